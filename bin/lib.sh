@@ -1,0 +1,134 @@
+# shellcheck shell=bash
+# Shared by the scripts in bin/: what they say, where things are, and what they install when it is missing.
+# Source it after `set -euo pipefail`.
+
+# The checkout this file belongs to.
+# shellcheck disable=SC2034
+GP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# Some service managers and containers start without HOME; the password file knows it.
+if [ -z "${HOME:-}" ]; then
+  HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+  export HOME="${HOME:-/}"
+fi
+
+# All explanations go to stderr: stdout belongs to the script's result.
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# Where provisioned things live. The Java side computes the same directory.
+gp_home() { printf '%s\n' "${GPUPROCESS_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuprocess}"; }
+
+# apt_install PACKAGE... : installs what is named, refreshing the package lists once per run.
+apt_install() {
+  command -v apt-get >/dev/null ||
+    die "this needs $* (names as in Debian); there is no apt-get here, install them with this system's package manager"
+  [ "$(id -u)" = 0 ] || die "this needs the packages $*; run as root once, or: sudo apt-get install $*"
+  apt_refresh
+  say "installing $*"
+  local log
+  log=$(mktemp)
+  DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends -o DPkg::Lock::Timeout=300 \
+    install "$@" </dev/null >"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    die "apt-get could not install $*; what it said is above, and all of it in $log"
+  }
+  rm -f "$log"
+}
+
+# A third-party source that cannot be reached must not stop an install that does not need it, so a failure is only said.
+apt_refresh() {
+  [ -z "${GP_APT_FRESH:-}" ] || return 0
+  GP_APT_FRESH=1
+  say "refreshing the package lists"
+  apt-get -qq update </dev/null >&2 || say "apt-get update reported errors; going on with the lists there are"
+}
+
+apt_knows() { [ -n "$(apt-cache show --no-all-versions "$1" 2>/dev/null)" ]; }
+
+# java_major HOME : the feature version of the Java installation at HOME, 0 when it is none.
+java_major() {
+  local v
+  v=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null) || true
+  printf '%s\n' "${v:-0}"
+}
+
+# jdk_list : "MAJOR HOME" for each JDK of 17 or newer on this machine, lowest first.
+jdk_list() {
+  local home javac
+  javac=$(command -v javac || true)
+  {
+    for home in "${JAVA_HOME:-}" /usr/lib/jvm/* "${javac:+$(dirname "$(readlink -f "$javac")")/..}"; do
+      if [ -n "$home" ] && [ -x "$home/bin/javac" ]; then
+        home=$(readlink -f "$home")
+        printf '%s %s\n' "$(java_major "$home")" "$home"
+      fi
+    done
+  } | awk '$1 >= 17' | sort -u -k2 | sort -n -k1,1
+}
+
+# need_jdk : exports JAVA_HOME, a JDK of 17 or newer. The caller's JAVA_HOME wins if it is one; then the lowest found.
+need_jdk() {
+  local found
+  if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/javac" ] && [ "$(java_major "$JAVA_HOME")" -ge 17 ]; then
+    export JAVA_HOME
+    return 0
+  fi
+  found=$(jdk_list | head -n 1)
+  if [ -z "$found" ]; then
+    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] && apt_refresh
+    if apt_knows openjdk-17-jdk-headless; then
+      apt_install openjdk-17-jdk-headless
+    else
+      apt_install default-jdk-headless
+    fi
+    found=$(jdk_list | head -n 1)
+  fi
+  [ -n "$found" ] || die "no JDK of 17 or newer was found; install one and set JAVA_HOME"
+  export JAVA_HOME=${found#* }
+}
+
+need_maven() { command -v mvn >/dev/null || apt_install maven; }
+
+# A compiler without the C library's headers is no use, and apt can leave it so.
+need_gcc() {
+  echo '#include <stdlib.h>' | gcc -E -o /dev/null - 2>/dev/null || apt_install gcc libc6-dev
+}
+
+# build_if_stale : the jars, without tests and checks, if a source is newer than the last build that succeeded.
+build_if_stale() {
+  local stamp=$GP_ROOT/target/built started
+  if [ -e "$stamp" ] && [ -z "$(sources_newer_than "$stamp")" ] && class_path_complete; then return 0; fi
+  need_maven
+  need_gcc
+  say "building (the first time Maven downloads what it needs)"
+  mkdir -p "$GP_ROOT/target"
+  started=$(mktemp "$GP_ROOT/target/started.XXXXXX")
+  (cd "$GP_ROOT" && mvn -q -B -ntp -Dgpuprocess.fast package </dev/null >&2) || { rm -f "$started"; die "the build failed"; }
+  mv "$started" "$stamp"
+}
+
+modules() { sed -n 's/.*<module>\(.*\)<\/module>.*/\1/p' "$GP_ROOT/pom.xml"; }
+
+sources_newer_than() {
+  local module
+  find "$GP_ROOT/pom.xml" -newer "$1"
+  for module in $(modules); do
+    # directories too, for a file that was deleted
+    find "$GP_ROOT/$module" -path "$GP_ROOT/$module/target" -prune -o \( -type f -o -path '*/src/*' \) -newer "$1" -print -quit
+  done
+}
+
+# class_path : the examples and all they need, as the build wrote it.
+class_path() {
+  printf '%s:%s\n' "$(find "$GP_ROOT/examples/target" -maxdepth 1 -name 'examples-*.jar' ! -name '*-sources.jar' ! -name '*-javadoc.jar')" \
+    "$(cat "$GP_ROOT/examples/target/classpath.txt")"
+}
+
+class_path_complete() {
+  local jar
+  [ -e "$GP_ROOT/examples/target/classpath.txt" ] || return 1
+  for jar in $(class_path | tr : ' '); do
+    [ -e "$jar" ] || return 1
+  done
+}

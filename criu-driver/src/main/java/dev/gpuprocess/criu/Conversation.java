@@ -1,0 +1,172 @@
+package dev.gpuprocess.criu;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import dev.gpuprocess.criu.proto.Rpc.criu_notify;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.options.External;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** One request, the notifications on the way, and the reply. */
+final class Conversation {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Conversation.class);
+  private static final int SLICE_MILLIS = 500;
+
+  /** Answers what CRIU asks on the way. */
+  interface Notifications {
+
+    /** Refuses everything; for requests that have no notifications. */
+    Notifications NONE = stage -> Answer.NO;
+
+    /** Told at a stage. */
+    Answer reached(Stage stage);
+
+    /** False once CRIU cannot be stopped without harm: then it is let come to its end. */
+    default boolean canStop() {
+      return true;
+    }
+  }
+
+  /**
+   * How far CRIU has come.
+   *
+   * @param script its name of the stage
+   * @param pid the root of the tree where CRIU tells it, else 0
+   * @param descriptor what came with it, closed once it is answered; -1 for nothing
+   */
+  record Stage(String script, int pid, int descriptor) {}
+
+  /**
+   * What is answered.
+   *
+   * @param agreed false to refuse
+   * @param external what else is not part of the tree
+   */
+  record Answer(boolean agreed, List<External> external) {
+    static final Answer YES = new Answer(true, List.of());
+    static final Answer NO = new Answer(false, List.of());
+  }
+
+  /** Looks around between messages. */
+  interface Watch {
+
+    /** Sees nothing. */
+    Watch NONE = () -> {};
+
+    /**
+     * Called now and then while CRIU works.
+     *
+     * @throws GivenUpException when it is no use to wait any longer
+     */
+    void look() throws GivenUpException;
+  }
+
+  private final CriuProcess criu;
+  private final Deadline deadline;
+  private final Watch watch;
+  private final Wakeup wakeup;
+  private final Notifications notifications;
+
+  Conversation(
+      CriuProcess criu,
+      Deadline deadline,
+      Watch watch,
+      Wakeup wakeup,
+      Notifications notifications) {
+    this.criu = criu;
+    this.deadline = deadline;
+    this.watch = watch;
+    this.wakeup = wakeup;
+    this.notifications = notifications;
+  }
+
+  /**
+   * Asks, and answers notifications until the reply comes.
+   *
+   * @return the reply; empty when CRIU ended without one
+   * @throws GivenUpException when it is no use to wait any longer; CRIU still runs then
+   */
+  Optional<criu_resp> ask(criu_req request) throws NativeCallException, GivenUpException {
+    LOG.debug("criu {}: {}", criu.pid(), request.getType());
+    requireWanted(notifications.canStop());
+    if (!criu.send(request.toByteArray())) {
+      return Optional.empty();
+    }
+    // CRIU is at work now: the best time for what we need only afterwards.
+    Posix.load();
+    while (true) {
+      Optional<Packet> packet = next();
+      if (packet.isEmpty()) {
+        return Optional.empty();
+      }
+      try {
+        criu_resp message = parse(packet.get().bytes());
+        if (message.getType() != criu_req_type.NOTIFY) {
+          return Optional.of(message);
+        }
+        if (!answer(message.getNotify(), packet.get().descriptor())) {
+          return Optional.empty();
+        }
+      } finally {
+        LibC.close(packet.get().descriptor());
+      }
+    }
+  }
+
+  /** Returns false when CRIU is gone. */
+  private boolean answer(criu_notify notify, int descriptor)
+      throws NativeCallException, GivenUpException {
+    boolean canStop = notifications.canStop();
+    Answer answer =
+        notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
+    // Not sent yet, so whatever the answer is, it can still be taken back.
+    requireWanted(canStop);
+    LOG.debug("criu {}: {} answered {}", criu.pid(), notify.getScript(), answer);
+    criu_req.Builder message =
+        criu_req.newBuilder().setType(criu_req_type.NOTIFY).setNotifySuccess(answer.agreed());
+    if (!answer.external().isEmpty()) {
+      // The directory has to be there and is not looked at.
+      criu_opts.Builder options = criu_opts.newBuilder().setImagesDirFd(-1);
+      answer.external().forEach(each -> options.addExternal(each.text()));
+      message.setOpts(options);
+    }
+    return criu.send(message.build().toByteArray());
+  }
+
+  private void requireWanted(boolean canStop) throws GivenUpException {
+    if (deadline.passed()) {
+      throw GivenUpException.deadline();
+    }
+    if (canStop && wakeup.isCancelled()) {
+      throw GivenUpException.cancelled();
+    }
+  }
+
+  private Optional<Packet> next() throws NativeCallException, GivenUpException {
+    while (!criu.await(deadline.millis(SLICE_MILLIS), wakeupNow())) {
+      requireWanted(notifications.canStop());
+      watch.look();
+    }
+    return criu.receive();
+  }
+
+  /** Once it has woken us it would wake us for ever. */
+  private int wakeupNow() {
+    return wakeup.isCancelled() ? -1 : wakeup.descriptor();
+  }
+
+  private static criu_resp parse(ByteBuffer message) throws GivenUpException {
+    try {
+      return criu_resp.parseFrom(message);
+    } catch (InvalidProtocolBufferException e) {
+      throw GivenUpException.garbage(message.limit(), e);
+    }
+  }
+}

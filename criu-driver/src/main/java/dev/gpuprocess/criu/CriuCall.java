@@ -1,0 +1,100 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One request to a CRIU of its own, from its start to its end.
+ *
+ * @param program CRIU
+ * @param deadline for all of it
+ * @param notifications answers what CRIU asks
+ * @param watch looks around while CRIU works
+ * @param beforeKill told CRIU's pid while it is still there, when it has to be ended
+ * @param wakeup tells when the caller wants it no more
+ * @param inherited descriptors that CRIU has open from the number after its socket on
+ */
+record CriuCall(
+    Path program,
+    Deadline deadline,
+    Conversation.Notifications notifications,
+    Conversation.Watch watch,
+    BeforeKill beforeKill,
+    Wakeup wakeup,
+    List<Integer> inherited) {
+
+  /** CRIU replies first and ends then; it has nothing left to do. */
+  private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
+
+  private static final Duration HANG_UP_GRACE = Duration.ofSeconds(1);
+
+  /** Sees to what only can be seen while CRIU is there. */
+  interface BeforeKill {
+
+    /** Nothing to see to. */
+    BeforeKill NONE = criu -> {};
+
+    /**
+     * Called before CRIU is killed.
+     *
+     * @param criu its pid
+     */
+    void aboutToKill(int criu);
+  }
+
+  /** A request without notifications. */
+  static CriuCall plain(Path program, Deadline deadline) {
+    return new CriuCall(
+        program,
+        deadline,
+        Conversation.Notifications.NONE,
+        Conversation.Watch.NONE,
+        BeforeKill.NONE,
+        Wakeup.NEVER,
+        List.of());
+  }
+
+  /**
+   * Makes the request.
+   *
+   * @throws NativeCallException when CRIU could not be started
+   */
+  Outcome make(criu_req request) throws NativeCallException {
+    try (CriuProcess criu = CriuProcess.start(program, inherited)) {
+      criu_resp reply = null;
+      GivenUpException givenUp = null;
+      try {
+        reply =
+            new Conversation(criu, deadline, watch, wakeup, notifications)
+                .ask(request)
+                .orElse(null);
+      } catch (GivenUpException e) {
+        givenUp = e;
+      } catch (NativeCallException e) {
+        givenUp = GivenUpException.broken(e);
+      }
+      ExitStatus exit = end(criu, givenUp);
+      return new Outcome(reply, exit, givenUp, criu.output(), deadline.elapsed());
+    }
+  }
+
+  private ExitStatus end(CriuProcess criu, @Nullable GivenUpException givenUp)
+      throws NativeCallException {
+    if (givenUp == null) {
+      Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(EXIT_GRACE));
+      if (exit.isPresent()) {
+        return exit.get();
+      }
+    }
+    beforeKill.aboutToKill(criu.pid());
+    // A CRIU that waits for our answer takes this for a refusal and cleans up after itself.
+    criu.hangUp();
+    Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(HANG_UP_GRACE));
+    return exit.isPresent() ? exit.get() : criu.kill();
+  }
+}

@@ -1,0 +1,232 @@
+package dev.gpuprocess.criu;
+
+import static dev.gpuprocess.criu.LibC.check;
+
+import dev.gpuprocess.ProcessIdentity;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
+import jnr.ffi.Pointer;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One {@code criu swrk} and the socket to it. Closing ends and reaps it, whatever happened before.
+ * For one thread.
+ */
+final class CriuProcess implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(CriuProcess.class);
+
+  /**
+   * Where CRIU looks for plugins: a directory that has none, and where nobody can put one that CRIU
+   * would then load as root. Its entries are numbers.
+   */
+  private static final String NO_PLUGINS = "/proc/self/fdinfo";
+
+  private static final int OUTPUT_LIMIT = 16 << 10;
+
+  // struct pollfd
+  private static final int POLL_EVENTS = 4;
+  private static final int POLL_RESULT = 6;
+  private static final int POLLFD_BYTES = 8;
+
+  private static final Duration REAP_LIMIT = Duration.ofSeconds(5);
+  private static final long REAP_PAUSE_NANOS = 200_000;
+
+  private final int pid;
+  private final @Nullable ProcessIdentity identity;
+  private final PacketSocket socket;
+  private final int output;
+  private final TailBuffer printed = new TailBuffer(OUTPUT_LIMIT);
+  private final byte[] chunk = new byte[4096];
+  private final Pointer polled = LibC.allocate(3 * POLLFD_BYTES);
+  private boolean outputOpen = true;
+  private @Nullable ExitStatus exit;
+
+  private CriuProcess(int pid, int socket, int output) {
+    this.pid = pid;
+    this.identity = ProcessIdentity.of(pid).orElse(null);
+    this.socket = new PacketSocket(socket);
+    this.output = output;
+  }
+
+  /**
+   * Starts CRIU.
+   *
+   * @param inherited what it has open from the number after its socket on
+   * @throws NativeCallException when it cannot be started; nothing is left open then
+   */
+  static CriuProcess start(Path criu, List<Integer> inherited) throws NativeCallException {
+    int[] sockets = {-1, -1};
+    int[] pipe = {-1, -1};
+    List<Integer> copies = new ArrayList<>();
+    boolean started = false;
+    try {
+      check(
+          LibC.functions().socketpair(LibC.AF_UNIX, LibC.SOCK_SEQPACKET | LibC.CLOEXEC, 0, sockets),
+          "socketpair");
+      check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      // Only our end: CRIU must not lose what it prints.
+      check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
+      // Copies above the child's numbers, which a low number of ours would be in the way of.
+      int above = Spawn.SOCKET + 1 + inherited.size();
+      copies.add(copy(pipe[1], above));
+      copies.add(copy(sockets[1], above));
+      for (int descriptor : inherited) {
+        copies.add(copy(descriptor, above));
+      }
+      int pid =
+          Spawn.start(
+              criu,
+              List.of("-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
+              copies.get(0),
+              copies.subList(1, copies.size()));
+      started = true;
+      LOG.debug("started {} as {}", criu, pid);
+      return new CriuProcess(pid, sockets[0], pipe[0]);
+    } finally {
+      LibC.close(sockets[1]);
+      LibC.close(pipe[1]);
+      copies.forEach(LibC::close);
+      if (!started) {
+        LibC.close(sockets[0]);
+        LibC.close(pipe[0]);
+      }
+    }
+  }
+
+  private static int copy(int descriptor, int above) throws NativeCallException {
+    return check(
+        LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, above),
+        "copy of descriptor " + descriptor);
+  }
+
+  int pid() {
+    return pid;
+  }
+
+  /** Who it is; empty when it had already ended when we looked. */
+  Optional<ProcessIdentity> identity() {
+    return Optional.ofNullable(identity);
+  }
+
+  /**
+   * Sends one message.
+   *
+   * @return false when CRIU is gone
+   */
+  boolean send(byte[] message) throws NativeCallException {
+    return socket.send(message);
+  }
+
+  /**
+   * Waits until there is something to receive, and reads what CRIU prints meanwhile.
+   *
+   * @param wakeup a descriptor that ends the wait too when it can be read; -1 for none
+   * @return false when nothing came in this time
+   */
+  boolean await(int millis, int wakeup) throws NativeCallException {
+    // poll skips negative numbers
+    int[] descriptors = {socket.descriptor(), outputOpen ? output : -1, wakeup};
+    long at = 0;
+    for (int descriptor : descriptors) {
+      polled.putInt(at, descriptor);
+      polled.putShort(at + POLL_EVENTS, LibC.POLLIN);
+      polled.putShort(at + POLL_RESULT, (short) 0);
+      at += POLLFD_BYTES;
+    }
+    int ready = LibC.functions().poll(polled, descriptors.length, millis);
+    if (ready < 0 && LibC.errno() != LibC.EINTR) {
+      check(ready, "poll");
+    }
+    if (ready <= 0) {
+      return false;
+    }
+    if (polled.getShort(POLLFD_BYTES + POLL_RESULT) != 0) {
+      drain();
+    }
+    return polled.getShort(POLL_RESULT) != 0;
+  }
+
+  /**
+   * Receives one message. Call after {@link #await} said that there is one.
+   *
+   * @return empty at the end of the conversation
+   */
+  Optional<Packet> receive() throws NativeCallException {
+    return socket.receive();
+  }
+
+  private void drain() throws NativeCallException {
+    while (outputOpen) {
+      long count = LibC.functions().read(output, chunk, chunk.length);
+      if (count > 0) {
+        printed.add(chunk, (int) count);
+      } else if (count == 0) {
+        outputOpen = false;
+      } else if (LibC.errno() == LibC.EAGAIN) {
+        return;
+      } else if (LibC.errno() != LibC.EINTR) {
+        check(count, "read");
+      }
+    }
+  }
+
+  /** Ends the conversation: to CRIU, a request not yet answered is refused. */
+  void hangUp() {
+    // Fails only when CRIU is gone already, and then there is nobody to tell.
+    if (!socket.hangUp()) {
+      LOG.debug("criu {} had hung up", pid);
+    }
+  }
+
+  /**
+   * Waits for CRIU to end by itself, and reaps it.
+   *
+   * @return empty when it still runs
+   */
+  Optional<ExitStatus> awaitExit(Deadline deadline) throws NativeCallException {
+    while (exit == null) {
+      drain();
+      exit = Posix.reap(pid).orElse(null);
+      if (exit == null) {
+        if (deadline.passed()) {
+          return Optional.empty();
+        }
+        LockSupport.parkNanos(REAP_PAUSE_NANOS);
+      }
+    }
+    drain();
+    return Optional.of(exit);
+  }
+
+  /** Ends CRIU now, and reaps it. */
+  ExitStatus kill() throws NativeCallException {
+    hangUp();
+    if (exit == null && identity != null) {
+      Posix.kill(identity);
+    }
+    return awaitExit(Deadline.after(REAP_LIMIT)).orElse(ExitStatus.UNKNOWN);
+  }
+
+  /** What it printed on stdout and stderr, the last 16 KiB of it. */
+  String output() {
+    return printed.text();
+  }
+
+  @Override
+  public void close() throws NativeCallException {
+    try {
+      ExitStatus status = kill();
+      LOG.debug("criu {} ended: {}", pid, status);
+    } finally {
+      socket.close();
+      LibC.close(output);
+    }
+  }
+}

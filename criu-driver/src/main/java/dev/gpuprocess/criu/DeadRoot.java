@@ -1,0 +1,32 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+
+/**
+ * Gives a restore up when the root of the tree has died in it: CRIU waits for such a task for ever.
+ */
+final class DeadRoot implements Conversation.Watch {
+
+  private final RestoreStages stages;
+  private final Conversation.Watch next;
+  private boolean seen;
+
+  DeadRoot(RestoreStages stages, Conversation.Watch next) {
+    this.stages = stages;
+    this.next = next;
+  }
+
+  @Override
+  public void look() throws GivenUpException {
+    next.look();
+    ProcessIdentity root = stages.root();
+    if (root == null || root.isAlive()) {
+      return;
+    }
+    if (seen) {
+      throw GivenUpException.rootDied(root.pid());
+    }
+    // One that is let go may end at once; CRIU is done then before the next look.
+    seen = true;
+  }
+}

@@ -1,0 +1,172 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.DumpRequest;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Finds out what became of a tree whose dump went wrong, and says it. */
+final class DumpFailure {
+
+  private static final Logger LOG = LoggerFactory.getLogger(DumpFailure.class);
+  private static final int ESRCH = 3;
+
+  private final DumpOptions options;
+  private final ProcessIdentity root;
+  private final String subject;
+  private final DumpStages stages;
+  private final Outcome outcome;
+  private final Path log;
+
+  DumpFailure(DumpRequest request, String subject, DumpStages stages, Outcome outcome, Path log) {
+    this.options = request.options();
+    this.root = request.process();
+    this.subject = subject;
+    this.stages = stages;
+    this.outcome = outcome;
+    this.log = log;
+  }
+
+  /** Returns only if the dump is good nevertheless: CRIU died, but it had done its work. */
+  void throwUnlessGood() {
+    boolean mayDie = stages.allowedToDie() && options.endsTree();
+    TreeFate fate;
+    try {
+      fate = TreeFate.of(stages.tree(), mayDie);
+    } catch (NativeCallException e) {
+      throw diagnosis()
+          .general(new Ending(Fate.UNKNOWN, "what became of the process is not known"), e);
+    }
+    if (mayDie && fate == TreeFate.GONE && stages.thrown() == null) {
+      LOG.debug("{} ended ({}) after the images were complete", subject, outcome.exit());
+      return;
+    }
+    throw exception(ending(fate, mayDie));
+  }
+
+  private static Ending ending(TreeFate fate, boolean mayDie) {
+    return switch (fate) {
+      case RUNS -> new Ending(Fate.RUNNING_AGAIN, "the process runs on");
+      case GONE ->
+          mayDie
+              ? new Ending(Fate.GONE_AND_DURABLE, "the process is gone and its images are complete")
+              : new Ending(Fate.ENDED, "the process has ended");
+      case DYING ->
+          mayDie
+              ? new Ending(
+                  Fate.GONE_AND_DURABLE,
+                  "the process was killed, is not gone yet, and its images are complete")
+              : new Ending(Fate.ENDED, "the process was killed and is not gone yet");
+      case UNSETTLED -> new Ending(Fate.UNKNOWN, "the process is still stopped or traced");
+    };
+  }
+
+  /** CRIU says that it went well, but the tree does not go. */
+  GpuCheckpointException stillThere() {
+    Ending ending;
+    try {
+      ending = ending(TreeFate.of(stages.tree(), false), true);
+    } catch (NativeCallException e) {
+      ending = new Ending(Fate.UNKNOWN, "what became of the process is not known");
+    }
+    return new CriuException(
+        subject
+            + " is done, but the process is still there although CRIU ended it: "
+            + ending.words(),
+        diagnosis().failure(ending),
+        diagnosis().criu(),
+        null);
+  }
+
+  private GpuCheckpointException exception(Ending ending) {
+    Diagnosis diagnosis = diagnosis();
+    Throwable thrown = stages.thrown();
+    if (thrown != null) {
+      return diagnosis.thrownByListener(ending, thrown);
+    }
+    if (outcome.errno() == ESRCH) {
+      CriuException details = diagnosis.general(ending, null);
+      if (!root.isAlive()) {
+        return noSuchProcess(root, details);
+      }
+      Optional<Integer> tracer = Who.tracer(root.pid());
+      if (tracer.isPresent()) {
+        return new CriuException(
+            diagnosis.message(
+                ending, "it is traced by " + Who.process(tracer.get()), "end that first"),
+            details.failure(),
+            details.criu(),
+            null);
+      }
+    }
+    return diagnosis
+        .typed(ending, options.deadline())
+        .or(() -> unsupported(diagnosis, ending))
+        .orElseGet(() -> diagnosis.exception(ending, options.deadline()));
+  }
+
+  private Optional<GpuCheckpointException> unsupported(Diagnosis diagnosis, Ending ending) {
+    List<UnsupportedResource> resources =
+        UnsupportedResources.find(diagnosis.errors(), diagnosis.blamed(), root, options);
+    if (resources.isEmpty()) {
+      return Optional.empty();
+    }
+    String names =
+        resources.stream().map(UnsupportedResource::toString).collect(Collectors.joining(", "));
+    String cures =
+        resources.stream()
+            .flatMap(resource -> Stream.ofNullable(resource.option()))
+            .distinct()
+            .map(option -> "set " + option)
+            .collect(Collectors.joining(" and "));
+    return Optional.of(
+        new UnsupportedResourceException(
+            diagnosis.message(
+                ending,
+                "CRIU does not dump " + names + " (" + diagnosis.reason() + ")",
+                cures.isEmpty() ? "let the process close it first" : cures),
+            diagnosis.failure(ending),
+            diagnosis.criu(),
+            resources,
+            null));
+  }
+
+  private Diagnosis diagnosis() {
+    return new Diagnosis("dump", subject, root.pid(), outcome, log);
+  }
+
+  static NoSuchProcessException noSuchProcess(ProcessIdentity root, @Nullable Throwable cause) {
+    String what =
+        root.stat()
+            .filter(ProcStat::isDead)
+            .map(stat -> "process " + root.pid() + " has ended, it is " + Who.zombie(stat))
+            .or(
+                () ->
+                    ProcessIdentity.of(root.pid())
+                        .map(
+                            other ->
+                                "process "
+                                    + root.pid()
+                                    + " has ended, the pid belongs to another one now"))
+            .orElse("there is no process " + root.pid());
+    Failure failure = Failure.of("dump", root.pid());
+    return cause instanceof GpuCheckpointException details
+        ? new NoSuchProcessException(what, details.failure(), cause)
+        : new NoSuchProcessException(what, failure, cause);
+  }
+}

@@ -1,0 +1,135 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpReport;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** One DUMP. */
+final class DumpOperation {
+
+  private static final String LOG_FILE = "dump.log";
+
+  private final CriuBinary criu;
+  private final DumpRequest request;
+  private final DumpOptions options;
+  private final ProcessIdentity root;
+  private final String subject;
+  private final Path log;
+  private final DumpStages stages;
+
+  DumpOperation(CriuBinary criu, DumpRequest request, DumpListener listener) {
+    this.criu = criu;
+    this.request = request;
+    this.options = request.options();
+    this.root = request.process();
+    this.subject = "dump of " + Who.process(root.pid());
+    this.log = request.work().resolve(LOG_FILE);
+    this.stages = new DumpStages(root, listener);
+  }
+
+  DumpReport run() {
+    ProcStat stat = checkProcess();
+    checkDirectories();
+    Outcome outcome;
+    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
+        Wakeup wakeup = Wakeup.by(options.cancellation())) {
+      Files.deleteIfExists(log);
+      Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
+      outcome =
+          new CriuCall(
+                  criu.program(),
+                  Deadline.after(options.deadline()),
+                  stages,
+                  new LogLimit(log),
+                  CriuCall.BeforeKill.NONE,
+                  wakeup,
+                  List.of())
+              .make(message(directories, stat));
+    } catch (IOException e) {
+      throw new CriuUnavailableException(
+          subject + " did not begin: " + e.getMessage(), Failure.of("dump", root.pid()), e);
+    }
+    DumpFailure failure = new DumpFailure(request, subject, stages, outcome, log);
+    if (!outcome.success() || stages.thrown() != null) {
+      failure.throwUnlessGood();
+    }
+    if (options.endsTree() && !TreeFate.awaitFreePids(stages.all())) {
+      throw failure.stillThere();
+    }
+    return DumpReports.read(request.work());
+  }
+
+  private ProcStat checkProcess() {
+    if (root.pid() <= 1) {
+      throw new IllegalArgumentException("pid " + root.pid() + " cannot be dumped");
+    }
+    int self = Math.toIntExact(ProcessHandle.current().pid());
+    if (root.pid() == self || ProcFs.descendants(root.pid()).contains(self)) {
+      throw new IllegalArgumentException(
+          "process " + root.pid() + " is this JVM or has it among its descendants");
+    }
+    Optional<ProcStat> stat = root.stat();
+    if (stat.isEmpty() || stat.get().isDead()) {
+      throw DumpFailure.noSuchProcess(root, null);
+    }
+    return stat.get();
+  }
+
+  private void checkDirectories() {
+    for (Path directory : new Path[] {request.images(), request.work()}) {
+      if (!Files.isDirectory(directory)) {
+        throw directoryProblem(
+            directory, Files.exists(directory) ? "is not a directory" : "does not exist", null);
+      }
+      if (!Files.isWritable(directory)) {
+        throw directoryProblem(directory, "cannot be written to", null);
+      }
+    }
+    try (Stream<Path> entries = Files.list(request.images())) {
+      if (entries.anyMatch(entry -> !entry.equals(request.work()))) {
+        throw directoryProblem(request.images(), "is not empty", null);
+      }
+    } catch (IOException e) {
+      throw directoryProblem(request.images(), "cannot be read: " + e.getMessage(), e);
+    }
+  }
+
+  private ImageDirectoryException directoryProblem(
+      Path directory, String problem, @Nullable Throwable cause) {
+    return new ImageDirectoryException(
+        subject + " did not begin: " + directory + " " + problem,
+        Failure.of("dump", root.pid()),
+        cause);
+  }
+
+  private criu_req message(ImageDirectories directories, ProcStat stat) throws IOException {
+    criu_opts.Builder opts =
+        RpcOptions.of(options, NetworkLocks.choose(options, root))
+            .setImagesDirFd(directories.images())
+            .setWorkDirFd(directories.work())
+            .setPid(root.pid())
+            .setLogFile(LOG_FILE)
+            .setShellJob(!stat.leadsSession());
+    if (ConfigFile.write(options, request.work())) {
+      opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
+    }
+    return criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build();
+  }
+}

@@ -1,0 +1,51 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.criu.images.TreeReader;
+import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.spi.DumpReport;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** What CRIU measured of a dump. */
+final class DumpReports {
+
+  private static final Logger LOG = LoggerFactory.getLogger(DumpReports.class);
+
+  private DumpReports() {}
+
+  /** Reads the statistics; all zero when there are none, as the dump is good without them. */
+  static DumpReport read(Path work) {
+    try {
+      return of(StatsFile.read(work.resolve(StatsFile.DUMP)).getDump());
+    } catch (IOException e) {
+      LOG.debug("no statistics of this dump", e);
+      return of(dump_stats_entry.getDefaultInstance());
+    }
+  }
+
+  private static DumpReport of(dump_stats_entry stats) {
+    long pages = stats.getPagesWritten() + stats.getShpagesWritten();
+    return new DumpReport(
+        micros(stats.getFreezingTime()),
+        micros(stats.getFrozenTime()),
+        micros(stats.getMemdumpTime()),
+        micros(stats.getMemwriteTime()),
+        pages * LibC.functions().getpagesize());
+  }
+
+  private static Duration micros(int unsigned) {
+    return Duration.of(Integer.toUnsignedLong(unsigned), ChronoUnit.MICROS);
+  }
+
+  /** Reads images, with the statistics where they are beside them. */
+  static DumpedTree describe(Path images) {
+    boolean known = Files.exists(images.resolve(StatsFile.DUMP));
+    return new TreeReader(images).read(LibC.functions().getpagesize(), known ? read(images) : null);
+  }
+}

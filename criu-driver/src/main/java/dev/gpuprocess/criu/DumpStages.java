@@ -1,0 +1,113 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.Conversation.Answer;
+import dev.gpuprocess.criu.Conversation.Stage;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.VetoException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** Hands CRIU's stages of a dump to the listener, and remembers how far it came. */
+final class DumpStages implements Conversation.Notifications {
+
+  private final ProcessIdentity root;
+  private final DumpListener listener;
+  private List<ProcessIdentity> tree;
+  private List<ProcessIdentity> zombies = List.of();
+  private boolean allowedToDie;
+  private @Nullable Throwable thrown;
+
+  DumpStages(ProcessIdentity root, DumpListener listener) {
+    this.root = root;
+    this.listener = listener;
+    this.tree = List.of(root);
+  }
+
+  @Override
+  public Answer reached(Stage stage) {
+    if (thrown != null) {
+      return Answer.NO;
+    }
+    try {
+      return tell(stage.script());
+    } catch (Throwable t) {
+      // Whatever it is, the dump must not go on; it comes back as the cause of the failure.
+      thrown = t;
+      return Answer.NO;
+    }
+  }
+
+  private Answer tell(String script) throws VetoException {
+    switch (script) {
+      case "pre-dump" -> {
+        checkIdentity();
+        listener.preDump();
+      }
+      case "network-lock" -> listener.networkLock();
+      case "query-ext-files" -> {
+        lookAtTree();
+        return new Answer(true, listener.queryExternalFiles());
+      }
+      case "post-dump" -> {
+        checkIdentity();
+        lookAtTree();
+        listener.postDump();
+        allowedToDie = true;
+      }
+      case "network-unlock" -> listener.networkUnlock();
+      default -> {}
+    }
+    return Answer.YES;
+  }
+
+  @Override
+  public boolean canStop() {
+    return !allowedToDie;
+  }
+
+  /** The pid was checked before, but CRIU looked it up later. */
+  private void checkIdentity() {
+    if (!root.isAlive()) {
+      throw new NoSuchProcessException(
+          "process " + root.pid() + " ended before it could be dumped",
+          Failure.of("dump", root.pid()));
+    }
+  }
+
+  private void lookAtTree() {
+    List<ProcessIdentity> living = new ArrayList<>(List.of(root));
+    List<ProcessIdentity> dead = new ArrayList<>();
+    for (int descendant : ProcFs.descendants(root.pid())) {
+      ProcessIdentity.of(descendant)
+          .ifPresent(process -> (process.isAlive() ? living : dead).add(process));
+    }
+    tree = List.copyOf(living);
+    zombies = List.copyOf(dead);
+  }
+
+  /** All that lives of the tree, once it was stopped; before, its root. */
+  List<ProcessIdentity> tree() {
+    return tree;
+  }
+
+  /** All of the tree, with the zombies that it had before: their pids are needed again too. */
+  List<ProcessIdentity> all() {
+    return Stream.concat(tree.stream(), zombies.stream()).toList();
+  }
+
+  /** Whether the images are complete and the listener has agreed to what follows. */
+  boolean allowedToDie() {
+    return allowedToDie;
+  }
+
+  /** What the listener threw, or null. */
+  @Nullable Throwable thrown() {
+    return thrown;
+  }
+}

@@ -1,0 +1,30 @@
+package dev.gpuprocess.criu;
+
+/**
+ * How a process ended.
+ *
+ * @param code its exit code, -1 when it was killed or nobody knows
+ * @param signal what killed it, 0 when it exited, -1 when nobody knows
+ */
+record ExitStatus(int code, int signal) {
+
+  /** The launcher of this JVM ignored SIGCHLD, so the kernel kept no status. */
+  static final ExitStatus UNKNOWN = new ExitStatus(-1, -1);
+
+  static ExitStatus ofWaitStatus(int status) {
+    int signal = status & 0x7f;
+    return signal == 0 ? new ExitStatus(status >> 8 & 0xff, 0) : new ExitStatus(-1, signal);
+  }
+
+  boolean isCrash() {
+    return signal > 0;
+  }
+
+  @Override
+  public String toString() {
+    if (signal > 0) {
+      return "signal " + signal;
+    }
+    return signal == 0 ? "exit " + code : "unknown exit";
+  }
+}

@@ -1,0 +1,36 @@
+package dev.gpuprocess.criu;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+
+/** What to do about CRIU's errors, in this library's words instead of CRIU's flags. */
+final class Hints {
+
+  private static final Map<String, String> DUMP = new LinkedHashMap<>();
+  private static final Map<String, String> RESTORE = new LinkedHashMap<>();
+
+  static {
+    DUMP.put("Connected TCP socket", "set DumpOptions.tcpEstablished(true)");
+    DUMP.put("Some file locks are hold", "set DumpOptions.fileLocks(true)");
+    DUMP.put("Can't dump ghost file", "raise DumpOptions.ghostLimit(bytes)");
+    DUMP.put("Use link-remap option", "set DumpOptions.linkRemap(true)");
+    DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
+    DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
+    RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
+    RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
+    RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");
+    RESTORE.put("shell-job", "set RestoreOptions.shellJob(true)");
+    RESTORE.put("shell job", "set RestoreOptions.shellJob(true)");
+  }
+
+  private Hints() {}
+
+  static Optional<String> of(String operation, String error) {
+    Map<String, String> hints = operation.equals("dump") ? DUMP : RESTORE;
+    return hints.entrySet().stream()
+        .filter(hint -> error.contains(hint.getKey()))
+        .map(Map.Entry::getValue)
+        .findFirst();
+  }
+}

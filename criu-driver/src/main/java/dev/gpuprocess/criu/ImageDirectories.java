@@ -1,0 +1,49 @@
+package dev.gpuprocess.criu;
+
+import java.nio.file.Path;
+
+/**
+ * The two directories of a request, open. CRIU opens them again through {@code /proc/PID/fd} of
+ * this JVM, so they need not be inherited, and no path is too long or odd for it.
+ */
+final class ImageDirectories implements AutoCloseable {
+
+  private static final int DIRECTORY = LibC.O_RDONLY | LibC.O_DIRECTORY;
+
+  private final int images;
+  private final int work;
+
+  private ImageDirectories(int images, int work) {
+    this.images = images;
+    this.work = work;
+  }
+
+  static ImageDirectories open(Path images, Path work) throws NativeCallException {
+    int first = LibC.open(images, DIRECTORY);
+    try {
+      return new ImageDirectories(first, LibC.open(work, DIRECTORY));
+    } catch (NativeCallException e) {
+      LibC.close(first);
+      throw e;
+    }
+  }
+
+  int images() {
+    return images;
+  }
+
+  int work() {
+    return work;
+  }
+
+  /** A file in the work directory, by a path that leads CRIU to it too. */
+  String seenByCriu(String name) {
+    return "/proc/%d/fd/%d/%s".formatted(ProcessHandle.current().pid(), work, name);
+  }
+
+  @Override
+  public void close() {
+    LibC.close(images);
+    LibC.close(work);
+  }
+}

@@ -1,0 +1,35 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How a request to CRIU went.
+ *
+ * @param reply what it answered, null when it ended without a word or was ended
+ * @param exit how it ended
+ * @param givenUp why it was ended, null when it ended by itself
+ * @param output what it printed besides its log
+ * @param elapsed from start to end
+ */
+record Outcome(
+    @Nullable criu_resp reply,
+    ExitStatus exit,
+    @Nullable GivenUpException givenUp,
+    String output,
+    Duration elapsed) {
+
+  boolean success() {
+    return reply != null && reply.getSuccess();
+  }
+
+  /** Whether it died before it could answer, and not by our hand. */
+  boolean crashed() {
+    return reply == null && givenUp == null && exit.isCrash();
+  }
+
+  int errno() {
+    return reply == null ? 0 : reply.getCrErrno();
+  }
+}

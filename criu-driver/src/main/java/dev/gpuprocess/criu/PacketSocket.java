@@ -1,0 +1,122 @@
+package dev.gpuprocess.criu;
+
+import static dev.gpuprocess.criu.LibC.check;
+
+import java.nio.ByteBuffer;
+import java.util.Optional;
+import jnr.ffi.Pointer;
+
+/** Our end of the socket to CRIU: one message is one packet, and a descriptor may come with it. */
+final class PacketSocket {
+
+  /** More than any reply; what a broken peer sends beyond it is not read. */
+  private static final int MESSAGE_LIMIT = 1 << 20;
+
+  // struct msghdr and struct cmsghdr of 64-bit Linux
+  private static final int MSG_IOV = 16;
+  private static final int MSG_IOVLEN = 24;
+  private static final int MSG_CONTROL = 32;
+  private static final int MSG_CONTROLLEN = 40;
+  private static final int MSGHDR_BYTES = 56;
+  private static final int IOVEC_BYTES = 16;
+  private static final int CMSG_LEVEL = 8;
+  private static final int CMSG_TYPE = 12;
+  private static final int CMSG_DATA = 16;
+  private static final int CMSG_BYTES = 24; // for one descriptor
+
+  private final int socket;
+  private final byte[] peeked = new byte[1];
+
+  PacketSocket(int socket) {
+    this.socket = socket;
+  }
+
+  int descriptor() {
+    return socket;
+  }
+
+  /**
+   * Sends one message.
+   *
+   * @return false when CRIU is gone
+   */
+  boolean send(byte[] message) throws NativeCallException {
+    while (true) {
+      long sent = LibC.functions().send(socket, message, message.length, LibC.MSG_NOSIGNAL);
+      if (sent >= 0) {
+        return true;
+      }
+      int errno = LibC.errno();
+      if (errno == LibC.EPIPE || errno == LibC.ECONNRESET) {
+        return false;
+      }
+      if (errno != LibC.EINTR) {
+        check(sent, "send of " + message.length + " bytes to CRIU");
+      }
+    }
+  }
+
+  /**
+   * Receives one message.
+   *
+   * @return empty at the end of the conversation
+   */
+  Optional<Packet> receive() throws NativeCallException {
+    long size =
+        again(
+            () -> LibC.functions().recv(socket, peeked, 1, LibC.MSG_PEEK | LibC.MSG_TRUNC), "recv");
+    if (size <= 0) {
+      return Optional.empty();
+    }
+    int length = (int) Math.min(size, MESSAGE_LIMIT);
+    Pointer data = LibC.allocate(length);
+    Pointer vector = LibC.allocate(IOVEC_BYTES);
+    vector.putPointer(0, data);
+    vector.putLong(8, length);
+    Pointer control = LibC.allocate(CMSG_BYTES);
+    Pointer message = LibC.allocate(MSGHDR_BYTES);
+    message.putPointer(MSG_IOV, vector);
+    message.putLong(MSG_IOVLEN, 1);
+    message.putPointer(MSG_CONTROL, control);
+    message.putLong(MSG_CONTROLLEN, CMSG_BYTES);
+    long received =
+        again(() -> LibC.functions().recvmsg(socket, message, LibC.MSG_CMSG_CLOEXEC), "recvmsg");
+    byte[] bytes = new byte[(int) Math.max(0, received)];
+    data.get(0, bytes, 0, bytes.length);
+    boolean hasDescriptor =
+        message.getLong(MSG_CONTROLLEN) >= CMSG_DATA + 4
+            && control.getInt(CMSG_LEVEL) == LibC.SOL_SOCKET
+            && control.getInt(CMSG_TYPE) == LibC.SCM_RIGHTS;
+    return Optional.of(
+        new Packet(ByteBuffer.wrap(bytes), hasDescriptor ? control.getInt(CMSG_DATA) : -1));
+  }
+
+  /** Ends the conversation: to CRIU, a request not yet answered is refused. */
+  boolean hangUp() {
+    return LibC.functions().shutdown(socket, LibC.SHUT_RDWR) == 0;
+  }
+
+  void close() {
+    LibC.close(socket);
+  }
+
+  private interface Call {
+    long make();
+  }
+
+  private static long again(Call call, String name) throws NativeCallException {
+    while (true) {
+      long size = call.make();
+      if (size >= 0) {
+        return size;
+      }
+      int errno = LibC.errno();
+      if (errno == LibC.ECONNRESET) {
+        return 0;
+      }
+      if (errno != LibC.EINTR) {
+        check(size, name);
+      }
+    }
+  }
+}

@@ -1,0 +1,209 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.List;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** One RESTORE. */
+final class RestoreOperation {
+
+  private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
+  private static final String LOG_FILE = "restore.log";
+  private static final int EEXIST = 17;
+  private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d+): File exists");
+
+  private final CriuBinary criu;
+  private final RestoreRequest request;
+  private final RestoreOptions options;
+  private final int pid;
+  private final String subject;
+  private final Path log;
+  private final RestoreListener listener;
+
+  RestoreOperation(CriuBinary criu, RestoreRequest request, RestoreListener listener) {
+    this.criu = criu;
+    this.request = request;
+    this.options = request.options();
+    this.pid = request.pid();
+    this.subject = "restore of process " + pid;
+    this.log = request.work().resolve(LOG_FILE);
+    this.listener = listener;
+  }
+
+  RestoreReport run() {
+    if (pid <= 1) {
+      throw new IllegalArgumentException("pid " + pid + " cannot be restored");
+    }
+    checkDirectories();
+    boolean ownNumbers = ImageSet.require(subject, request.images(), pid);
+    if (!ownNumbers) {
+      checkPidIsFree(pid, null);
+    }
+    RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
+    HalfRestored remains = new HalfRestored(ownNumbers ? 0 : pid, log, stages);
+    Outcome outcome;
+    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
+        InheritedDescriptors inherited = InheritedDescriptors.open(options.inherit());
+        Wakeup wakeup = Wakeup.by(options.cancellation())) {
+      Files.deleteIfExists(log);
+      Files.deleteIfExists(request.work().resolve(StatsFile.RESTORE));
+      outcome =
+          new CriuCall(
+                  criu.program(),
+                  Deadline.after(options.deadline()),
+                  stages,
+                  new DeadRoot(stages, new LogLimit(log)),
+                  remains,
+                  wakeup,
+                  inherited.descriptors())
+              .make(message(directories, inherited));
+    } catch (IOException e) {
+      throw new CriuUnavailableException(
+          subject + " did not begin: " + e.getMessage(), Failure.of("restore", pid), e);
+    }
+    if (!outcome.success() || stages.thrown() != null) {
+      throw afterFailure(outcome, remains, stages);
+    }
+    return report(outcome, stages);
+  }
+
+  private void checkDirectories() {
+    Failure failure = Failure.of("restore", pid);
+    if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
+      throw new ImageDirectoryException(
+          subject + " did not begin: " + request.work() + " is no directory that can be written to",
+          failure);
+    }
+  }
+
+  private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
+    Who.holder(wanted)
+        .ifPresent(
+            holder -> {
+              throw new PidTakenException(
+                  subject + " needs pid " + wanted + ", which is taken by " + holder,
+                  Failure.of("restore", pid),
+                  cause);
+            });
+  }
+
+  private criu_req message(ImageDirectories directories, InheritedDescriptors inherited)
+      throws IOException {
+    criu_opts.Builder opts =
+        RpcOptions.of(options)
+            .setImagesDirFd(directories.images())
+            .setWorkDirFd(directories.work())
+            .setLogFile(LOG_FILE)
+            .addAllInheritFd(inherited.names());
+    if (ConfigFile.write(options, request.work())) {
+      opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
+    }
+    return criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build();
+  }
+
+  private GpuCheckpointException afterFailure(
+      Outcome outcome, HalfRestored remains, RestoreStages stages) {
+    Diagnosis diagnosis = new Diagnosis("restore", subject, pid, outcome, log);
+    Ending fate;
+    try {
+      fate = stages.resumed() ? afterResume(stages.root()) : ended(remains);
+    } catch (NativeCallException e) {
+      return diagnosis.general(
+          new Ending(Fate.UNKNOWN, "and what it left behind could not be ended"), e);
+    }
+    Throwable thrown = stages.thrown();
+    if (thrown != null) {
+      return diagnosis.thrownByListener(fate, thrown);
+    }
+    // CRIU sets the number for the root's pid only.
+    Optional<Integer> taken =
+        diagnosis.errors().stream()
+            .map(TAKEN::matcher)
+            .filter(Matcher::find)
+            .map(found -> Integer.valueOf(found.group(1)))
+            .findFirst();
+    if (outcome.errno() == EEXIST || taken.isPresent()) {
+      int wanted = taken.orElse(pid);
+      checkPidIsFree(wanted, diagnosis.general(fate, null));
+      String by =
+          Who.member(wanted)
+              .map(member -> "is still the session or group of " + member)
+              .orElse("was taken for a moment; try again");
+      return new PidTakenException(
+          subject + " needs pid " + wanted + ", which " + by,
+          diagnosis.failure(fate),
+          diagnosis.general(fate, null));
+    }
+    return diagnosis
+        .typed(fate, options.deadline())
+        .orElseGet(() -> ImageSet.explain(diagnosis, fate, outcome.givenUp()));
+  }
+
+  private Ending ended(HalfRestored remains) throws NativeCallException {
+    return remains.end()
+        ? new Ending(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
+        : new Ending(
+            Fate.UNKNOWN, "and process " + pid + " is there but is not known to be part of it");
+  }
+
+  /** CRIU had said that it lets the tree go. */
+  private static Ending afterResume(@Nullable ProcessIdentity root) throws NativeCallException {
+    if (root == null) {
+      return new Ending(Fate.UNKNOWN, "and CRIU never named the process");
+    }
+    return switch (TreeFate.of(List.of(root), false)) {
+      case RUNS -> new Ending(Fate.RUNNING_AGAIN, "but the process runs");
+      case GONE, DYING -> new Ending(Fate.ENDED, "and the process has ended");
+      case UNSETTLED -> new Ending(Fate.UNKNOWN, "and the process is still stopped or traced");
+    };
+  }
+
+  private RestoreReport report(Outcome outcome, RestoreStages stages) {
+    // Kept from before the tree was let go: it may have ended since.
+    ProcessIdentity root = stages.root();
+    if (root == null) {
+      throw new Diagnosis("restore", subject, pid, outcome, log)
+          .general(new Ending(Fate.UNKNOWN, "although CRIU says it went well"), null);
+    }
+    restore_stats_entry stats;
+    try {
+      stats = StatsFile.read(request.work().resolve(StatsFile.RESTORE)).getRestore();
+    } catch (IOException e) {
+      LOG.debug("no statistics of this restore", e);
+      stats = restore_stats_entry.getDefaultInstance();
+    }
+    return new RestoreReport(
+        root,
+        micros(stats.getForkingTime()),
+        micros(stats.getRestoreTime()),
+        stats.getPagesRestored() * LibC.functions().getpagesize());
+  }
+
+  private static Duration micros(int unsigned) {
+    return Duration.of(Integer.toUnsignedLong(unsigned), ChronoUnit.MICROS);
+  }
+}

@@ -1,0 +1,30 @@
+package dev.gpuprocess.criu;
+
+import java.nio.charset.StandardCharsets;
+
+/** Keeps the last bytes of an output, however much there is of it. */
+final class TailBuffer {
+
+  private final byte[] ring;
+  private long written;
+
+  TailBuffer(int limit) {
+    this.ring = new byte[limit];
+  }
+
+  void add(byte[] bytes, int count) {
+    for (int i = Math.max(0, count - ring.length); i < count; i++) {
+      ring[(int) ((written + i) % ring.length)] = bytes[i];
+    }
+    written += count;
+  }
+
+  String text() {
+    int kept = (int) Math.min(written, ring.length);
+    byte[] bytes = new byte[kept];
+    for (int i = 0; i < kept; i++) {
+      bytes[i] = ring[(int) ((written - kept + i) % ring.length)];
+    }
+    return new String(bytes, StandardCharsets.UTF_8);
+  }
+}

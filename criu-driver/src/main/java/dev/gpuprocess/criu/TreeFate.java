@@ -1,0 +1,95 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/** What became of a process tree after a dump, found out from the kernel once CRIU is gone. */
+enum TreeFate {
+  /** Nobody traces it and no kill is on its way. */
+  RUNS,
+  /** All of it is gone. */
+  GONE,
+  /** What is left of it has been killed and takes long to go. */
+  DYING,
+  /** Some of it is there and traced, for longer than that can take. */
+  UNSETTLED;
+
+  private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
+  private static final Duration REAP_LIMIT = Duration.ofSeconds(1);
+  private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+  private static final long PAUSE_NANOS = 500_000;
+  private static final long SIGKILL_BIT = 1L << (9 - 1);
+
+  /**
+   * Waits until the kernel's answer cannot change any more.
+   *
+   * @param tree all of it
+   * @param finishKill whether a tree that is partly killed may be killed altogether: only when its
+   *     images are complete
+   */
+  static TreeFate of(List<ProcessIdentity> tree, boolean finishKill) throws NativeCallException {
+    Deadline deadline = Deadline.after(SETTLE_LIMIT);
+    while (true) {
+      List<ProcessIdentity> living = tree.stream().filter(ProcessIdentity::isAlive).toList();
+      if (living.isEmpty()) {
+        return GONE;
+      }
+      if (finishKill && living.size() < tree.size()) {
+        for (ProcessIdentity process : living) {
+          Posix.kill(process);
+        }
+      } else if (living.stream().allMatch(TreeFate::isFree)) {
+        return RUNS;
+      }
+      if (deadline.passed()) {
+        return living.stream().allMatch(TreeFate::isKilled) ? DYING : UNSETTLED;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+
+  private static boolean isFree(ProcessIdentity process) {
+    Map<String, String> status = ProcFs.status(process.pid());
+    return "0".equals(status.get("TracerPid")) && !isKilled(status);
+  }
+
+  private static boolean isKilled(ProcessIdentity process) {
+    return isKilled(ProcFs.status(process.pid()));
+  }
+
+  private static boolean isKilled(Map<String, String> status) {
+    return hasKill(status.get("SigPnd")) || hasKill(status.get("ShdPnd"));
+  }
+
+  private static boolean hasKill(@Nullable String pending) {
+    return pending != null && (Long.parseUnsignedLong(pending, 16) & SIGKILL_BIT) != 0;
+  }
+
+  /**
+   * Waits until the pids are free. A zombie is waited for only briefly, as it is up to its parent
+   * and the image is good without it; a little longer if the parent is init, which does reap, but
+   * in some containers only every other second.
+   *
+   * @return false when some of the tree is still alive
+   */
+  static boolean awaitFreePids(List<ProcessIdentity> tree) {
+    Deadline reap = Deadline.after(REAP_LIMIT);
+    Deadline initReaps = Deadline.after(INIT_REAP_LIMIT);
+    Deadline die = Deadline.after(SETTLE_LIMIT);
+    while (true) {
+      List<ProcStat> left = tree.stream().flatMap(process -> process.stat().stream()).toList();
+      boolean onlyZombies = left.stream().allMatch(ProcStat::isDead);
+      boolean onlyInits = onlyZombies && left.stream().allMatch(stat -> stat.parent() == 1);
+      if (left.isEmpty() || (onlyInits ? initReaps : onlyZombies ? reap : die).passed()) {
+        return onlyZombies;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import java.util.Optional;
+
+/** Names processes for people. */
+final class Who {
+
+  private static final int LONGEST_COMMAND = 80;
+
+  private Who() {}
+
+  /** Such as {@code process 12 (sleep 1000)}. */
+  static String process(long pid) {
+    return "process " + pid + command(pid);
+  }
+
+  /** Who has this pid and why it is not free. Empty when it is. */
+  static Optional<String> holder(int pid) {
+    return ProcFs.stat(pid)
+        .map(
+            stat -> {
+              int leader = threadGroup(pid);
+              if (leader != pid) {
+                return "a thread of " + process(leader);
+              }
+              return stat.isDead() ? zombie(stat) : process(pid);
+            });
+  }
+
+  /** Who has a number as session or group: it is taken as long, also by zombies. Looks at all. */
+  static Optional<String> member(int number) {
+    return ProcessHandle.allProcesses()
+        .flatMap(process -> ProcFs.stat(process.pid()).stream())
+        .filter(stat -> stat.session() == number || stat.group() == number)
+        .findAny()
+        .map(stat -> stat.isDead() ? zombie(stat) : process(stat.pid()));
+  }
+
+  /** Such as {@code a zombie (sleep) that its parent 7 (bash) has not reaped}. */
+  static String zombie(ProcStat stat) {
+    return "a zombie ("
+        + stat.name()
+        + ") that its parent "
+        + stat.parent()
+        + command(stat.parent())
+        + " has not reaped";
+  }
+
+  private static String command(long pid) {
+    String words =
+        String.join(" ", ProcFs.commandLine(pid)).replaceAll("[\\s\\p{Cntrl}]+", " ").strip();
+    String text = words.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).orElse("") : words;
+    if (text.isEmpty()) {
+      return "";
+    }
+    return " ("
+        + (text.length() > LONGEST_COMMAND ? text.substring(0, LONGEST_COMMAND) + "..." : text)
+        + ")";
+  }
+
+  private static int threadGroup(int pid) {
+    return statusNumber(pid, "Tgid:").orElse((long) pid).intValue();
+  }
+
+  /** Who traces a process; empty when nobody does. */
+  static Optional<Integer> tracer(long pid) {
+    return statusNumber(pid, "TracerPid:").filter(tracer -> tracer != 0).map(Long::intValue);
+  }
+
+  private static Optional<Long> statusNumber(long pid, String key) {
+    return ProcFs.read(pid, "status")
+        .flatMap(text -> text.lines().filter(line -> line.startsWith(key)).findFirst())
+        .map(line -> Long.valueOf(line.substring(key.length()).strip()));
+  }
+}

@@ -1,0 +1,10 @@
+/**
+ * {@link dev.gpuprocess.spi.CriuDriver} over CRIU's RPC.
+ *
+ * <p>Start at {@link dev.gpuprocess.criu.RpcCriuDriver}. Each call starts its own {@code criu swrk}
+ * with one inherited descriptor, talks to it on the calling thread, and has reaped it when it
+ * returns or throws. Calls may run at the same time. Failures are those of {@code
+ * dev.gpuprocess.error}; whatever fails, the exception says what became of the process tree.
+ */
+@org.jspecify.annotations.NullMarked
+package dev.gpuprocess.criu;

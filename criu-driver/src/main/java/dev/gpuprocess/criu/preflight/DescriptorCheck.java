@@ -1,0 +1,75 @@
+package dev.gpuprocess.criu.preflight;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.FileNode;
+import dev.gpuprocess.proc.OpenFile;
+import dev.gpuprocess.proc.ProcFs;
+import java.util.Set;
+
+/** The open files of the tree. */
+final class DescriptorCheck {
+
+  private static final String SOCKET = "socket:[";
+  private static final String ANONYMOUS = "anon_inode:";
+
+  /** What CRIU dumps of the files that have neither a name nor a type. */
+  private static final Set<String> KNOWN_ANONYMOUS =
+      Set.of(
+          "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
+
+  private final Troubles troubles;
+  private final RemovedFileCheck removed;
+  private final LockCheck locks;
+  private final SocketCheck sockets;
+  private final TerminalCheck terminals;
+
+  DescriptorCheck(
+      Troubles troubles, DumpOptions options, RemovedFileCheck removed, ProcessIdentity root) {
+    this.troubles = troubles;
+    this.removed = removed;
+    this.locks = new LockCheck(troubles, options);
+    this.sockets = new SocketCheck(troubles, options);
+    this.terminals = new TerminalCheck(troubles, options, root);
+  }
+
+  void look(int pid) {
+    for (OpenFile file : ProcFs.openFiles(pid)) {
+      Place place = Place.descriptor(pid, file.number());
+      String target = file.target();
+      if (target.startsWith("/")) {
+        FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
+      } else if (target.startsWith(SOCKET)) {
+        sockets.look(place, Long.parseLong(target, SOCKET.length(), target.length() - 1, 10));
+      } else if (target.startsWith(ANONYMOUS)) {
+        lookAtAnonymous(place, target);
+      }
+    }
+  }
+
+  /** Says what only the whole tree tells. */
+  void finish() {
+    sockets.finish();
+    terminals.finish();
+  }
+
+  private void lookAtFile(Place place, String target, FileNode node) {
+    if (node.isCharacterDevice()) {
+      if (!terminals.look(place, node) && !Devices.isDumped(node)) {
+        Devices.refuse(troubles, place, target, node);
+      }
+    } else if (node.isBlockDevice()) {
+      Devices.refuse(troubles, place, target, node);
+    } else {
+      removed.look(place, target, node);
+      locks.look(place, target, node);
+    }
+  }
+
+  private void lookAtAnonymous(Place place, String target) {
+    String name = target.substring(ANONYMOUS.length()).replaceAll("[\\[\\]]", "");
+    if (!KNOWN_ANONYMOUS.contains(name)) {
+      troubles.problem(place, target, "is of a kind that CRIU does not dump", "close it first");
+    }
+  }
+}

@@ -1,0 +1,80 @@
+package dev.gpuprocess.criu.preflight;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.FileNode;
+import dev.gpuprocess.proc.Mapping;
+import dev.gpuprocess.proc.ProcFs;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/** The files mapped by the tree. */
+final class MappingCheck {
+
+  private static final String SYSTEM_V = "/SYSV";
+  private static final String ANONYMOUS = "anon_inode:";
+
+  /** Shared memory that only looks like a removed file. */
+  private static final List<String> SHARED_MEMORY =
+      List.of("/dev/zero (deleted)", "/memfd:", "/[aio]", "/anon_hugepage");
+
+  private final Troubles troubles;
+  private final RemovedFileCheck removed;
+  private final boolean ownIpcNamespace;
+
+  MappingCheck(Troubles troubles, RemovedFileCheck removed, ProcessIdentity root) {
+    this.troubles = troubles;
+    this.removed = removed;
+    this.ownIpcNamespace = !ipcNamespace(Integer.toString(root.pid())).equals(ipcNamespace("self"));
+  }
+
+  private static Optional<String> ipcNamespace(String pid) {
+    try {
+      return Optional.of(Files.readSymbolicLink(Path.of("/proc", pid, "ns", "ipc")).toString());
+    } catch (IOException goneOrForbidden) {
+      return Optional.empty();
+    }
+  }
+
+  /** A file mapped in pieces is looked at once. */
+  void look(int pid) {
+    Set<String> seen = new HashSet<>();
+    for (Mapping mapping : ProcFs.memory(pid)) {
+      if (mapping.inode() != 0
+          && seen.add(mapping.device() + ' ' + mapping.inode() + mapping.name())) {
+        look(Place.mapping(pid, mapping), mapping.name());
+      }
+    }
+  }
+
+  private void look(Place place, String name) {
+    if (name.startsWith(SYSTEM_V)) {
+      if (!ownIpcNamespace) {
+        troubles.problem(
+            place,
+            name,
+            "is System V shared memory outside an IPC namespace of the tree's own",
+            "start the job in one (unshare --ipc)");
+      }
+    } else if (name.startsWith(ANONYMOUS)) {
+      troubles.problem(
+          place, name, "is of a kind that CRIU does not dump", "let the process unmap it first");
+    } else if (name.startsWith("/") && SHARED_MEMORY.stream().noneMatch(name::startsWith)) {
+      FileNode.at(place.link())
+          .or(() -> FileNode.at(place.seenByProcess(name)))
+          .ifPresent(node -> lookAtFile(place, name, node));
+    }
+  }
+
+  private void lookAtFile(Place place, String name, FileNode node) {
+    if (node.isRegular()) {
+      removed.look(place, name, node);
+    } else if (!Devices.isZero(node)) {
+      Devices.refuse(troubles, place, name, node);
+    }
+  }
+}

@@ -1,0 +1,32 @@
+package dev.gpuprocess.criu.preflight;
+
+import dev.gpuprocess.proc.Mapping;
+import java.nio.file.Path;
+
+/**
+ * By what a process has something.
+ *
+ * @param pid the process
+ * @param kind {@code descriptor} or {@code mapping}
+ * @param handle its number or its addresses
+ */
+record Place(int pid, String kind, String handle) {
+
+  static Place descriptor(int pid, int number) {
+    return new Place(pid, "descriptor", Integer.toString(number));
+  }
+
+  static Place mapping(int pid, Mapping mapping) {
+    return new Place(pid, "mapping", mapping.range());
+  }
+
+  /** A link to the very file, whatever its name leads to by now. */
+  Path link() {
+    return Path.of("/proc/" + pid + (kind.equals("mapping") ? "/map_files/" : "/fd/") + handle);
+  }
+
+  /** What a path means to the process. */
+  Path seenByProcess(String path) {
+    return Path.of("/proc/" + pid + "/root" + path);
+  }
+}

@@ -1,0 +1,50 @@
+package dev.gpuprocess.criu.preflight;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.Finding;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.ProcFs;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Looks through a process tree for what CRIU refuses. Touches nothing. */
+public final class Preflight {
+
+  private final Troubles troubles = new Troubles();
+  private final TaskCheck tasks;
+  private final DescriptorCheck descriptors;
+  private final MappingCheck mappings;
+  private final List<Integer> tree = new ArrayList<>();
+
+  private Preflight(ProcessIdentity root, DumpOptions options) {
+    tree.add(root.pid());
+    tree.addAll(ProcFs.descendants(root.pid()));
+    RemovedFileCheck removed = new RemovedFileCheck(troubles, options);
+    tasks = new TaskCheck(troubles, root);
+    descriptors = new DescriptorCheck(troubles, options, removed, root);
+    mappings = new MappingCheck(troubles, removed, root);
+  }
+
+  /**
+   * Looks.
+   *
+   * @param root the root of the tree
+   * @param options how it would be dumped
+   * @return what stands in the way
+   */
+  public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
+    return root.isAlive() ? new Preflight(root, options).look() : List.of();
+  }
+
+  private List<Finding> look() {
+    RightsCheck.look(troubles);
+    tasks.lookAtRoot();
+    for (int pid : tree) {
+      tasks.look(pid);
+      descriptors.look(pid);
+      mappings.look(pid);
+    }
+    descriptors.finish();
+    return troubles.findings();
+  }
+}

@@ -1,0 +1,83 @@
+package dev.gpuprocess.criu.preflight;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.proc.FileNode;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import jnr.posix.FileStat;
+import jnr.posix.POSIX;
+import jnr.posix.POSIXFactory;
+
+/** Files that were removed and are still open or mapped. */
+final class RemovedFileCheck {
+
+  private static final String REMOVED = " (deleted)";
+  private static final int BLOCK_BYTES = 512;
+
+  private final Troubles troubles;
+  private final DumpOptions options;
+
+  RemovedFileCheck(Troubles troubles, DumpOptions options) {
+    this.troubles = troubles;
+    this.options = options;
+  }
+
+  void look(Place place, String target, FileNode node) {
+    if (target.startsWith("/proc/") || target.startsWith("/memfd:") || isExternal(node)) {
+      return;
+    }
+    if (node.links() == 0) {
+      lookAtSize(place, name(target), node);
+    } else if (!options.linkRemap()
+        && target.endsWith(REMOVED)
+        && !Files.exists(place.seenByProcess(target), LinkOption.NOFOLLOW_LINKS)) {
+      troubles.needs(
+          place,
+          name(target),
+          "was removed under this name and has another that CRIU cannot know",
+          "DumpOptions.linkRemap(true)");
+    }
+  }
+
+  /** The mount is not compared: what matters is that somebody has thought of this file. */
+  private boolean isExternal(FileNode node) {
+    String end = ":" + Long.toHexString(node.inode()) + "]";
+    return options.external().stream()
+        .anyMatch(each -> each.text().startsWith("file[") && each.text().endsWith(end));
+  }
+
+  private static String name(String target) {
+    return target.endsWith(REMOVED)
+        ? target.substring(0, target.length() - REMOVED.length())
+        : target;
+  }
+
+  /** CRIU counts what the file takes on disk: a hole costs nothing, the last block counts whole. */
+  private void lookAtSize(Place place, String name, FileNode node) {
+    if (node.bytes() <= options.ghostLimit() / 2) {
+      return;
+    }
+    long bytes = Blocks.bytes(place.link().toString());
+    if (bytes > options.ghostLimit()) {
+      troubles.needs(
+          place,
+          name,
+          "was removed, and its %d bytes are more than CRIU may copy into the image"
+              .formatted(bytes),
+          "DumpOptions.ghostLimit(%d)".formatted(bytes));
+    }
+  }
+
+  /** Loaded only when a file is large enough to ask: it takes a third of a second. */
+  private static final class Blocks {
+
+    private static final POSIX LIBRARY = POSIXFactory.getNativePOSIX();
+
+    private Blocks() {}
+
+    static long bytes(String path) {
+      FileStat stat = LIBRARY.allocateStat();
+      return LIBRARY.stat(path, stat) == 0 ? stat.blocks() * BLOCK_BYTES : 0;
+    }
+  }
+}

@@ -1,0 +1,55 @@
+package dev.gpuprocess.criu.preflight;
+
+import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.ProcFs;
+import java.util.Set;
+import java.util.TreeSet;
+
+/** What the tasks of the tree are up to: CRIU must trace each of them. */
+final class TaskCheck {
+
+  private final Troubles troubles;
+  private final ProcessIdentity root;
+
+  TaskCheck(Troubles troubles, ProcessIdentity root) {
+    this.troubles = troubles;
+    this.root = root;
+  }
+
+  void lookAtRoot() {
+    root.stat()
+        .filter(stat -> !stat.leadsSession())
+        .ifPresent(
+            stat ->
+                troubles.add(
+                    Severity.OK,
+                    Troubles.who(root.pid()),
+                    "does not lead its session %d, so what is restored joins the session of whoever restores it"
+                        .formatted(stat.session()),
+                    ""));
+  }
+
+  /** A task has one tracer at most. */
+  void look(int pid) {
+    if (pid == ProcessHandle.current().pid()) {
+      troubles.add(
+          Severity.PROBLEM,
+          Troubles.who(pid),
+          "is this JVM, which cannot be in the tree that it dumps",
+          "dump from a process outside the tree");
+    }
+    Set<Integer> tracers = new TreeSet<>();
+    for (int thread : ProcFs.threads(pid)) {
+      tracers.add(Integer.valueOf(ProcFs.status(thread).getOrDefault("TracerPid", "0")));
+    }
+    tracers.remove(0);
+    for (int tracer : tracers) {
+      troubles.add(
+          Severity.PROBLEM,
+          Troubles.who(pid),
+          "is traced by " + Troubles.who(tracer) + ", and CRIU must trace it itself",
+          "end the tracer");
+    }
+  }
+}

@@ -1,0 +1,22 @@
+/**
+ * Dumps and restores process trees through CRIU's RPC; the provider of {@link
+ * dev.gpuprocess.spi.CriuDriver}.
+ */
+module dev.gpuprocess.criu {
+  requires transitive dev.gpuprocess;
+  requires static transitive org.jspecify;
+  requires org.jnrproject.ffi;
+  requires org.jnrproject.posix;
+  // jnr-ffi is an automatic module: nothing else would resolve what it needs of ASM.
+  requires org.objectweb.asm;
+  requires org.objectweb.asm.commons;
+  requires org.objectweb.asm.util;
+  requires com.google.protobuf;
+  requires org.slf4j;
+
+  // Unqualified because JNR's generated classes live in an unnamed module.
+  exports dev.gpuprocess.criu;
+
+  provides dev.gpuprocess.spi.CriuDriver with
+      dev.gpuprocess.criu.RpcCriuDriver;
+}

@@ -1,0 +1,155 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.error.CriuTooOldException;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.spi.CriuVersion;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+@NullUnmarked
+class CriuFinderTest {
+
+  private static final String KERNEL = "6.18.5-generic";
+
+  @TempDir Path directory;
+  private final Map<String, String> environment = new HashMap<>();
+
+  private CriuBinary find() {
+    return find(null);
+  }
+
+  private CriuBinary find(@org.jspecify.annotations.Nullable String property) {
+    return new CriuFinder(new CriuLocator(null, property, environment), KERNEL).find("dump");
+  }
+
+  private Path fake(String name, int major, int minor, int sublevel) {
+    return FakeCriu.create(directory.resolve(name), major, minor, sublevel, "");
+  }
+
+  private String unavailable() {
+    return assertThrows(CriuUnavailableException.class, this::find).getMessage();
+  }
+
+  @Test
+  void nowhere_namesEveryPlaceAndTheCure() {
+    environment.put("PATH", "/nowhere:/neither");
+    environment.put("HOME", directory.toString());
+    String message = unavailable();
+    assertTrue(message.contains("GPUPROCESS_CRIU (not set)"), message);
+    assertTrue(message.contains("/nowhere:/neither"), message);
+    assertTrue(message.contains(directory + "/.cache/gpuprocess/criu/VERSION/criu"), message);
+    assertTrue(message.contains("run bin/criu"), message);
+  }
+
+  @Test
+  void named_andMissing_isNotReplacedByAnother() {
+    environment.put("PATH", fake("path", 4, 2, 1).getParent().toString());
+    environment.put("GPUPROCESS_CRIU", directory.resolve("typo").toString());
+    String message = unavailable();
+    assertTrue(message.contains("GPUPROCESS_CRIU: " + directory.resolve("typo")), message);
+    assertTrue(message.contains("no such file"), message);
+  }
+
+  @Test
+  void named_butNoProgram() throws IOException {
+    environment.put(
+        "GPUPROCESS_CRIU", Files.writeString(directory.resolve("text"), "hello").toString());
+    assertTrue(unavailable().contains("Permission denied"));
+  }
+
+  @Test
+  void named_butAnotherProgram_saysWhatItPrinted() {
+    Path other = FakeCriu.write(directory.resolve("other"), "#!/bin/sh\necho usage: other >&2\n");
+    environment.put("GPUPROCESS_CRIU", other.toString());
+    String message = unavailable();
+    assertTrue(message.contains("does not tell its version: exit 0, usage: other"), message);
+  }
+
+  @Test
+  void property_goesBeforeVariable() {
+    environment.put("GPUPROCESS_CRIU", fake("variable", 4, 2, 0).toString());
+    Path named = fake("property", 4, 2, 1);
+    assertEquals(named, find(named.toString()).program());
+  }
+
+  @Test
+  void path_goesBeforeProvisioned_unlessItIsTooOld() {
+    environment.put("GPUPROCESS_HOME", directory.resolve("home").toString());
+    Path provisioned = fake("home/criu/4.2.1", 4, 2, 1);
+    environment.put("PATH", fake("path", 4, 2, 0).getParent().toString());
+    assertEquals(new CriuVersion(4, 2, 0), find().version());
+    environment.put("PATH", fake("old", 3, 17, 1).getParent().toString());
+    assertEquals(provisioned, find().program());
+  }
+
+  @Test
+  void provisioned_newestFirst() {
+    environment.put("XDG_CACHE_HOME", directory.toString());
+    fake("gpuprocess/criu/4.9", 4, 9, 0);
+    fake("gpuprocess/criu/4.10.1", 4, 10, 1);
+    fake("gpuprocess/criu/tmp", 9, 9, 9);
+    assertEquals(new CriuVersion(4, 10, 1), find().version());
+  }
+
+  @Test
+  void tooOld_namesWhatWasFoundAndWhatIsNeeded() {
+    environment.put("GPUPROCESS_CRIU", fake("old", 4, 1, 1).toString());
+    String message = assertThrows(CriuTooOldException.class, this::find).getMessage();
+    assertTrue(message.contains("is version 4.1.1"), message);
+    assertTrue(message.contains("kernel 6.18.5-generic needs 4.2 or later"), message);
+    assertTrue(message.contains("run bin/criu"), message);
+  }
+
+  @Test
+  void found_isRemembered() throws IOException {
+    Path program = fake("once", 4, 2, 1);
+    environment.put("GPUPROCESS_CRIU", program.toString());
+    CriuFinder finder = new CriuFinder(new CriuLocator(null, null, environment), KERNEL);
+    finder.find("dump");
+    Files.delete(program);
+    assertEquals(program, finder.find("dump").program());
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "4.2.1, 6.18.44, true",
+    "4.2.0, 6.16.0-rc1, true",
+    "4.1.1, 6.16.0, false",
+    "4.1.1, 6.15.9, true",
+    "4.0.0, 6.13.0, false",
+    "4.0.0, 6.12.1, true",
+    "4.1.0, 7.0.0, false",
+    "3.19.0, 5.15.0-91-generic, true",
+    "3.17.1, 5.10.0, false",
+    "4.2.0, unheard-of, true",
+  })
+  void fitness(String version, String kernel, boolean fit) {
+    String[] parts = version.split("\\.");
+    CriuBinary binary =
+        new CriuBinary(
+            Path.of("/criu"),
+            new CriuVersion(
+                Integer.parseInt(parts[0]), Integer.parseInt(parts[1]), Integer.parseInt(parts[2])),
+            false);
+    assertEquals(fit, binary.unfitFor(kernel).isEmpty(), () -> "" + binary.unfitFor(kernel));
+  }
+
+  @Test
+  void fitness_ofADevelopmentBuild_isTakenAtItsWord() {
+    CriuBinary binary = new CriuBinary(Path.of("/criu"), new CriuVersion(4, 1, 0), true);
+    assertEquals(Optional.empty(), binary.unfitFor(KERNEL));
+  }
+}

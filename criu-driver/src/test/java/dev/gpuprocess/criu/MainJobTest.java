@@ -1,0 +1,300 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.Diagnosis;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.ResumeOptions;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.Step;
+import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.PoisonedProcessException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The main job: off the GPU, onto disk, and back, with real CRIU and the simulated driver. */
+class MainJobTest {
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    RealCriu.assume();
+    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(directory.resolve("state"));
+  }
+
+  @AfterEach
+  void removeMachine() {
+    if (machine != null) {
+      machine.close();
+    }
+  }
+
+  private Path image() {
+    return directory.resolve("image");
+  }
+
+  private CheckpointedProcess suspended(Counter counter) {
+    return checkpoints.process(counter.pid()).lock().checkpoint();
+  }
+
+  private void assertNothingLeftBeside(String... expected) throws IOException {
+    try (Stream<Path> entries = Files.list(directory)) {
+      assertEquals(
+          Stream.of(expected).sorted().toList(),
+          entries.map(path -> path.getFileName().toString()).sorted().toList());
+    }
+  }
+
+  @Test
+  void countsOnAfterDumpAndRestore() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      assertEquals(101, counter.increment());
+      ProcessImage image = suspended(counter).dump(image());
+      assertFalse(counter.isAlive());
+      assertEquals(counter.pid(), image.manifest().pid());
+      assertEquals(
+          List.of("lock", "checkpoint", "seal", "dump"),
+          image.steps().stream().map(Step::name).toList());
+
+      RunningProcess again = checkpoints.open(image()).restore().resume();
+      assertEquals(counter.pid(), again.pid());
+      assertEquals(102, counter.increment());
+      assertNothingLeftBeside("image", "state");
+      try (Stream<Path> journal = Files.list(directory.resolve("state"))) {
+        assertEquals(0, journal.count(), "a running process leaves nothing in the journal");
+      }
+    }
+  }
+
+  @Test
+  void everyByteOfGpuMemoryComesBack() {
+    try (Pattern pattern = Pattern.start(machine, 200)) {
+      ProcessImage image = checkpoints.process(pattern.pid()).suspend().dump(image());
+      assertTrue(image.manifest().bytes() >= 200L << 20);
+      image.restore().resume();
+      assertEquals("ok %d bytes".formatted(200L << 20), pattern.verify());
+    }
+  }
+
+  @Test
+  void snapshotLeavesTheProcessRunningAndItsImageRestoresTheMoment() {
+    try (Counter counter = Counter.start(machine)) {
+      assertEquals(101, counter.increment());
+      ProcessImage image = checkpoints.process(counter.pid()).snapshot(image());
+      assertEquals(102, counter.increment());
+      assertThrows(PidTakenException.class, image::restore);
+      counter.close();
+      image.restore().resume();
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void poisonedProcessComesBackFromItsInsurance() {
+    try (Counter counter = Counter.start(machine)) {
+      assertEquals(101, counter.increment());
+      CheckpointedProcess suspended = suspended(counter);
+      machine.faults(Fault.in("cuCheckpointProcessRestore").call(1).answers(2));
+      PoisonedProcessException e =
+          assertThrows(
+              PoisonedProcessException.class,
+              () -> suspended.resume(ResumeOptions.ofDefaults().withInsurance(image())));
+      e.process().comeBackFrom(checkpoints.open(image())).resume();
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void dumpThatFailsLeavesTheProcessCheckpointedAndNoImage() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended = suspended(counter);
+      Path missing = directory.resolve("missing").resolve("image");
+      assertThrows(ImageDirectoryException.class, () -> suspended.dump(missing));
+      Files.createDirectory(image());
+      Files.createFile(image().resolve("precious"));
+      assertThrows(ImageDirectoryException.class, () -> suspended.dump(image()));
+      assertTrue(Files.exists(image().resolve("precious")));
+      suspended.resume();
+      assertEquals(101, counter.increment());
+      assertNothingLeftBeside("image", "state");
+    }
+  }
+
+  @Test
+  void fullDiskLeavesTheProcessCheckpointedAndNoImage() throws Exception {
+    Path small = Files.createDirectory(directory.resolve("small"));
+    try (TmpFs disk = TmpFs.mount(small, "size=24m");
+        Pattern pattern = Pattern.start(machine, 4)) {
+      assertNotNull(disk);
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      // The look at free room is passed; CRIU itself hits the end.
+      Files.write(small.resolve("filler"), new byte[20 << 20]);
+      assertThrows(DiskFullException.class, () -> suspended.dump(small.resolve("image")));
+      Files.delete(small.resolve("filler"));
+      try (Stream<Path> left = Files.list(small)) {
+        assertEquals(0, left.count());
+      }
+      suspended.resume();
+      assertEquals("ok %d bytes".formatted(4L << 20), pattern.verify());
+    }
+  }
+
+  @Test
+  void truncatedPagesAreRefusedBeforeCriuIsStarted() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      ProcessImage image = suspended(counter).dump(image());
+      Path pages = image.directory().resolve("criu").resolve("pages-1.img");
+      try (FileChannel channel = FileChannel.open(pages, StandardOpenOption.WRITE)) {
+        channel.truncate(channel.size() / 2);
+      }
+      ImageCorruptException e = assertThrows(ImageCorruptException.class, image::restore);
+      assertTrue(e.getMessage().contains("pages-1.img"), e.getMessage());
+      assertFalse(counter.isAlive());
+    }
+  }
+
+  @Test
+  void alteredFileIsRefused() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      ProcessImage image = suspended(counter).dump(image());
+      Path core = image.directory().resolve("criu").resolve("inventory.img");
+      byte[] content = Files.readAllBytes(core);
+      content[content.length / 2] ^= 1;
+      Files.write(core, content);
+      assertThrows(ImageCorruptException.class, image::restore);
+    }
+  }
+
+  @Test
+  void childThatInheritedTheGpuIsNamedAndRefused() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      String child = counter.ask("fork");
+      CheckpointedProcess suspended = suspended(counter);
+      CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+      assertTrue(e.getMessage().contains("child " + child), e.getMessage());
+      suspended.resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void whatCriuCannotDumpIsNamedBeforeCriuIsStarted() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      String descriptor = counter.ask("open /dev/fuse");
+      Diagnosis before = checkpoints.doctor(counter.pid());
+      assertEquals(1, before.problems().size(), before::toString);
+      CheckpointedProcess suspended = suspended(counter);
+      UnsupportedResourceException e =
+          assertThrows(UnsupportedResourceException.class, () -> suspended.dump(image()));
+      assertEquals(
+          List.of(
+              new UnsupportedResource(
+                  (int) counter.pid(), "descriptor " + descriptor, "/dev/fuse", null)),
+          e.resources());
+      assertTrue(e.getMessage().contains("descriptor %s: /dev/fuse".formatted(descriptor)));
+      assertEquals(CriuFailure.NOT_STARTED, e.criu());
+      assertEquals(ProcessState.CHECKPOINTED, e.failure().after());
+      assertNothingLeftBeside("state");
+      suspended.resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void optionThatTheRefusalNamesLetsTheDumpThrough() {
+    try (Counter counter = Counter.start(machine)) {
+      counter.ask("lock " + directory.resolve("locked"));
+      CheckpointedProcess suspended = suspended(counter);
+      UnsupportedResourceException e =
+          assertThrows(UnsupportedResourceException.class, () -> suspended.dump(image()));
+      assertEquals("DumpOptions.fileLocks(true)", e.resources().get(0).option());
+      suspended.dump(image(), DumpOptions.builder().fileLocks(true).build()).restore().resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void doctorFindsNothingAgainstACounter() {
+    try (Counter counter = Counter.start(machine)) {
+      Path image = image();
+      Diagnosis running = checkpoints.doctor(counter.pid(), image, DumpOptions.ofDefaults());
+      assertEquals(List.of(), running.problems(), running::toString);
+      CheckpointedProcess suspended = suspended(counter);
+      Diagnosis off = checkpoints.doctor(counter.pid(), image, DumpOptions.ofDefaults());
+      assertEquals(List.of(), off.problems(), off::toString);
+      suspended.dump(image).restore().resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void doctorFindsCriuFit() {
+    Diagnosis diagnosis = checkpoints.doctor(directory);
+    assertEquals(List.of(), diagnosis.problems(), diagnosis::toString);
+    assertTrue(diagnosis.toString().contains("criu check: this kernel has what it needs"));
+  }
+
+  @Test
+  void dumpOfAProcessThatWasNotCheckpointedIsRefusedByCriu() {
+    try (Counter counter = Counter.start(machine)) {
+      CriuException e =
+          assertThrows(
+              CriuException.class,
+              () ->
+                  new RpcCriuDriver()
+                      .dump(
+                          new DumpRequest(
+                              ProcessIdentity.of(counter.pid()).orElseThrow(),
+                              Files.createDirectory(directory.resolve("images")),
+                              Files.createDirectory(directory.resolve("work")),
+                              DumpOptions.ofDefaults()),
+                          DumpListener.NONE));
+      assertTrue(
+          e.criu().errors().stream().anyMatch(line -> line.contains("non-regular mapping")),
+          e.getMessage());
+      assertEquals(101, counter.increment());
+    }
+  }
+}

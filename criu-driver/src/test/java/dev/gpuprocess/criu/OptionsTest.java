@@ -1,0 +1,392 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.options.External;
+import dev.gpuprocess.options.FileValidation;
+import dev.gpuprocess.options.InheritedDescriptor;
+import dev.gpuprocess.options.JoinedNamespace;
+import dev.gpuprocess.options.Namespace;
+import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.SocketTables;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.RestoreListener;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Options that change what the real CRIU does, each proven by what the tree is like afterwards. */
+@NullUnmarked
+class OptionsTest {
+
+  /** Connects to itself, then says so in a file. */
+  private static final String CONNECTED =
+      """
+      use Socket; $SIG{HUP} = 'IGNORE';
+      socket(my $l, AF_INET, SOCK_STREAM, 0); bind $l, pack_sockaddr_in(0, INADDR_LOOPBACK);
+      listen $l, 1; socket(my $c, AF_INET, SOCK_STREAM, 0); connect $c, getsockname $l;
+      accept my $a, $l; close $l; open my $f, '>', $ARGV[0]; close $f;
+      sleep 1000 while 1;
+      """;
+
+  private static final String BEAT =
+      "while (1) { syswrite %s, 'beat '; select undef, undef, undef, 0.01 }";
+
+  private static final int SOCK_STREAM = 1;
+
+  @TempDir Path directory;
+  private Site site;
+  private Path ready;
+
+  @BeforeEach
+  void makeSite() {
+    RealCriu.assume();
+    site = Site.in(directory.resolve("site"), new RpcCriuDriver());
+    ready = directory.resolve("ready");
+  }
+
+  private Workload perl(String program) {
+    Workload workload = Workload.of("perl", "-e", program, ready.toString());
+    Workload.await(() -> Files.exists(ready), "the program to be ready");
+    return workload;
+  }
+
+  private static void assertStopped(ProcessIdentity process) {
+    Workload.await(
+        () -> process.stat().filter(stat -> stat.state() == 'T').isPresent(), "the tree to stop");
+  }
+
+  private static void goOn(ProcessIdentity process) {
+    String done = Command.run("kill", "-CONT", Integer.toString(process.pid()));
+    assertEquals("", done);
+  }
+
+  private static long inode(int pid, String kind) {
+    return ProcFs.openFiles(pid).stream()
+        .map(file -> file.target())
+        .filter(target -> target.startsWith(kind + ":["))
+        .map(target -> Long.parseLong(target.replaceAll("\\D", "")))
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static long established(ProcessIdentity process) {
+    List<Long> own =
+        ProcFs.openFiles(process.pid()).stream()
+            .filter(file -> file.target().startsWith("socket:["))
+            .map(file -> Long.valueOf(file.target().replaceAll("\\D", "")))
+            .toList();
+    return SocketTables.tcp(process.pid()).values().stream()
+        .filter(socket -> own.contains(socket.inode()) && socket.state() == 1)
+        .count();
+  }
+
+  @Test
+  void leaveStopped_afterADump_leavesItStopped() {
+    try (Workload workload = Workload.counter(directory)) {
+      site.dump(workload.identity(), Site.dump().leaveStopped(true).build());
+      assertStopped(workload.identity());
+      goOn(workload.identity());
+      workload.assertGoesOn();
+    }
+  }
+
+  @Test
+  void leaveStopped_afterARestore_leavesItStopped() {
+    try (Workload workload = Workload.counter(directory)) {
+      site.dump(workload.identity(), Site.dump().build());
+      ProcessIdentity restored =
+          site.restore(workload.pid(), Site.shellJob().leaveStopped(true).build()).process();
+      try {
+        assertStopped(restored);
+        goOn(restored);
+        workload.assertGoesOn();
+      } finally {
+        Workload.end(restored);
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(names = {"AUTOMATIC", "NFTABLES", "SKIP"})
+  void tcpEstablished_keepsConnections_howeverTheyAreLocked(NetworkLock lock) {
+    try (Workload workload = perl(CONNECTED)) {
+      site.dump(workload.identity(), Site.dump().tcpEstablished(true).networkLock(lock).build());
+      ProcessIdentity restored =
+          site.restore(workload.pid(), Site.shellJob().tcpEstablished(true).build()).process();
+      try {
+        assertEquals(2, established(restored));
+      } finally {
+        Workload.end(restored);
+      }
+    }
+  }
+
+  @Test
+  void tcpClose_atTheRestore_closesWhatWasKept() {
+    try (Workload workload = perl(CONNECTED)) {
+      site.dump(workload.identity(), Site.dump().tcpEstablished(true).build());
+      ProcessIdentity restored =
+          site.restore(workload.pid(), Site.shellJob().tcpClose(true).build()).process();
+      try {
+        assertEquals(0, established(restored));
+      } finally {
+        Workload.end(restored);
+      }
+    }
+  }
+
+  @Test
+  void inherit_replacesAPipe_byAFileOfOurs() throws IOException {
+    String program = "$SIG{HUP} = 'IGNORE'; $SIG{PIPE} = 'IGNORE'; " + BEAT.formatted("STDOUT");
+    Process talker =
+        new ProcessBuilder("perl", "-e", program)
+            .redirectInput(Path.of("/dev/null").toFile())
+            .redirectError(ProcessBuilder.Redirect.DISCARD)
+            .start();
+    ProcessIdentity process = ProcessIdentity.of(talker.pid()).orElseThrow();
+    ProcessIdentity restored = null;
+    try {
+      assertEquals('b', talker.getInputStream().read());
+      Path fifo = directory.resolve("fifo");
+      Command.run("mkfifo", fifo.toString());
+      long pipe = inode(process.pid(), "pipe");
+      site.dump(process, Site.dump().build());
+      RestoreOptions options =
+          Site.shellJob().inherit(InheritedDescriptor.pipe(pipe).by(fifo)).build();
+      restored = site.restore(process.pid(), options).process();
+      try (RandomAccessFile in = new RandomAccessFile(fifo.toFile(), "rw")) {
+        byte[] heard = new byte[5];
+        in.readFully(heard);
+        assertEquals("beat ", new String(heard, StandardCharsets.US_ASCII));
+      }
+    } finally {
+      talker.destroyForcibly();
+      if (restored != null) {
+        Workload.end(restored);
+      }
+    }
+  }
+
+  @Test
+  void external_letsAHalfOfAPairGo_andInheritGivesItAnother() throws IOException {
+    String program =
+        """
+        use Socket; $SIG{HUP} = 'IGNORE'; $SIG{PIPE} = 'IGNORE';
+        socketpair my $a, my $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC;
+        if (my $child = fork) { close $b; open my $f, '>', $ARGV[0]; close $f; sleep 1000 while 1 }
+        close $a;
+        """
+            + BEAT.formatted("$b");
+    try (Workload parent = perl(program)) {
+      Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
+      int child = ProcFs.descendants(parent.pid()).get(0);
+      ProcessIdentity half = ProcessIdentity.of(child).orElseThrow();
+      long socket = inode(child, "socket");
+      DumpOptions options = Site.dump().external(External.unixSocket(socket)).build();
+      site.dump(half, options);
+      Workload.await(() -> ProcFs.stat(child).isPresent(), "the child's parent not to reap");
+      parent.close(); // so that somebody reaps the child
+      Workload.await(() -> ProcFs.stat(child).isEmpty(), "the child to be reaped");
+      int[] pair = new int[2];
+      LibC.check(LibC.functions().socketpair(LibC.AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
+      RestoreOptions restore =
+          Site.shellJob().inherit(InheritedDescriptor.socket(socket).by(pair[0])).build();
+      ProcessIdentity restored = site.restore(child, restore).process();
+      try {
+        byte[] heard = new byte[5];
+        assertEquals(5, LibC.functions().recv(pair[1], heard, heard.length, 0));
+        assertEquals("beat ", new String(heard, StandardCharsets.US_ASCII));
+      } finally {
+        Workload.end(restored);
+        LibC.close(pair[0]);
+        LibC.close(pair[1]);
+      }
+    }
+  }
+
+  @Test
+  void join_putsTheTreeIntoANamespaceThatIsThere() throws IOException {
+    try (Workload workload = Workload.counter(directory);
+        Workload host = Workload.of("unshare", "--uts", "sleep", "1000")) {
+      Path there = Path.of("/proc", Integer.toString(host.pid()), "ns", "uts");
+      Path here = Path.of("/proc/self/ns/uts");
+      String ours = Files.readSymbolicLink(here).toString();
+      Workload.await(
+          () -> {
+            try {
+              return !Files.readSymbolicLink(there).toString().equals(ours);
+            } catch (IOException e) {
+              return false;
+            }
+          },
+          "a namespace");
+      site.dump(workload.identity(), Site.dump().build());
+      RestoreOptions options =
+          Site.shellJob().join(JoinedNamespace.ofProcess(Namespace.UTS, host.pid())).build();
+      ProcessIdentity restored = site.restore(workload.pid(), options).process();
+      try {
+        assertEquals(
+            Files.readSymbolicLink(there),
+            Files.readSymbolicLink(
+                Path.of("/proc", Integer.toString(restored.pid()), "ns", "uts")));
+      } finally {
+        Workload.end(restored);
+      }
+    }
+  }
+
+  @Test
+  void aTreeWithItsOwnNetwork_isToldOfAtEveryStage() {
+    List<String> stages = new ArrayList<>();
+    try (Workload workload =
+        Workload.of("unshare", "--net", "--uts", "--ipc", "setsid", "sleep", "1000")) {
+      Workload.await(
+          () -> ProcFs.stat(workload.pid()).filter(s -> s.name().equals("sleep")).isPresent(),
+          "sleep");
+      site.dump(workload.identity(), Site.dump().build(), new Recorder(stages));
+      assertEquals(List.of("pre-dump", "network-lock", "query-ext-files", "post-dump"), stages);
+      stages.clear();
+      ProcessIdentity restored =
+          site.restore(
+                  workload.pid(),
+                  RestoreOptions.builder().deadline(Site.PATIENCE).build(),
+                  new Recorder(stages))
+              .process();
+      try {
+        assertEquals(
+            List.of(
+                "pre-restore",
+                "setup-namespaces " + workload.pid(),
+                "post-setup-namespaces",
+                "post-restore " + workload.pid(),
+                "network-unlock",
+                "pre-resume",
+                "post-resume"),
+            stages);
+      } finally {
+        Workload.end(restored);
+      }
+    }
+  }
+
+  private record Recorder(List<String> stages) implements DumpListener, RestoreListener {
+    @Override
+    public void preDump() {
+      stages.add("pre-dump");
+    }
+
+    @Override
+    public void networkLock() {
+      stages.add("network-lock");
+    }
+
+    @Override
+    public List<External> queryExternalFiles() {
+      stages.add("query-ext-files");
+      return List.of();
+    }
+
+    @Override
+    public void postDump() {
+      stages.add("post-dump");
+    }
+
+    @Override
+    public void networkUnlock() {
+      stages.add("network-unlock");
+    }
+
+    @Override
+    public void preRestore() {
+      stages.add("pre-restore");
+    }
+
+    @Override
+    public void setupNamespaces(int pid) {
+      stages.add("setup-namespaces " + pid);
+    }
+
+    @Override
+    public void postSetupNamespaces() {
+      stages.add("post-setup-namespaces");
+    }
+
+    @Override
+    public void postRestore(int pid) {
+      stages.add("post-restore " + pid);
+    }
+
+    @Override
+    public void preResume() {
+      stages.add("pre-resume");
+    }
+
+    @Override
+    public void postResume() {
+      stages.add("post-resume");
+    }
+  }
+
+  @Test
+  void optionsThatRpcDoesNotCarry_goThroughAFile() throws IOException {
+    Site other = Site.in(directory.resolve("other"), site.driver());
+    try (Workload workload = Workload.counter(directory)) {
+      other.dump(workload.identity(), Site.backup().build());
+      DumpOptions bySize =
+          Site.backup().fileValidation(FileValidation.SIZE).ghostFiemap(true).build();
+      site.dump(workload.identity(), bySize);
+    }
+    assertEquals(
+        List.of("file-validation filesize", "ghost-fiemap"),
+        Files.readAllLines(site.work().resolve(ConfigFile.NAME)));
+    assertFalse(Files.exists(other.work().resolve(ConfigFile.NAME)));
+    // CRIU has read it: there are no build ids in these images.
+    assertTrue(
+        Files.size(site.images().resolve("files.img"))
+            < Files.size(other.images().resolve("files.img")));
+  }
+
+  @Test
+  void unprivileged_works() {
+    try (Workload workload = Workload.counter(directory)) {
+      site.dump(workload.identity(), Site.dump().unprivileged(true).build());
+      Workload.end(
+          site.restore(workload.pid(), Site.shellJob().unprivileged(true).build()).process());
+    }
+  }
+
+  @Test
+  void namesTheMissingProgram_whenConnectionsAreToBeLockedByIt() {
+    Assumptions.assumeTrue(
+        NetworkLocks.installed(System.getenv()) == NetworkLock.NFTABLES, "iptables is installed");
+    try (Workload workload = perl(CONNECTED)) {
+      DumpOptions options =
+          Site.dump().tcpEstablished(true).networkLock(NetworkLock.IPTABLES).build();
+      CriuException e =
+          assertThrows(CriuException.class, () -> site.dump(workload.identity(), options));
+      assertTrue(e.getMessage().contains("DumpOptions.networkLock(NFTABLES)"), e.getMessage());
+      assertTrue(workload.identity().isAlive());
+    }
+  }
+}

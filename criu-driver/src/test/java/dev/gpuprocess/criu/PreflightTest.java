@@ -1,0 +1,416 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.Finding;
+import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.options.External;
+import dev.gpuprocess.proc.FileNode;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Preflight tells what the real CRIU then does: each problem it finds is one that CRIU fails at,
+ * and with the option it names CRIU succeeds.
+ */
+class PreflightTest {
+
+  @TempDir Path directory;
+  private RpcCriuDriver criu;
+  private int dumps;
+
+  @BeforeEach
+  void find() {
+    RealCriu.assume();
+    criu = new RpcCriuDriver();
+  }
+
+  private static DumpOptions.Builder backup() {
+    return DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(30));
+  }
+
+  private static ProcessIdentity identity(Workload workload) {
+    return ProcessIdentity.of(workload.pid()).orElseThrow();
+  }
+
+  private List<Finding> preflight(Workload workload, DumpOptions options) {
+    return criu.preflight(identity(workload), options).stream()
+        .filter(finding -> finding.severity() != Severity.OK)
+        .toList();
+  }
+
+  private void dump(Workload workload, DumpOptions options) {
+    try {
+      Path place = Files.createDirectory(directory.resolve("dump" + dumps++));
+      Path images = Files.createDirectory(place.resolve("images"));
+      Path work = Files.createDirectory(place.resolve("work"));
+      criu.dump(new DumpRequest(identity(workload), images, work, options), DumpListener.NONE);
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  private String hold(Workload workload, String what) {
+    String held = workload.ask(what.replace("FILE", directory.resolve("file").toString()));
+    assertFalse(held.startsWith("error"), () -> what + ": " + held);
+    return held;
+  }
+
+  /** There is one problem, and CRIU fails; says which resource it is. */
+  private UnsupportedResource problem(Workload workload, DumpOptions options, String criuSays) {
+    List<Finding> findings = preflight(workload, options);
+    assertEquals(1, findings.size(), findings::toString);
+    assertTrue(findings.get(0).isProblem(), findings::toString);
+    CriuException e = assertThrows(CriuException.class, () -> dump(workload, options));
+    String errors = String.join("\n", e.criu().errors());
+    assertTrue(errors.contains(criuSays), errors);
+    UnsupportedResource resource = Objects.requireNonNull(findings.get(0).resource());
+    assertEquals(workload.pid(), resource.pid());
+    return resource;
+  }
+
+  private void assertCured(Workload workload, DumpOptions options) {
+    assertEquals(List.of(), preflight(workload, options));
+    assertDoesNotThrow(() -> dump(workload, options));
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "nothing",
+        "open /dev/null",
+        "open /dev/zero",
+        "open /dev/ptmx",
+        "map /dev/zero",
+        "map /etc/passwd",
+        "sparse FILE 200000000",
+        "deleted FILE 1000000",
+        "tcp-listen",
+        "unix-pair",
+        "unix-bind FILE",
+        "eventfd",
+        "epoll",
+        "timerfd",
+        "signalfd",
+        "inotify",
+        "memfd",
+        "pidfd"
+      })
+  void hasNoObjectionToWhatCriuDumps(String what) {
+    try (Workload idle = Workload.idle()) {
+      hold(idle, what);
+      assertCured(idle, backup().build());
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "open /dev/fuse,    /dev/fuse,                   Can't dump file 4 of that type",
+    "open /dev/loop0,   /dev/loop0,                  Can't dump file 4 of that type",
+    "perf,              anon_inode:[perf_event],     Can't dump file 4 of that type",
+    "userfaultfd,       anon_inode:[userfaultfd],    Can't dump file 4 of that type",
+    "io_uring,          anon_inode:[io_uring],       send_fds failed",
+  })
+  void refusesDescriptorsThatNoOptionAllows(String what, String name, String criuSays) {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, what);
+      UnsupportedResource resource = problem(idle, backup().build(), criuSays);
+      assertEquals("descriptor " + held, resource.handle());
+      assertTrue(resource.name().startsWith(name), resource::toString);
+      assertNull(resource.option());
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "map /dev/loop0,  /dev/loop0,               Can't handle non-regular mapping",
+    "sysv,            /SYSV00000000 (deleted),  SysVIPC shmem map",
+    "perf-map,        anon_inode:[perf_event],  mapfile link",
+  })
+  void refusesMappingsThatNoOptionAllows(String what, String name, String criuSays) {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, what);
+      UnsupportedResource resource = problem(idle, backup().build(), criuSays);
+      assertTrue(resource.handle().startsWith("mapping " + held + "-"), resource::toString);
+      assertEquals(name, resource.name());
+      assertNull(resource.option());
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"lock FILE", "flock FILE", "lease FILE"})
+  void namesTheOptionForLocks(String what) {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, what);
+      UnsupportedResource lock = problem(idle, backup().build(), "file locks");
+      assertEquals("descriptor " + held, lock.handle());
+      assertEquals(directory.resolve("file").toString(), lock.name());
+      assertEquals("DumpOptions.fileLocks(true)", lock.option());
+      assertCured(idle, backup().fileLocks(true).build());
+    }
+  }
+
+  @Test
+  void namesTheOptionForConnections() {
+    try (Workload idle = Workload.idle()) {
+      hold(idle, "tcp");
+      List<Finding> ends = preflight(idle, backup().build());
+      assertEquals(2, ends.size(), ends::toString);
+      UnsupportedResource client = Objects.requireNonNull(ends.get(0).resource());
+      assertTrue(client.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), client.name());
+      assertEquals("DumpOptions.tcpEstablished(true)", client.option());
+      CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+      assertTrue(e.criu().firstError().contains("Connected TCP"), e::getMessage);
+      assertCured(idle, backup().tcpEstablished(true).build());
+    }
+  }
+
+  @Test
+  void namesTheOptionForConnectionsThatNobodyAccepted() {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, "tcp-pending");
+      // The other end is a connection of this tree too.
+      UnsupportedResource listener =
+          problem(idle, backup().tcpEstablished(true).build(), "In-flight connection");
+      assertEquals("descriptor " + held, listener.handle());
+      assertTrue(listener.name().startsWith("tcp listener 127.0.0.1:"), listener::toString);
+      assertEquals("DumpOptions.tcpSkipInFlight(true)", listener.option());
+      assertCured(idle, backup().tcpEstablished(true).tcpSkipInFlight(true).build());
+    }
+  }
+
+  @Test
+  void namesTheLimitThatIsLargeEnough() {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, "deleted FILE 3000000");
+      DumpOptions tight = backup().ghostLimit(3_000_000).build();
+      UnsupportedResource file = problem(idle, tight, "Can't dump ghost file");
+      assertEquals("descriptor " + held, file.handle());
+      assertEquals(directory.resolve("file").toString(), file.name());
+      String option = Objects.requireNonNull(file.option());
+      assertTrue(option.matches("DumpOptions\\.ghostLimit\\(\\d+\\)"), option);
+      assertCured(idle, backup().ghostLimit(Long.parseLong(option.replaceAll("\\D", ""))).build());
+    }
+  }
+
+  @Test
+  void findsRemovedFilesThatAreOnlyMapped() {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, "deleted FILE 3000000");
+      hold(idle, "map /proc/self/fd/" + held);
+      List<Finding> findings = preflight(idle, backup().ghostLimit(1 << 20).build());
+      assertEquals(
+          List.of("descriptor", "mapping"),
+          findings.stream()
+              .map(f -> Objects.requireNonNull(f.resource()).handle().split(" ")[0])
+              .toList());
+      assertCured(idle, backup().ghostLimit(4 << 20).build());
+    }
+  }
+
+  @Test
+  void namesTheOptionForFilesThatLostTheirName() {
+    try (Workload idle = Workload.idle()) {
+      String held = hold(idle, "renamed FILE");
+      UnsupportedResource file = problem(idle, backup().build(), "Can't create link remap");
+      assertEquals("descriptor " + held, file.handle());
+      assertEquals("DumpOptions.linkRemap(true)", file.option());
+      assertCured(idle, backup().linkRemap(true).build());
+    }
+  }
+
+  @Test
+  void warnsOfDatagramsToOthers() {
+    try (Workload outside = Workload.idle();
+        Workload idle = Workload.idle()) {
+      hold(outside, "unix-bind FILE");
+      hold(idle, "unix-send FILE");
+      List<Finding> findings = preflight(idle, backup().build());
+      assertEquals(1, findings.size(), findings::toString);
+      assertEquals(Severity.WARNING, findings.get(0).severity());
+      assertTrue(findings.get(0).cure().contains("DumpOptions.externalUnixSockets(true)"));
+      CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+      assertTrue(e.criu().firstError().contains("External socket"), e::getMessage);
+      assertCured(idle, backup().externalUnixSockets(true).build());
+    }
+  }
+
+  @Test
+  void warnsOfStreamsToOthers() throws IOException {
+    Path name = directory.resolve("socket");
+    try (ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
+        Workload idle = Workload.idle()) {
+      server.bind(UnixDomainSocketAddress.of(name));
+      String held = hold(idle, "unix-to " + name);
+      try (SocketChannel accepted = server.accept()) {
+        assertTrue(accepted.isConnected());
+        List<Finding> findings = preflight(idle, backup().build());
+        assertEquals(1, findings.size(), findings::toString);
+        assertEquals(Severity.WARNING, findings.get(0).severity());
+        CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+        assertTrue(e.criu().firstError().contains("External socket"), e::getMessage);
+
+        String link = Files.readSymbolicLink(Path.of("/proc/" + idle.pid() + "/fd/" + held)) + "";
+        External socket = External.unixSocket(Long.parseLong(link.replaceAll("\\D", "")));
+        assertTrue(findings.get(0).cure().contains(socket.text().replaceAll("\\D", "")));
+        assertCured(idle, backup().external(socket).build());
+      }
+    }
+  }
+
+  @Test
+  void namesTheOptionForTerminalsOfOthers() {
+    try (Workload outside = Workload.idle();
+        Workload idle = Workload.idle()) {
+      String master = hold(outside, "master");
+      String fdinfo = ProcFs.read(outside.pid(), "fdinfo/" + master).orElseThrow();
+      String index = fdinfo.replaceAll("(?s).*tty-index:\\s*(\\d+).*", "$1");
+      hold(idle, "open /dev/pts/" + index);
+      UnsupportedResource terminal =
+          problem(idle, backup().build(), "without correspond master peer");
+      assertEquals("/dev/pts/" + index, terminal.name());
+      FileNode node = FileNode.at(Path.of("/dev/pts/" + index)).orElseThrow();
+      assertEquals(
+          "DumpOptions.external(External.terminal(%#x, %#x))"
+              .formatted(node.number(), node.device()),
+          terminal.option());
+      assertCured(idle, backup().external(External.terminal(node.number(), node.device())).build());
+    }
+  }
+
+  @Test
+  void hasNoObjectionToATerminalOfItsOwn() {
+    try (Workload idle = Workload.idle()) {
+      String master = hold(idle, "master");
+      String fdinfo = ProcFs.read(idle.pid(), "fdinfo/" + master).orElseThrow();
+      hold(idle, "open /dev/pts/" + fdinfo.replaceAll("(?s).*tty-index:\\s*(\\d+).*", "$1"));
+      assertCured(idle, backup().build());
+    }
+  }
+
+  @Test
+  void namesTheTracer() {
+    // The tracer is ended first: until then the other's zombie is not ours to reap.
+    try (Workload idle = Workload.idle();
+        Workload tracer = Workload.idle()) {
+      hold(tracer, "trace " + idle.pid());
+      List<Finding> findings = preflight(idle, backup().build());
+      assertEquals(1, findings.size(), findings::toString);
+      assertTrue(findings.get(0).isProblem());
+      String text = findings.get(0).toString();
+      assertTrue(text.contains("traced by process %d (idle".formatted(tracer.pid())), text);
+      assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+    }
+  }
+
+  @Test
+  void mentionsARootThatDoesNotLeadItsSession() {
+    try (dev.gpuprocess.contract.Workload counter =
+        dev.gpuprocess.contract.Workload.counter(directory)) {
+      List<Finding> findings = criu.preflight(counter.identity(), backup().build());
+      assertEquals(1, findings.size(), findings::toString);
+      assertEquals(Severity.OK, findings.get(0).severity());
+      assertTrue(findings.get(0).what().contains("does not lead its session"));
+    }
+  }
+
+  @Test
+  void looksAtTheWholeTree() {
+    String program = "open my $f, '<', '/dev/fuse' or die; fork; fork; sleep 1000 while 1";
+    try (dev.gpuprocess.contract.Workload perl =
+        dev.gpuprocess.contract.Workload.of("perl", "-e", program)) {
+      dev.gpuprocess.contract.Workload.await(
+          () -> ProcFs.descendants(perl.pid()).size() == 3, "three children");
+      List<Integer> pids =
+          criu.preflight(perl.identity(), backup().build()).stream()
+              .filter(Finding::isProblem)
+              .map(finding -> Objects.requireNonNull(finding.resource()).pid())
+              .sorted()
+              .toList();
+      List<Integer> tree = new ArrayList<>(ProcFs.descendants(perl.pid()));
+      tree.add(perl.pid());
+      assertEquals(tree.stream().sorted().toList(), pids);
+    }
+  }
+
+  @Test
+  void refusesATreeWithThisJvm() {
+    ProcessIdentity self = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
+    assertTrue(
+        criu.preflight(self, backup().build()).stream()
+            .anyMatch(finding -> finding.isProblem() && finding.what().contains("this JVM")));
+  }
+
+  @Test
+  void saysNothingOfAProcessThatIsGone() {
+    ProcessIdentity gone;
+    try (Workload idle = Workload.idle()) {
+      gone = identity(idle);
+    }
+    assertEquals(List.of(), criu.preflight(gone, backup().build()));
+  }
+
+  @Test
+  void namesManyDescriptorsOfOneDeviceOnce() {
+    try (Workload idle = Workload.idle()) {
+      hold(idle, "many /dev/fuse 20");
+      List<Finding> findings = preflight(idle, backup().build());
+      assertEquals(1, findings.size(), findings::toString);
+      assertTrue(findings.get(0).subject().contains("and 12 more"), findings::toString);
+    }
+  }
+
+  @Test
+  void isQuick() throws IOException {
+    try (Workload idle = Workload.idle()) {
+      hold(idle, "many /etc/passwd 900");
+      hold(idle, "many /dev/null 50");
+      for (int i = 0; i < 50; i++) {
+        hold(idle, "unix-pair");
+      }
+      long best = Long.MAX_VALUE;
+      for (int i = 0; i < 50; i++) {
+        long begin = processorNanos();
+        assertEquals(List.of(), preflight(idle, backup().build()));
+        long end = processorNanos();
+        best = Math.min(best, end - begin);
+      }
+      Figures.tell(
+          "preflight of 1050 descriptors: %.1f ms of processor time".formatted(best / 1e6));
+      assertTrue(best < Duration.ofMillis(100).toNanos(), "takes " + best + " ns");
+    }
+  }
+
+  /** Of this thread: other work on this machine does not count. */
+  private static long processorNanos() throws IOException {
+    return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[0]);
+  }
+}

@@ -1,0 +1,28 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.error.GpuCheckpointException;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Assumptions;
+
+/** Tells tests whether there is a CRIU that works here. */
+public final class RealCriu {
+
+  private static final @Nullable String PROBLEM = problem();
+
+  private RealCriu() {}
+
+  public static void assume() {
+    Assumptions.assumeTrue(PROBLEM == null, () -> "real CRIU: " + PROBLEM);
+  }
+
+  private static @Nullable String problem() {
+    try {
+      RpcCriuDriver driver = new RpcCriuDriver();
+      driver.version();
+      driver.check();
+      return null;
+    } catch (GpuCheckpointException e) {
+      return e.getMessage();
+    }
+  }
+}

@@ -1,0 +1,85 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpReport;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+
+/**
+ * The two directories of a dump, and the driver to fill them with.
+ *
+ * @param driver which CRIU
+ * @param images where the images go
+ * @param work where the log goes
+ */
+record Site(CriuDriver driver, Path images, Path work) {
+
+  static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  /** Makes both directories below one that is made too. */
+  static Site in(Path directory, CriuDriver driver) {
+    try {
+      Files.createDirectory(directory);
+      return new Site(
+          driver,
+          Files.createDirectory(directory.resolve("images")),
+          Files.createDirectory(directory.resolve("work")));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  static DumpOptions.Builder dump() {
+    return DumpOptions.builder().deadline(PATIENCE);
+  }
+
+  static DumpOptions.Builder backup() {
+    return dump().leaveRunning(true);
+  }
+
+  static RestoreOptions.Builder shellJob() {
+    return RestoreOptions.builder().shellJob(true).deadline(PATIENCE);
+  }
+
+  Site with(CriuDriver other) {
+    return new Site(other, images, work);
+  }
+
+  DumpReport dump(ProcessIdentity process, DumpOptions options) {
+    return dump(process, options, DumpListener.NONE);
+  }
+
+  DumpReport dump(ProcessIdentity process, DumpOptions options, DumpListener listener) {
+    return driver.dump(new DumpRequest(process, images, work, options), listener);
+  }
+
+  RestoreReport restore(int pid, RestoreOptions options) {
+    return restore(pid, options, RestoreListener.NONE);
+  }
+
+  RestoreReport restore(int pid, RestoreOptions options, RestoreListener listener) {
+    return driver.restore(new RestoreRequest(images, work, pid, options), listener);
+  }
+
+  /** Image files whose names begin so. */
+  List<Path> images(String prefix) {
+    try (Stream<Path> files = Files.list(images)) {
+      return files.filter(file -> file.getFileName().toString().startsWith(prefix)).toList();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

@@ -1,0 +1,49 @@
+package dev.gpuprocess.survival;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/** Starts a main class of the tests in a JVM of its own, one that is quick to start. */
+final class ChildJvm {
+
+  private static final List<String> FLAGS =
+      List.of(
+          "-XX:TieredStopAtLevel=1",
+          "-XX:+UseSerialGC",
+          "-Xshare:auto",
+          "-XX:-UsePerfData",
+          "-Xmx192m",
+          "-Dorg.slf4j.simpleLogger.defaultLogLevel=error");
+
+  private ChildJvm() {}
+
+  /**
+   * Starts it; its errors go where ours go.
+   *
+   * @param temporary where it puts temporary files
+   * @param environment more variables
+   */
+  static Process start(
+      Class<?> main, Path temporary, Map<String, String> environment, List<String> arguments) {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(FLAGS);
+    command.add("-Djava.io.tmpdir=" + temporary);
+    String own = System.getProperty("java.class.path");
+    command.addAll(List.of("-cp", System.getProperty("surefire.test.class.path", own)));
+    command.add(main.getName());
+    command.addAll(arguments);
+    ProcessBuilder builder = new ProcessBuilder(command);
+    builder.environment().putAll(environment);
+    builder.redirectError(ProcessBuilder.Redirect.INHERIT);
+    try {
+      return builder.start();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

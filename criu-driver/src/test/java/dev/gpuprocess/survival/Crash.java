@@ -1,0 +1,217 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.proc.ProcFs;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/** One killed controller, and what recovery makes of what it left. */
+final class Crash {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  /** Marks the controller and the CRIUs that it starts. */
+  private static final String MARK = "GPUPROCESS_STATE_DIR";
+
+  /**
+   * When the controller is killed.
+   *
+   * @param name for people
+   * @param moment its number, -1 for a random one
+   * @param nanos after the beginning, for a random one
+   */
+  record When(String name, int moment, long nanos) {}
+
+  /**
+   * What became of the process.
+   *
+   * @param fault why it is lost, empty when it is not
+   * @param locked whether recovery left it locked or suspended
+   * @param untidy what else was left
+   */
+  record Result(When when, Optional<String> fault, boolean locked, List<String> untidy) {
+
+    boolean isGood() {
+      return fault.isEmpty() && !locked && untidy.isEmpty();
+    }
+  }
+
+  private final Lane lane;
+  private final When when;
+  private final Subject subject;
+  private final GpuCheckpoints checkpoints;
+
+  private Crash(Lane lane, When when, Subject subject) {
+    this.lane = lane;
+    this.when = when;
+    this.subject = subject;
+    this.checkpoints = lane.checkpoints();
+  }
+
+  static Result happen(Lane lane, When when) {
+    try (Subject subject = Subject.start(lane.machine)) {
+      return new Crash(lane, when, subject).result();
+    } finally {
+      lane.removeImages();
+    }
+  }
+
+  private Result result() {
+    kill();
+    boolean settled = recover();
+    boolean locked = !settled || (subject.isAlive() && !isRunning());
+    Optional<String> fault = locked ? mended() : alive();
+    return new Result(when, fault, locked, untidy());
+  }
+
+  private void kill() {
+    Process controller =
+        ChildJvm.start(
+            CrashController.class,
+            lane.temporary(),
+            Map.of(MARK, lane.state().toString()),
+            List.of(
+                lane.machine.directory().toString(),
+                lane.state().toString(),
+                lane.images().toString(),
+                Integer.toString(subject.pid()),
+                Integer.toString(when.moment())));
+    try (BufferedReader out = controller.inputReader()) {
+      if (!CrashController.BEGINS.equals(out.readLine())) {
+        throw new IllegalStateException("the controller did not begin");
+      }
+      if (when.moment() < 0) {
+        LockSupport.parkNanos(when.nanos());
+        controller.destroyForcibly();
+      }
+      if (!controller.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+        throw new IllegalStateException("the controller never came to " + when);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    } finally {
+      controller.destroyForcibly();
+    }
+  }
+
+  /** Recovers until nothing is left to do; false when that does not come. */
+  private boolean recover() {
+    return Waiting.until(
+        PATIENCE,
+        () -> {
+          List<Recovered> found = checkpoints.recover();
+          found.stream()
+              .map(Recovered::suspended)
+              .flatMap(suspended -> Optional.ofNullable(suspended).stream())
+              .forEach(Crash::resume);
+          return found.stream().allMatch(Crash::isSettled);
+        });
+  }
+
+  private static void resume(CheckpointedProcess suspended) {
+    try {
+      suspended.resume();
+    } catch (NoSuchProcessException e) {
+      // The CRIU of the dead controller had its leave to end the process; then there is an image.
+      return;
+    }
+  }
+
+  private static boolean isSettled(Recovered recovered) {
+    return recovered.outcome() != Recovered.Outcome.IN_USE
+        && recovered.outcome() != Recovered.Outcome.UNREACHABLE
+        && recovered.outcome() != Recovered.Outcome.SUSPENDED;
+  }
+
+  private boolean isRunning() {
+    try {
+      return checkpoints.inspect(subject.pid()) instanceof RunningProcess;
+    } catch (NoSuchProcessException e) {
+      return true;
+    }
+  }
+
+  private Optional<String> alive() {
+    if (!subject.isAlive()) {
+      Optional<ProcessImage> image = newestImage();
+      if (image.isEmpty()) {
+        return Optional.of("it is gone without an image");
+      }
+      image.get().restore().resume();
+    }
+    return subject.fault();
+  }
+
+  /** By hand, since recovery did not. */
+  private Optional<String> mended() {
+    GpuProcess found = checkpoints.inspect(subject.pid());
+    if (found instanceof LockedProcess locked) {
+      locked.unlock();
+    }
+    if (found instanceof CheckpointedProcess suspended) {
+      suspended.resume();
+    }
+    return subject.fault();
+  }
+
+  /** The controller may have died while it removed an older one. */
+  private Optional<ProcessImage> newestImage() {
+    return Lane.names(lane.images()).stream()
+        .flatMap(name -> whole(lane.images().resolve(name)).stream())
+        .max(Comparator.comparing(image -> image.manifest().created()));
+  }
+
+  private Optional<ProcessImage> whole(Path directory) {
+    try {
+      ProcessImage image = checkpoints.open(directory);
+      image.verify();
+      return Optional.of(image);
+    } catch (ImageException e) {
+      return Optional.empty();
+    }
+  }
+
+  private List<String> untidy() {
+    List<String> untidy = new ArrayList<>();
+    if (!Waiting.until(PATIENCE, () -> criuLeft().isEmpty())) {
+      untidy.add("CRIU runs: " + criuLeft());
+    }
+    Lane.names(lane.images()).stream()
+        .filter(name -> name.endsWith(".partial"))
+        .forEach(name -> untidy.add("half image " + name));
+    Lane.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
+    Lane.names(lane.state()).stream()
+        .filter(name -> !name.equals("recover.lock"))
+        .forEach(name -> untidy.add("journal entry " + name));
+    return untidy;
+  }
+
+  private List<Long> criuLeft() {
+    String mark = MARK + "=" + lane.state();
+    return ProcessHandle.allProcesses()
+        .map(ProcessHandle::pid)
+        .filter(pid -> Signals.isCriu(Math.toIntExact(pid)))
+        .filter(pid -> ProcFs.read(pid, "environ").orElse("").contains(mark))
+        .toList();
+  }
+}

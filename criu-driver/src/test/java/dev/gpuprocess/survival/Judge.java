@@ -1,0 +1,186 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.FailedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Recovered;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.PoisonedProcessException;
+import dev.gpuprocess.image.LogDirectory;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** Finds out what became of the process of a case, and whether the house is tidy. */
+final class Judge {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(20);
+
+  private final Scene scene;
+  private final Trouble trouble;
+  private final @Nullable RuntimeException thrown;
+  private final GpuCheckpoints checkpoints;
+  private final List<String> complaints = new ArrayList<>();
+
+  Judge(Scene scene, Trouble trouble, @Nullable RuntimeException thrown) {
+    this.scene = scene;
+    this.trouble = trouble;
+    this.thrown = thrown;
+    this.checkpoints = scene.lane().checkpoints();
+  }
+
+  /** What is not as it should be, besides the verdict. */
+  List<String> complaints() {
+    return complaints;
+  }
+
+  Verdict verdict() {
+    if (thrown != null && !(thrown instanceof GpuCheckpointException)) {
+      complaints.add("it threw " + thrown);
+    }
+    Verdict verdict;
+    if (thrown instanceof PoisonedProcessException poisoned) {
+      verdict = poisoned(poisoned.process());
+    } else {
+      Optional<GpuProcess> found = settled();
+      verdict = found.isPresent() ? alive(found.get()) : gone();
+    }
+    lookAround();
+    removeLogs(thrown);
+    return verdict;
+  }
+
+  /** The process once no call of the verb is out any more; empty when it is gone. */
+  private Optional<GpuProcess> settled() {
+    return Waiting.forValue(
+            PATIENCE,
+            () -> {
+              try {
+                return Optional.of(Optional.of(checkpoints.inspect(scene.pid())));
+              } catch (NoSuchProcessException e) {
+                return Optional.of(Optional.<GpuProcess>empty());
+              } catch (OperationInProgressException e) {
+                return Optional.empty();
+              }
+            })
+        .orElseThrow(() -> new IllegalStateException("a call on the process never came back"));
+  }
+
+  private Verdict alive(GpuProcess found) {
+    if (found instanceof FailedProcess failed) {
+      failed.end();
+      return imageExists() ? gone() : Verdict.FAILED;
+    }
+    boolean asked = thrown == null;
+    Verdict verdict = Verdict.RUNS;
+    if (found instanceof LockedProcess locked) {
+      locked.unlock();
+      verdict = Verdict.MENDED;
+    }
+    if (found instanceof CheckpointedProcess suspended) {
+      suspended.resume();
+      verdict = asked ? Verdict.SUSPENDED : Verdict.MENDED;
+    }
+    return goesOn() ? verdict : Verdict.LOST;
+  }
+
+  private Verdict poisoned(PoisonedProcess process) {
+    if (!imageExists()) {
+      process.end();
+      return Verdict.POISONED;
+    }
+    process.comeBackFrom(checkpoints.open(scene.image())).resume();
+    return goesOn() ? Verdict.IMAGE : Verdict.LOST;
+  }
+
+  private Verdict gone() {
+    if (!imageExists()) {
+      return trouble.kills() ? Verdict.ENDED : Verdict.LOST;
+    }
+    ProcessImage image = checkpoints.open(scene.image());
+    CheckpointedProcess restored = image.restore();
+    // It may have been dumped while it was stopped.
+    scene.signal(Signals.CONTINUE);
+    restored.resume();
+    return goesOn() ? Verdict.IMAGE : Verdict.LOST;
+  }
+
+  private boolean imageExists() {
+    try {
+      checkpoints.open(scene.image()).verify();
+      return true;
+    } catch (ImageMissingException e) {
+      return false;
+    }
+  }
+
+  private boolean goesOn() {
+    Optional<String> fault = scene.subject().fault();
+    fault.ifPresent(complaints::add);
+    return fault.isEmpty();
+  }
+
+  private void lookAround() {
+    if (!entries().isEmpty()) {
+      controllerDies();
+      List<Recovered> recovered = checkpoints.recover();
+      if (!entries().isEmpty()) {
+        complaints.add("the journal has " + entries() + " after " + recovered);
+      }
+    }
+    List<String> images = Lane.names(scene.lane().images());
+    images.stream()
+        .filter(name -> !name.equals("image"))
+        .forEach(name -> complaints.add("a half image is left: " + name));
+  }
+
+  /** The exception names CRIU's log, which was kept for whoever reads it. */
+  private static void removeLogs(@Nullable Throwable thrown) {
+    if (thrown == null) {
+      return;
+    }
+    if (thrown instanceof CriuException criu && criu.criu().log() != null) {
+      Path directory = criu.criu().log().getParent();
+      if (LogDirectory.isOne(directory) && Files.exists(directory)) {
+        Lane.remove(directory);
+      }
+    }
+    removeLogs(thrown.getCause());
+    for (Throwable suppressed : thrown.getSuppressed()) {
+      removeLogs(suppressed);
+    }
+  }
+
+  private List<String> entries() {
+    return Lane.names(scene.lane().state()).stream()
+        .filter(name -> !name.equals("recover.lock"))
+        .toList();
+  }
+
+  /** Makes our journal entries those of a dead controller: no process has this start time. */
+  private void controllerDies() {
+    for (String name : entries()) {
+      Path entry = scene.lane().state().resolve(name);
+      try {
+        String text = Files.readString(entry);
+        Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+  }
+}

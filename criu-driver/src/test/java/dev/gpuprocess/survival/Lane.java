@@ -1,0 +1,144 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.StepListener;
+import dev.gpuprocess.Timeouts;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** A simulated machine with a journal and a directory for images; one case at a time uses it. */
+final class Lane implements AutoCloseable {
+
+  private static final Duration HASTE = Duration.ofMillis(200);
+  private static final Duration CRIU_HASTE = Duration.ofSeconds(8);
+  private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
+
+  final SimulatedDriver machine;
+  private final Path directory;
+  private final LibCuda cuda;
+  private final LibNvml nvml;
+
+  Lane(Path directory) {
+    this.directory = directory;
+    this.machine = SimulatedDriver.create();
+    this.cuda = LibCuda.in(machine.directory());
+    this.nvml = LibNvml.in(machine.directory());
+    for (Path made : List.of(directory, state(), images(), temporary())) {
+      make(made);
+    }
+  }
+
+  private static void make(Path directory) {
+    try {
+      Files.createDirectories(directory);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  Path state() {
+    return directory.resolve("state");
+  }
+
+  Path images() {
+    return directory.resolve("images");
+  }
+
+  /** Where a controller of its own puts temporary files. */
+  Path temporary() {
+    return directory.resolve("tmp");
+  }
+
+  Path image() {
+    return images().resolve("image");
+  }
+
+  /** What runs the verbs, telling every moment. */
+  GpuCheckpoints checkpoints(Moments moments, boolean hasty) {
+    GpuCheckpoints patient =
+        watched(cuda, nvml, state(), moments, hasty ? CRIU_HASTE : CRIU_PATIENCE);
+    return hasty ? patient.with(new Timeouts(HASTE, HASTE, HASTE)) : patient;
+  }
+
+  /** What looks at the process afterwards. */
+  GpuCheckpoints checkpoints() {
+    return checkpoints(new Moments(), false);
+  }
+
+  /** The same for a JVM that has the machine of another one's lane. */
+  static GpuCheckpoints checkpoints(Path machine, Path state, Moments moments) {
+    return watched(LibCuda.in(machine), LibNvml.in(machine), state, moments, CRIU_PATIENCE);
+  }
+
+  private static GpuCheckpoints watched(
+      LibCuda cuda, LibNvml nvml, Path state, Moments moments, Duration criuDeadline) {
+    return GpuCheckpoints.standard()
+        .with(new WatchedDriver(cuda, moments), nvml)
+        .with(WatchedCriu.of(new RpcCriuDriver(), moments, criuDeadline))
+        .with((StepListener) moments)
+        .withStateDirectory(state);
+  }
+
+  /** Takes the journal away: a file is where its directory was. */
+  void breakJournal() {
+    try {
+      Files.move(state(), directory.resolve("state.away"));
+      Files.createFile(state());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Ends all that was made to go wrong on the machine. */
+  void calm() {
+    machine.clearFaults();
+    Path away = directory.resolve("state.away");
+    if (Files.exists(away)) {
+      try {
+        Files.delete(state());
+        Files.move(away, state());
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+  }
+
+  /** The names in a directory of ours. */
+  static List<String> names(Path directory) {
+    try (Stream<Path> files = Files.list(directory)) {
+      return files.map(file -> file.getFileName().toString()).sorted().toList();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Empties the directory of images. */
+  void removeImages() {
+    names(images()).forEach(name -> remove(images().resolve(name)));
+  }
+
+  static void remove(Path tree) {
+    try (Stream<Path> files = Files.walk(tree)) {
+      for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
+        Files.delete(file);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  @Override
+  public void close() {
+    machine.close();
+  }
+}

@@ -1,0 +1,51 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.Step;
+import dev.gpuprocess.StepListener;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The moments of a verb in the order in which they come: before and after each driver call, at the
+ * beginning and end of each step, and at each of CRIU's stages. At one of them something can be
+ * made to happen.
+ */
+final class Moments implements StepListener {
+
+  private final List<String> seen = new ArrayList<>();
+  private int due = -1;
+  private Runnable action = () -> {};
+
+  /** Does something at the moment with this number, counted from 0. */
+  synchronized Moments at(int number, Runnable what) {
+    due = number;
+    action = what;
+    return this;
+  }
+
+  /** Called on whatever thread the moment comes. */
+  void reached(String moment) {
+    Runnable now = () -> {};
+    synchronized (this) {
+      if (seen.size() == due) {
+        now = action;
+      }
+      seen.add(moment);
+    }
+    now.run();
+  }
+
+  synchronized List<String> seen() {
+    return List.copyOf(seen);
+  }
+
+  @Override
+  public void started(String name, int pid) {
+    reached(name + " begins");
+  }
+
+  @Override
+  public void finished(Step step) {
+    reached(step.name() + " is done");
+  }
+}

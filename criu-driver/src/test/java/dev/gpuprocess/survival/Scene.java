@@ -1,0 +1,40 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.ProcFs;
+import java.nio.file.Path;
+
+/**
+ * Where a case plays.
+ *
+ * @param lane the machine
+ * @param subject the process
+ * @param moments told of everything that {@code checkpoints} does
+ * @param checkpoints runs the verb
+ */
+record Scene(Lane lane, Subject subject, Moments moments, GpuCheckpoints checkpoints) {
+
+  int pid() {
+    return subject.pid();
+  }
+
+  Path image() {
+    return lane.image();
+  }
+
+  /** Sends a signal to the process, also to one that CRIU has built by half. */
+  void signal(int signal) {
+    ProcessIdentity.of(pid()).filter(this::isSubject).ifPresent(who -> Signals.send(who, signal));
+  }
+
+  private boolean isSubject(ProcessIdentity who) {
+    return subject.isAlive()
+        || ProcFs.stat(who.pid()).map(stat -> Signals.isCriu(stat.parent())).orElse(false);
+  }
+
+  /** Kills the CRIU that is at work on the process. */
+  void killCriu() {
+    Signals.criuOf(pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+  }
+}

@@ -1,0 +1,57 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import java.util.Optional;
+import jnr.posix.POSIX;
+import jnr.posix.POSIXFactory;
+
+/** Signals to processes that are known by pid and start time, and to no others. */
+final class Signals {
+
+  static final int KILL = 9;
+  static final int CONTINUE = 18;
+  static final int STOP = 19;
+
+  private static final POSIX LIBRARY = POSIXFactory.getNativePOSIX();
+
+  private Signals() {}
+
+  /** Sends a signal, unless the process is gone. */
+  static void send(ProcessIdentity process, int signal) {
+    if (process.pid() <= 1 || process.pid() == ProcessHandle.current().pid()) {
+      throw new IllegalArgumentException("never signals " + process);
+    }
+    if (process.isAlive()) {
+      LIBRARY.kill(process.pid(), signal);
+    }
+  }
+
+  /** Ends this JVM as a power cut would: no hook runs. */
+  static void killSelf() {
+    LIBRARY.kill(LIBRARY.getpid(), KILL);
+    throw new IllegalStateException("a SIGKILL to oneself does not return");
+  }
+
+  /**
+   * The CRIU that is at work on a process: its tracer while it dumps, its parent while it restores.
+   */
+  static Optional<ProcessIdentity> criuOf(int pid) {
+    return tracer(pid)
+        .or(() -> ProcFs.stat(pid).map(ProcStat::parent))
+        .filter(Signals::isCriu)
+        .flatMap(ProcessIdentity::of);
+  }
+
+  static boolean isCriu(int pid) {
+    return ProcFs.commandLine(pid).stream().anyMatch(word -> word.contains("criu"));
+  }
+
+  private static Optional<Integer> tracer(int pid) {
+    return ProcFs.read(pid, "status")
+        .flatMap(text -> text.lines().filter(line -> line.startsWith("TracerPid:")).findFirst())
+        .map(line -> Integer.valueOf(line.substring(line.indexOf(':') + 1).strip()))
+        .filter(tracer -> tracer > 1);
+  }
+}

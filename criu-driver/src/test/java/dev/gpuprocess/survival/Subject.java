@@ -1,0 +1,63 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.UncheckedIOException;
+import java.util.Optional;
+
+/**
+ * The process that everything is done to. It has a number in GPU memory, and a pattern, so that it
+ * can be asked whether it goes on where it was with every byte right.
+ */
+final class Subject implements AutoCloseable {
+
+  private static final int MEBIBYTES = 1;
+  private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
+
+  private final Counter counter;
+  private int number;
+
+  private Subject(Counter counter) {
+    this.counter = counter;
+    this.number = counter.increment();
+  }
+
+  static Subject start(SimulatedDriver machine) {
+    return new Subject(Counter.launch(MEBIBYTES).on(machine).start());
+  }
+
+  int pid() {
+    return Math.toIntExact(counter.pid());
+  }
+
+  boolean isAlive() {
+    return counter.isAlive();
+  }
+
+  /** Who it is now: a restore from an image keeps the pid, not the start time. */
+  Optional<ProcessIdentity> identity() {
+    return ProcessIdentity.of(pid()).filter(who -> who.isAlive() && counter.isAlive());
+  }
+
+  /** Asks it to go on; empty when it does, else what is wrong. */
+  Optional<String> fault() {
+    try {
+      int next = counter.increment();
+      number++;
+      if (next != number) {
+        return Optional.of("it counts " + next + " instead of " + number);
+      }
+      String pattern = counter.verify();
+      return pattern.equals(RIGHT) ? Optional.empty() : Optional.of("its pattern is " + pattern);
+    } catch (UncheckedIOException | IllegalStateException e) {
+      return Optional.of("it does not answer: " + e.getMessage());
+    }
+  }
+
+  @Override
+  public void close() {
+    // A stopped process dies of SIGKILL too.
+    counter.close();
+  }
+}

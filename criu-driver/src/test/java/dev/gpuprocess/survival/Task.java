@@ -1,0 +1,87 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.ResumeOptions;
+import java.util.Locale;
+
+/** What is done to the process while something goes wrong. */
+enum Task {
+  SUSPEND {
+    @Override
+    void prepare(Scene scene) {}
+
+    @Override
+    void act(Scene scene) {
+      scene.checkpoints().process(scene.pid()).suspend();
+    }
+  },
+  RESUME {
+    @Override
+    void prepare(Scene scene) {
+      SUSPEND.act(scene);
+    }
+
+    @Override
+    void act(Scene scene) {
+      found(scene).resume();
+    }
+  },
+  INSURED_RESUME {
+    @Override
+    void prepare(Scene scene) {
+      SUSPEND.act(scene);
+    }
+
+    @Override
+    void act(Scene scene) {
+      found(scene).resume(ResumeOptions.ofDefaults().withInsurance(scene.image()));
+    }
+  },
+  DUMP {
+    @Override
+    void prepare(Scene scene) {
+      SUSPEND.act(scene);
+    }
+
+    @Override
+    void act(Scene scene) {
+      found(scene).dump(scene.image());
+    }
+  },
+  RESTORE {
+    @Override
+    void prepare(Scene scene) {
+      SUSPEND.act(scene);
+      DUMP.act(scene);
+    }
+
+    @Override
+    void act(Scene scene) {
+      scene.checkpoints().open(scene.image()).restore().resume();
+    }
+  },
+  SNAPSHOT {
+    @Override
+    void prepare(Scene scene) {}
+
+    @Override
+    void act(Scene scene) {
+      scene.checkpoints().process(scene.pid()).snapshot(scene.image());
+    }
+  };
+
+  /** Brings the process to where the task begins. */
+  abstract void prepare(Scene scene);
+
+  /** Does the task. */
+  abstract void act(Scene scene);
+
+  private static CheckpointedProcess found(Scene scene) {
+    return (CheckpointedProcess) scene.checkpoints().inspect(scene.pid());
+  }
+
+  @Override
+  public String toString() {
+    return name().toLowerCase(Locale.ROOT).replace('_', ' ');
+  }
+}

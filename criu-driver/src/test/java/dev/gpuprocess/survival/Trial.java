@@ -1,0 +1,137 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.error.PidTakenException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.jspecify.annotations.Nullable;
+
+/** Plays cases on a lane, one after the other. */
+final class Trial implements AutoCloseable {
+
+  /** Longer than any deadline of a verb together with its undo. */
+  private static final long LONGEST_SECONDS = 60;
+
+  /** Somebody else's process may get the pid while ours is on disk. */
+  private static final int ATTEMPTS = 3;
+
+  /**
+   * What came of a case.
+   *
+   * @param verdict what became of the process
+   * @param complaints what else is wrong, empty in the good case
+   * @param time how long it took
+   */
+  record Result(MatrixCase played, Verdict verdict, List<String> complaints, Duration time) {}
+
+  private final Lane lane;
+  private final ExecutorService verbs =
+      Executors.newSingleThreadExecutor(
+          body -> {
+            Thread thread = new Thread(body, "verb");
+            thread.setDaemon(true);
+            return thread;
+          });
+
+  Trial(Lane lane) {
+    this.lane = lane;
+  }
+
+  /** The moments of a task in which nothing goes wrong. */
+  List<String> rehearse(Task task) {
+    try (Subject subject = Subject.start(lane.machine)) {
+      task.prepare(scene(subject, false));
+      Scene scene = scene(subject, false);
+      task.act(scene);
+      return scene.moments().seen();
+    } finally {
+      lane.removeImages();
+    }
+  }
+
+  private Scene scene(Subject subject, boolean hasty) {
+    Moments moments = new Moments();
+    return new Scene(lane, subject, moments, lane.checkpoints(moments, hasty));
+  }
+
+  Result play(MatrixCase played) {
+    long began = System.nanoTime();
+    for (int attempt = 1; ; attempt++) {
+      try {
+        return playOnce(played, began);
+      } catch (PidTakenException e) {
+        if (attempt == ATTEMPTS) {
+          return lost(played, e, began);
+        }
+      } catch (RuntimeException e) {
+        return lost(played, e, began);
+      }
+    }
+  }
+
+  private static Result lost(MatrixCase played, RuntimeException e, long began) {
+    StringWriter trace = new StringWriter();
+    e.printStackTrace(new PrintWriter(trace));
+    return new Result(played, Verdict.LOST, List.of(trace.toString()), since(began));
+  }
+
+  private Result playOnce(MatrixCase played, long began) {
+    try (Subject subject = Subject.start(lane.machine)) {
+      played.task().prepare(scene(subject, false));
+      Scene scene = scene(subject, played.trouble().hasty());
+      played.trouble().setting().accept(scene);
+      RuntimeException thrown = run(scene, () -> played.task().act(scene));
+      Judge judge = new Judge(scene, played.trouble(), thrown);
+      Verdict verdict = judge.verdict();
+      return new Result(played, verdict, judge.complaints(), since(began));
+    } finally {
+      lane.calm();
+      lane.removeImages();
+    }
+  }
+
+  private static Duration since(long nanos) {
+    return Duration.ofNanos(System.nanoTime() - nanos);
+  }
+
+  /** Does the task, then ends what goes wrong; what the task threw. */
+  private @Nullable RuntimeException run(Scene scene, Runnable act) {
+    Future<?> verb = verbs.submit(act);
+    try {
+      try {
+        return outcome(verb);
+      } finally {
+        scene.signal(Signals.CONTINUE);
+        lane.calm();
+      }
+    } catch (TimeoutException e) {
+      return new IllegalStateException("the verb did not end in time", e);
+    }
+  }
+
+  private static @Nullable RuntimeException outcome(Future<?> verb) throws TimeoutException {
+    try {
+      verb.get(LONGEST_SECONDS, TimeUnit.SECONDS);
+      return null;
+    } catch (ExecutionException e) {
+      return e.getCause() instanceof RuntimeException own
+          ? own
+          : new IllegalStateException(e.getCause());
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  @Override
+  public void close() {
+    verbs.shutdownNow();
+    lane.close();
+  }
+}

@@ -1,0 +1,141 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.fixtures.Fault;
+import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
+
+/**
+ * Something that goes wrong.
+ *
+ * @param name as the column of the table
+ * @param hasty whether the driver calls have a short deadline
+ * @param kills whether the process is killed
+ * @param setting sets it up, when the verb is about to begin
+ */
+record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> setting) {
+
+  /** A call of the driver: the n-th of this function since the verb began, n from 1. */
+  record Call(String function, int number) {
+
+    /** Whether it does anything besides answering. */
+    boolean moves() {
+      return !function.endsWith("GetState");
+    }
+
+    private Fault fault(Scene scene) {
+      return Fault.in(function).pid(scene.pid()).call(number);
+    }
+  }
+
+  /** The call does nothing and answers an error. */
+  static Trouble answersBefore(Call call, int code) {
+    return fault("answers " + code, call, fault -> fault.answers(code));
+  }
+
+  /** The call does what it is for and answers an error. */
+  static Trouble answersAfter(Call call, int code) {
+    return fault("lies " + code, call, fault -> fault.after().answers(code));
+  }
+
+  /** The call does what it is for and answers an error, and undoing it fails as well. */
+  static Trouble undoFails(Call call) {
+    return new Trouble(
+        "undo fails",
+        false,
+        false,
+        scene ->
+            scene
+                .lane()
+                .machine
+                .faults(
+                    call.fault(scene).after().answers(999),
+                    Fault.in("cuCheckpointProcessUnlock").pid(scene.pid()).answers(999),
+                    Fault.in("cuCheckpointProcessRestore").pid(scene.pid()).answers(999)));
+  }
+
+  /** The call hangs until the case is over, then does what it is for. */
+  static Trouble hangsBefore(Call call) {
+    return hasty("hangs before", call, Fault::hangs);
+  }
+
+  /** The call hangs inside the process. */
+  static Trouble hangsInside(Call call) {
+    return hasty("hangs inside", call, fault -> fault.during().hangs());
+  }
+
+  /** The call does what it is for, and hangs then. */
+  static Trouble hangsAfter(Call call) {
+    return hasty("hangs after", call, fault -> fault.after().hangs());
+  }
+
+  /** The call hangs until the case is over, and answers an error then. */
+  static Trouble hangsAndAnswers(Call call, int code) {
+    return hasty("hangs, " + code, call, fault -> fault.hangs().answers(code));
+  }
+
+  /** The process dies in the middle of the call. */
+  static Trouble diesInside(Call call) {
+    return new Trouble(
+        "dies inside",
+        false,
+        true,
+        scene -> scene.lane().machine.faults(call.fault(scene).during().kills()));
+  }
+
+  /** The process dies when the call has done its work. */
+  static Trouble diesAfter(Call call) {
+    return new Trouble(
+        "dies after",
+        false,
+        true,
+        scene -> scene.lane().machine.faults(call.fault(scene).after().kills()));
+  }
+
+  /** The call breaks in the middle: the driver calls the process failed. */
+  static Trouble breaksInside(Call call) {
+    return fault("breaks inside", call, fault -> fault.during().answers(999));
+  }
+
+  private static Trouble fault(String name, Call call, UnaryOperator<Fault> what) {
+    return new Trouble(
+        name, false, false, scene -> scene.lane().machine.faults(what.apply(call.fault(scene))));
+  }
+
+  private static Trouble hasty(String name, Call call, UnaryOperator<Fault> what) {
+    return new Trouble(
+        name, true, false, scene -> scene.lane().machine.faults(what.apply(call.fault(scene))));
+  }
+
+  /** The process is killed at a moment. */
+  static Trouble killed(int moment) {
+    return new Trouble(
+        "killed",
+        false,
+        true,
+        scene -> scene.moments().at(moment, () -> scene.signal(Signals.KILL)));
+  }
+
+  /** The process is stopped at a moment, and goes on when the case is over. */
+  static Trouble stopped(int moment) {
+    return new Trouble(
+        "stopped",
+        true,
+        false,
+        scene -> scene.moments().at(moment, () -> scene.signal(Signals.STOP)));
+  }
+
+  /** The CRIU at work is killed at a moment. */
+  static Trouble criuKilled(int moment) {
+    return new Trouble(
+        "criu killed", false, false, scene -> scene.moments().at(moment, scene::killCriu));
+  }
+
+  /** The journal cannot be written from a moment on. */
+  static Trouble journalBroken(int moment) {
+    return new Trouble(
+        "no journal",
+        false,
+        false,
+        scene -> scene.moments().at(moment, () -> scene.lane().breakJournal()));
+  }
+}

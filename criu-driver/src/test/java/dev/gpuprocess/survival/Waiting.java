@@ -1,0 +1,33 @@
+package dev.gpuprocess.survival;
+
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+
+/** Waits for conditions that nobody announces. */
+final class Waiting {
+
+  private static final long PAUSE_NANOS = 2_000_000;
+
+  private Waiting() {}
+
+  /** Asks until there is an answer; empty when there is none in time. */
+  static <T> Optional<T> forValue(Duration patience, Supplier<Optional<T>> question) {
+    long end = System.nanoTime() + patience.toNanos();
+    while (true) {
+      Optional<T> answer = question.get();
+      if (answer.isPresent() || System.nanoTime() > end) {
+        return answer;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+
+  /** Looks until the condition holds; false when it does not in time. */
+  static boolean until(Duration patience, BooleanSupplier condition) {
+    return forValue(patience, () -> condition.getAsBoolean() ? Optional.of(true) : Optional.empty())
+        .isPresent();
+  }
+}

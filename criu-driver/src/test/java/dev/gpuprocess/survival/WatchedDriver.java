@@ -1,0 +1,58 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.ProcessState;
+import java.util.List;
+import java.util.function.Supplier;
+
+/** A driver that tells before and after each of its calls on a process. */
+record WatchedDriver(CudaDriver driver, Moments moments) implements CudaDriver {
+
+  static final String BEFORE = "before ";
+  static final String AFTER = "after ";
+
+  private <T> T call(String function, Supplier<T> body) {
+    moments.reached(BEFORE + function);
+    T answer = body.get();
+    moments.reached(AFTER + function);
+    return answer;
+  }
+
+  @Override
+  public int version() {
+    return driver.version();
+  }
+
+  @Override
+  public CudaAnswer<ProcessState> getState(int pid) {
+    return call("cuCheckpointProcessGetState", () -> driver.getState(pid));
+  }
+
+  @Override
+  public CudaAnswer<Integer> getRestoreThreadId(int pid) {
+    return driver.getRestoreThreadId(pid);
+  }
+
+  @Override
+  public CudaResult lock(int pid, int timeoutMs) {
+    return call("cuCheckpointProcessLock", () -> driver.lock(pid, timeoutMs));
+  }
+
+  @Override
+  public CudaResult checkpoint(int pid) {
+    return call("cuCheckpointProcessCheckpoint", () -> driver.checkpoint(pid));
+  }
+
+  @Override
+  public CudaResult restore(int pid, List<GpuPair> pairs) {
+    return call("cuCheckpointProcessRestore", () -> driver.restore(pid, pairs));
+  }
+
+  @Override
+  public CudaResult unlock(int pid) {
+    return call("cuCheckpointProcessUnlock", () -> driver.unlock(pid));
+  }
+}

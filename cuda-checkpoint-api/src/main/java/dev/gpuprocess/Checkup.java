@@ -1,0 +1,77 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.error.GpuCheckpointException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/** Collects findings. What is asked may throw or never return: that is a finding too. */
+final class Checkup {
+
+  private final List<Finding> findings = new ArrayList<>();
+
+  void ok(String subject, String what) {
+    add(new Finding(Severity.OK, subject, what, ""));
+  }
+
+  /** Works as it is; the cure would make it better. */
+  void ok(String subject, String what, String cure) {
+    add(new Finding(Severity.OK, subject, what, cure));
+  }
+
+  void warning(String subject, String what, String cure) {
+    add(new Finding(Severity.WARNING, subject, what, cure));
+  }
+
+  void problem(String subject, String what, String cure) {
+    add(new Finding(Severity.PROBLEM, subject, what, cure));
+  }
+
+  void add(Finding finding) {
+    findings.add(finding);
+  }
+
+  /** Looks at something that is only read; what cannot be read is a problem. */
+  void look(String subject, Runnable body) {
+    try {
+      body.run();
+    } catch (RuntimeException e) {
+      problem(subject, "cannot be looked at: " + e, "run as root");
+    }
+  }
+
+  /**
+   * Asks; no answer is a problem.
+   *
+   * @return empty when there was none
+   */
+  <T> Optional<T> ask(String subject, Duration deadline, Supplier<@Nullable T> question) {
+    try {
+      return BoundedCall.run(
+          "doctor: " + subject,
+          deadline,
+          () -> Optional.ofNullable(question.get()),
+          (value, failure) -> {});
+    } catch (TimeoutException e) {
+      problem(
+          subject,
+          "does not answer within " + deadline.toSeconds() + " s",
+          "look into the kernel's log (dmesg) for what hangs");
+    } catch (GpuCheckpointException e) {
+      // Its message says what to do.
+      problem(subject, String.valueOf(e.getMessage()), "");
+    } catch (RuntimeException | LinkageError e) {
+      problem(subject, "cannot be asked: " + e, "");
+    }
+    return Optional.empty();
+  }
+
+  Diagnosis diagnosis() {
+    return new Diagnosis(findings);
+  }
+}

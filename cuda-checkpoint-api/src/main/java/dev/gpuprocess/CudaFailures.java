@@ -1,0 +1,122 @@
+package dev.gpuprocess;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.PoisonedProcessException;
+import dev.gpuprocess.error.ProcessUnreachableException;
+import dev.gpuprocess.error.UnknownGpuException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.proc.ProcFs;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** Says what a driver's answer means for the process, not what the C enum is called. */
+final class CudaFailures {
+
+  /**
+   * {@code CUDA_ERROR_UNKNOWN}: what driver 580 answers to every checkpoint after a refused one.
+   */
+  private static final int UNKNOWN = 999;
+
+  private CudaFailures() {}
+
+  /**
+   * Makes the exception for an answer.
+   *
+   * @param function the driver call: getState, lock, checkpoint, restore or unlock
+   * @param target on whom
+   * @param failure with the driver's answer in it
+   */
+  static GpuCheckpointException of(String function, Target target, Failure failure) {
+    ProcessIdentity process = target.identity;
+    CudaResult result = requireNonNull(failure.cudaResult());
+    String who = "process " + process.pid();
+    // One that is torn down answers as one without CUDA, or as one that cannot be reached.
+    if (!process.isAlive() || ProcFs.isEnding(process.pid())) {
+      return new NoSuchProcessException(who + " ended during " + function, failure);
+    }
+    boolean restoring = function.equals("restore");
+    if (result.equals(CudaResult.NOT_INITIALIZED)) {
+      return new NotCudaProcessException(
+          who + " has no CUDA state: it is no CUDA program, or has not called cuInit yet", failure);
+    }
+    if (result.equals(CudaResult.NOT_READY)) {
+      return new LockTimeoutException(
+          "GPU work of "
+              + who
+              + " did not end within the lock's timeout; it runs on: allow more time, or try again"
+              + " between its kernels",
+          failure);
+    }
+    if (result.equals(CudaResult.NOT_SUPPORTED)) {
+      return new UnsupportedByDriverException(
+          who
+              + " uses something this driver cannot "
+              + function
+              + (restoring
+                  ? " (GPU pairs need driver 580 or later)"
+                  : " (managed memory, for one); it stays locked until it is unlocked"),
+          failure);
+    }
+    if (result.code() == UNKNOWN && function.equals("checkpoint")) {
+      return new UnsupportedByDriverException(
+          "the driver refuses to checkpoint "
+              + who
+              + ", as it does for good once it refused for managed memory; it stays locked until it"
+              + " is unlocked, and only a new start of the program mends this",
+          failure);
+    }
+    if (result.equals(CudaResult.ILLEGAL_STATE)) {
+      return new WrongStateException(
+          "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%d)"
+              .formatted(who, failure.after(), function, process.pid()),
+          failure);
+    }
+    if (result.equals(CudaResult.INVALID_VALUE) && restoring) {
+      return new UnknownGpuException(
+          "a GPU pair for "
+              + who
+              + " names a GPU that it does not use or that is not here; it is still checkpointed:"
+              + " list every GPU of the machine once, by its own UUID",
+          failure);
+    }
+    if (restoring && isPoison(result, failure.after())) {
+      return new PoisonedProcessException(
+          "the driver could not bring "
+              + who
+              + " back for lack of GPU memory and will refuse it from now on: end it and restore an"
+              + " image of it",
+          failure,
+          new PoisonedProcess(StateObject.next(target, List.of())));
+    }
+    if (result.equals(CudaResult.OUT_OF_MEMORY)) {
+      return new InsufficientGpuMemoryException(
+          "the driver ran out of memory in " + function + " of " + who + ": free some", failure);
+    }
+    if (result.equals(CudaResult.OPERATING_SYSTEM)) {
+      return new ProcessUnreachableException(
+          "the driver cannot reach "
+              + who
+              + ": run as root or as the user it runs as, on the machine's own pid namespace",
+          failure);
+    }
+    return new CudaDriverException(
+        "the driver answers %s to %s of %s".formatted(result, function, who), failure);
+  }
+
+  /** Measured: OUT_OF_MEMORY the first time, OPERATING_SYSTEM ever after; it stays checkpointed. */
+  private static boolean isPoison(CudaResult result, @Nullable ProcessState after) {
+    return result.equals(CudaResult.OUT_OF_MEMORY)
+        || (result.equals(CudaResult.OPERATING_SYSTEM) && after == ProcessState.CHECKPOINTED);
+  }
+}

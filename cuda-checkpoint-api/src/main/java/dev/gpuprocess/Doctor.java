@@ -1,0 +1,83 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.proc.Capabilities;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** Goes through everything in order. */
+final class Doctor {
+
+  private final Checkup checkup = new Checkup();
+  private final GpuCheckpoints checkpoints;
+  private final HostCheckup host;
+
+  Doctor(GpuCheckpoints checkpoints) {
+    this.checkpoints = checkpoints;
+    this.host =
+        new HostCheckup(checkup, Path.of("/"), Capabilities.of(ProcessHandle.current().pid()));
+  }
+
+  Diagnosis ofMachine(@Nullable Path images) {
+    checkup.look("driver", new DriverCheckup(checkup, checkpoints)::look);
+    checkup.look("CRIU", new CriuCheckup(checkup, checkpoints)::look);
+    checkup.look("host", host::look);
+    checkup.look("host memory", () -> host.lookAtMemory(bytesOnGpus()));
+    checkup.look("state directory", () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
+    if (images != null) {
+      checkup.look("image directory", () -> host.lookAtImageDirectory(images, 0));
+    }
+    return checkup.diagnosis();
+  }
+
+  /** What is used as seen by NVML; what it does not tell was said before. */
+  private long bytesOnGpus() {
+    return new Checkup()
+            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::gpus)
+            .flatMap(found -> found)
+            .orElse(List.of())
+            .stream()
+            .flatMap(gpu -> gpu.users().stream())
+            .mapToLong(Gpu.User::bytes)
+            .sum();
+  }
+
+  Diagnosis ofProcess(long pid, @Nullable Path image, DumpOptions options) {
+    Optional<ProcessIdentity> identity = ProcessIdentity.of(pid);
+    if (identity.isEmpty()) {
+      checkup.problem("process " + pid, "is not there", "look for the job's pid again");
+      return checkup.diagnosis();
+    }
+    checkup.look("process " + pid, () -> lookAt(identity.get(), image, options));
+    return checkup.diagnosis();
+  }
+
+  private void lookAt(ProcessIdentity identity, @Nullable Path image, DumpOptions options) {
+    ProcessCheckup process = new ProcessCheckup(checkup, checkpoints, identity);
+    if (!process.look()) {
+      return;
+    }
+    MemoryCheckup memory = new MemoryCheckup(checkup, checkpoints, identity);
+    checkup.look(
+        "GPU memory",
+        process.state() == ProcessState.CHECKPOINTED
+            ? memory::lookAtWayBack
+            : memory::lookAtWayOff);
+    checkup.look("children", process::lookAtChildren);
+    new CriuCheckup(checkup, checkpoints)
+        .driver()
+        .ifPresent(criu -> process.lookAtDump(criu, options));
+    if (image != null) {
+      checkup.look(
+          "image directory", () -> host.lookAtImageDirectory(parent(image), memory.imageBytes()));
+    }
+  }
+
+  private static Path parent(Path image) {
+    Path parent = image.toAbsolutePath().normalize().getParent();
+    return parent == null ? Path.of("/") : parent;
+  }
+}

@@ -1,0 +1,331 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.options.NetworkLock;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How CRIU dumps a process tree. Immutable.
+ *
+ * <p>What a restore must know of these is kept in the image's manifest, so it is said once. A root
+ * that does not lead its session (CRIU {@code shell-job}) is noticed by itself.
+ */
+public final class DumpOptions extends TreeOptions {
+
+  private static final DumpOptions DEFAULTS = builder().build();
+
+  private final Builder set;
+
+  private DumpOptions(Builder set) {
+    super(set);
+    this.set = set;
+  }
+
+  /**
+   * The options that suit most jobs.
+   *
+   * @return the defaults
+   */
+  public static DumpOptions ofDefaults() {
+    return DEFAULTS;
+  }
+
+  /**
+   * Starts from the defaults.
+   *
+   * @return a builder
+   */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /**
+   * Starts from these options.
+   *
+   * @return a builder
+   */
+  public Builder toBuilder() {
+    return set.clone();
+  }
+
+  /** {@return whether the tree runs on after the dump} */
+  public boolean leaveRunning() {
+    return set.leaveRunning;
+  }
+
+  /** {@return whether the tree is gone after the dump: it is not left running, nor stopped} */
+  public boolean endsTree() {
+    return !leaveRunning() && !leaveStopped();
+  }
+
+  /** {@return whether TCP connections that are being made are dropped} */
+  public boolean tcpSkipInFlight() {
+    return set.tcpSkipInFlight;
+  }
+
+  /** {@return how packets are kept from connected sockets} */
+  public NetworkLock networkLock() {
+    return set.networkLock;
+  }
+
+  /** {@return whether open files without a name get a temporary one} */
+  public boolean linkRemap() {
+    return set.linkRemap;
+  }
+
+  /** {@return the largest unlinked file that is copied into the image, in bytes} */
+  public long ghostLimit() {
+    return set.ghostLimit;
+  }
+
+  /** {@return whether holes in unlinked files are found by asking the file system} */
+  public boolean ghostFiemap() {
+    return set.ghostFiemap;
+  }
+
+  /** {@return whether any path to a device node will do} */
+  public boolean evasiveDevices() {
+    return set.evasiveDevices;
+  }
+
+  /** {@return whether the names of watched files are searched for} */
+  public boolean forceIrmap() {
+    return set.forceIrmap;
+  }
+
+  /** {@return where the names of watched files are searched for besides CRIU's own places} */
+  public List<Path> irmapScanPaths() {
+    return set.irmapScanPaths;
+  }
+
+  /** {@return a cgroup to freeze the tree with} */
+  public Optional<Path> freezeCgroup() {
+    return Optional.ofNullable(set.freezeCgroup);
+  }
+
+  /** {@return how long stopping the tree may take} */
+  public Duration freezeTimeout() {
+    return set.freezeTimeout;
+  }
+
+  /** {@return whether the kernel notes from now on which pages are written} */
+  public boolean trackMemory() {
+    return set.trackMemory;
+  }
+
+  /** {@return the images of which this dump holds only the difference} */
+  public Optional<Path> parentImages() {
+    return Optional.ofNullable(set.parentImages);
+  }
+
+  /** Builds {@link DumpOptions}; each method names its default. */
+  public static final class Builder extends TreeOptions.Builder<Builder> {
+
+    private boolean leaveRunning;
+    private boolean tcpSkipInFlight;
+    private NetworkLock networkLock = NetworkLock.AUTOMATIC;
+    private boolean linkRemap;
+    private long ghostLimit = 64L << 20;
+    private boolean ghostFiemap;
+    private boolean evasiveDevices;
+    private boolean forceIrmap;
+    private List<Path> irmapScanPaths = List.of();
+    private @Nullable Path freezeCgroup;
+    private Duration freezeTimeout = Duration.ofSeconds(10);
+    private boolean trackMemory;
+    private @Nullable Path parentImages;
+
+    private Builder() {}
+
+    @Override
+    Builder self() {
+      return this;
+    }
+
+    /**
+     * Whether the tree runs on after the dump (CRIU {@code leave-running}).
+     *
+     * @param leaveRunning the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException with {@link #leaveStopped}
+     */
+    public Builder leaveRunning(boolean leaveRunning) {
+      refuse(
+          leaveRunning && isLeaveStopped(), "the tree either runs or stops: leaveStopped is set");
+      this.leaveRunning = leaveRunning;
+      return this;
+    }
+
+    @Override
+    public Builder leaveStopped(boolean leaveStopped) {
+      refuse(leaveStopped && leaveRunning, "the tree either runs or stops: leaveRunning is set");
+      return super.leaveStopped(leaveStopped);
+    }
+
+    /**
+     * Whether TCP connections that are being made are dropped (CRIU {@code tcp-skip-in-flight}).
+     *
+     * @param tcpSkipInFlight the new value; false by default
+     * @return this builder
+     */
+    public Builder tcpSkipInFlight(boolean tcpSkipInFlight) {
+      this.tcpSkipInFlight = tcpSkipInFlight;
+      return this;
+    }
+
+    /**
+     * How packets are kept from connected sockets while their process is not there.
+     *
+     * @param networkLock the new value; {@link NetworkLock#AUTOMATIC} by default
+     * @return this builder
+     */
+    public Builder networkLock(NetworkLock networkLock) {
+      this.networkLock = networkLock;
+      return this;
+    }
+
+    /**
+     * Whether open files without a name get a temporary one for the time of the image (CRIU {@code
+     * link-remap}).
+     *
+     * @param linkRemap the new value; false by default
+     * @return this builder
+     */
+    public Builder linkRemap(boolean linkRemap) {
+      this.linkRemap = linkRemap;
+      return this;
+    }
+
+    /**
+     * The largest unlinked file that is copied into the image, in bytes (CRIU {@code ghost-limit}).
+     *
+     * @param ghostLimit the new value; 64 MiB by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is between 0 and 4 GiB
+     */
+    public Builder ghostLimit(long ghostLimit) {
+      if (ghostLimit < 0 || ghostLimit > 0xffff_ffffL) {
+        throw new IllegalArgumentException(
+            "the ghost limit must be between 0 and 4 GiB, not " + ghostLimit);
+      }
+      this.ghostLimit = ghostLimit;
+      return this;
+    }
+
+    /**
+     * Whether holes in unlinked files are found by asking the file system for its extents, which is
+     * faster for files with many (CRIU {@code ghost-fiemap}).
+     *
+     * @param ghostFiemap the new value; false by default
+     * @return this builder
+     */
+    public Builder ghostFiemap(boolean ghostFiemap) {
+      this.ghostFiemap = ghostFiemap;
+      return this;
+    }
+
+    /**
+     * Whether any path to a device node will do when the one it was opened by is gone (CRIU {@code
+     * evasive-devices}).
+     *
+     * @param evasiveDevices the new value; false by default
+     * @return this builder
+     */
+    public Builder evasiveDevices(boolean evasiveDevices) {
+      this.evasiveDevices = evasiveDevices;
+      return this;
+    }
+
+    /**
+     * Whether the names of files watched with inotify or fanotify are searched for, where the
+     * kernel does not tell them (CRIU {@code force-irmap}).
+     *
+     * @param forceIrmap the new value; false by default
+     * @return this builder
+     */
+    public Builder forceIrmap(boolean forceIrmap) {
+      this.forceIrmap = forceIrmap;
+      return this;
+    }
+
+    /**
+     * Where else the names of watched files are searched for (CRIU {@code irmap-scan-path}).
+     *
+     * @param more in addition to what was added before; CRIU knows some places of its own
+     * @return this builder
+     */
+    public Builder irmapScanPaths(Path... more) {
+      this.irmapScanPaths = with(irmapScanPaths, List.of(more));
+      return this;
+    }
+
+    /**
+     * A cgroup that holds the tree and is used to freeze it, instead of stopping one task after the
+     * other (CRIU {@code freeze-cgroup}).
+     *
+     * @param freezeCgroup its directory; none by default
+     * @return this builder
+     */
+    public Builder freezeCgroup(Path freezeCgroup) {
+      this.freezeCgroup = freezeCgroup;
+      return this;
+    }
+
+    /**
+     * How long stopping the tree may take (CRIU {@code timeout}).
+     *
+     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder freezeTimeout(Duration freezeTimeout) {
+      this.freezeTimeout = positive("freeze timeout", freezeTimeout);
+      return this;
+    }
+
+    /**
+     * Whether the kernel notes from now on which pages are written, for a next dump with {@link
+     * #parentImages} (CRIU {@code track-mem}).
+     *
+     * @param trackMemory the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException when it is turned off with {@link #parentImages}
+     */
+    public Builder trackMemory(boolean trackMemory) {
+      refuse(!trackMemory && parentImages != null, "a dump with parentImages tracks memory");
+      this.trackMemory = trackMemory;
+      return this;
+    }
+
+    /**
+     * Earlier images of the same tree, made while its memory was tracked: this dump holds only what
+     * was written since (CRIU {@code prev-images-dir}). Turns {@link #trackMemory} on.
+     *
+     * @param parentImages relative to the images directory, in which a link to it is made; none by
+     *     default
+     * @return this builder
+     * @throws IllegalArgumentException when the path is absolute: the images could not be moved
+     */
+    public Builder parentImages(Path parentImages) {
+      if (parentImages.isAbsolute()) {
+        throw new IllegalArgumentException(
+            "the parent is named relative to the images directory, not by " + parentImages);
+      }
+      this.parentImages = parentImages;
+      this.trackMemory = true;
+      return this;
+    }
+
+    /**
+     * Takes the values as they are now; the builder may be used again.
+     *
+     * @return the options
+     */
+    public DumpOptions build() {
+      return new DumpOptions(clone());
+    }
+  }
+}

@@ -1,0 +1,65 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.ProcessState;
+import java.util.List;
+
+/**
+ * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
+ * later restore (NVIDIA/cuda-checkpoint issue 44), so {@link GpuProcess#inspect} cannot tell it
+ * from a healthy one; {@link dev.gpuprocess.error.PoisonedProcessException#process()} brings it.
+ * The way back is an image of it.
+ */
+public final class PoisonedProcess implements GpuProcess {
+
+  private final StateObject self;
+
+  PoisonedProcess(StateObject self) {
+    this.self = self;
+  }
+
+  /**
+   * Ends this process and restores an image of it, made after its checkpoint: the way back that was
+   * measured to work. The image is verified before the process is ended.
+   *
+   * @param image an image of this very process, or the one that it was restored from
+   * @return the process as it was at the dump, checkpointed
+   * @throws IllegalArgumentException when the image is of another process
+   * @throws dev.gpuprocess.error.ImageCorruptException when the image is not whole; the process was
+   *     not touched
+   * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
+   */
+  public CheckpointedProcess comeBackFrom(ProcessImage image) {
+    if (!self.target().isIn(image.manifest())) {
+      throw new IllegalArgumentException(
+          image + " was made of another process than " + identity() + ": nothing was touched");
+    }
+    image.verify();
+    end();
+    return image.restore();
+  }
+
+  /** Ends the process with SIGKILL and waits until it is gone, or a zombie of its parent. */
+  public void end() {
+    self.target().end();
+  }
+
+  @Override
+  public ProcessIdentity identity() {
+    return self.target().identity;
+  }
+
+  @Override
+  public ProcessState state() {
+    return ProcessState.CHECKPOINTED;
+  }
+
+  @Override
+  public List<Step> steps() {
+    return self.steps();
+  }
+
+  @Override
+  public String toString() {
+    return "process " + pid() + ", poisoned";
+  }
+}

@@ -1,0 +1,208 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.CriuDriver;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** Looks at one process: what state it is in, and what would stop a suspend, resume or dump. */
+final class ProcessCheckup {
+
+  private final Checkup checkup;
+  private final GpuCheckpoints checkpoints;
+  private final ProcessIdentity process;
+  private final String subject;
+  private final List<Integer> children;
+  private @Nullable ProcessState state;
+  private boolean driverAnswers;
+
+  ProcessCheckup(Checkup checkup, GpuCheckpoints checkpoints, ProcessIdentity process) {
+    this.checkup = checkup;
+    this.checkpoints = checkpoints;
+    this.process = process;
+    this.subject = "process " + process.pid();
+    this.children = ProcFs.descendants(process.pid());
+  }
+
+  /** What the driver says; null where it was not asked or did not tell. */
+  @Nullable ProcessState state() {
+    return state;
+  }
+
+  /** Looks at the process itself; false when it has ended, and nothing more is to be seen. */
+  boolean look() {
+    Optional<ProcStat> stat = process.stat();
+    if (stat.isEmpty() || stat.get().isDead()) {
+      checkup.problem(
+          subject,
+          stat.map(s -> "has ended; its parent " + s.parent() + " has not reaped it yet")
+              .orElse("has ended"),
+          "");
+      return false;
+    }
+    checkup.ok(subject, describe(stat.get()));
+    boolean reachable = lookAtWhatHoldsIt(stat.get());
+    lookAtJournal();
+    Optional<String> busy = Target.busyWith(process);
+    if (busy.isPresent()) {
+      checkup.warning(subject, busy.get() + " is at work on it in this JVM", "wait for it");
+    } else if (reachable) {
+      lookAtState();
+    }
+    return true;
+  }
+
+  private String describe(ProcStat stat) {
+    List<String> command = ProcFs.commandLine(process.pid());
+    return "%s, %d threads, %d descendants"
+        .formatted(
+            command.isEmpty() ? stat.name() : String.join(" ", command),
+            ProcFs.threads(process.pid()).size(),
+            children.size());
+  }
+
+  /** A driver call on a process that stands still would hang. */
+  private boolean lookAtWhatHoldsIt(ProcStat stat) {
+    if (ProcFs.isFrozen(process.pid())) {
+      checkup.problem(subject, "is in a frozen cgroup: driver calls on it would hang", "thaw it");
+      return false;
+    }
+    if (stat.isStopped()) {
+      boolean traced = stat.state() == 't';
+      checkup.problem(
+          subject,
+          (traced ? "is held by its tracer" : "is stopped") + ": driver calls on it would hang",
+          traced ? "detach the debugger" : "kill -CONT " + process.pid());
+      return false;
+    }
+    return true;
+  }
+
+  private void lookAtJournal() {
+    checkup
+        .ask(
+            "journal",
+            checkpoints.timeouts().call(),
+            () -> checkpoints.journal().find(process).orElse(null))
+        .ifPresent(this::tellEntry);
+  }
+
+  private void tellEntry(JournalEntry entry) {
+    String controller = "process " + entry.controller().pid();
+    if (entry.controller().pid() == ProcessHandle.current().pid()) {
+      checkup.ok("journal", "we are at it: " + entry.step());
+    } else if (entry.controller().isAlive()) {
+      checkup.warning(
+          "journal", controller + " is at it: " + entry.step(), "leave it to that controller");
+    } else {
+      checkup.warning(
+          "journal",
+          controller + " was at it (" + entry.step() + ") and has died",
+          "GpuCheckpoints.recover() mends what it left");
+    }
+  }
+
+  private Optional<CudaAnswer<ProcessState>> askState(String who, int pid) {
+    return checkup.ask(who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(pid));
+  }
+
+  private void lookAtState() {
+    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process.pid());
+    if (answer.isEmpty()) {
+      return;
+    }
+    driverAnswers = true;
+    state = answer.get().value();
+    if (state == null) {
+      tellRefusal(answer.get().result());
+    } else {
+      tellState(state);
+    }
+  }
+
+  private void tellRefusal(CudaResult result) {
+    if (result.equals(CudaResult.NOT_INITIALIZED)) {
+      checkup.problem(
+          "CUDA", "this process has no CUDA state", "wait until it has called cuInit, if it will");
+    } else if (result.equals(CudaResult.OPERATING_SYSTEM)) {
+      checkup.problem(
+          "CUDA",
+          "the driver cannot reach this process",
+          "run as root or as the user it runs as, in the machine's own pid namespace");
+    } else {
+      checkup.problem("CUDA", "the driver answers " + result, "");
+    }
+  }
+
+  private void tellState(ProcessState found) {
+    switch (found) {
+      case RUNNING -> checkup.ok("CUDA", "RUNNING");
+      case LOCKED ->
+          checkup.warning(
+              "CUDA",
+              "LOCKED: its CUDA calls wait",
+              "GpuProcess.inspect(%d) gives a LockedProcess to unlock".formatted(process.pid()));
+      case CHECKPOINTED -> checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
+      case FAILED ->
+          checkup.problem(
+              "CUDA", "FAILED: nothing brings it back", "end it and restore an image of it");
+      default -> checkup.warning("CUDA", found + ": a controller is at it", "wait for it");
+    }
+  }
+
+  /** Children with a GPU stop a dump of the tree; they do not stop a suspend. */
+  void lookAtChildren() {
+    for (int child : children) {
+      Optional<String> device = TreeCheck.deviceOf(child);
+      ProcessState own = driverAnswers && reachable(child) ? stateOfChild(child) : null;
+      if (own != null && own != ProcessState.CHECKPOINTED) {
+        checkup.problem(
+            "child " + child,
+            "has CUDA state of its own, %s, so the tree cannot be dumped".formatted(own),
+            "suspend it too");
+      } else if (device.isPresent()) {
+        checkup.problem(
+            "child " + child,
+            "holds %s inherited by fork, so the tree cannot be dumped".formatted(device.get()),
+            "start such workers with spawn or forkserver");
+      }
+    }
+  }
+
+  private @Nullable ProcessState stateOfChild(int child) {
+    return askState("child " + child, child).map(CudaAnswer::value).orElse(null);
+  }
+
+  private static boolean reachable(int pid) {
+    return ProcFs.stat(pid).map(stat -> !stat.isDead() && !stat.isStopped()).orElse(false)
+        && !ProcFs.isFrozen(pid);
+  }
+
+  /** What CRIU would refuse, less what a suspend takes away and what was said of the children. */
+  void lookAtDump(CriuDriver criu, DumpOptions options) {
+    boolean onGpu = state == ProcessState.RUNNING || state == ProcessState.LOCKED;
+    List<Finding> findings =
+        checkup
+            .ask("dump", checkpoints.timeouts().transfer(), () -> criu.preflight(process, options))
+            .orElse(List.of());
+    boolean released = false;
+    for (Finding finding : findings) {
+      UnsupportedResource resource = finding.resource();
+      boolean device = resource != null && TreeCheck.isDevice(resource.name());
+      boolean own = resource != null && resource.pid() == process.pid();
+      if (!device || (own && !onGpu)) {
+        checkup.add(finding);
+      }
+      released |= device && own && onGpu;
+    }
+    if (released) {
+      checkup.ok("device files", "it holds those of the GPU; a suspend lets go of them");
+    }
+  }
+}

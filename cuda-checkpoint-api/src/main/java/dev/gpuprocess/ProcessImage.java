@@ -1,0 +1,224 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.image.ImageDirectory;
+import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * A process on disk: a directory with CRIU's image files and a manifest. It is complete and
+ * durable, and can be restored any number of times, one at a time. Immutable; may be shared between
+ * threads.
+ */
+public final class ProcessImage {
+
+  private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
+  private static final long POLL_NANOS = 1_000_000;
+
+  private final GpuCheckpoints checkpoints;
+  private final ImageDirectory directory;
+  private final List<Step> steps;
+
+  ProcessImage(GpuCheckpoints checkpoints, ImageDirectory directory, List<Step> steps) {
+    this.checkpoints = checkpoints;
+    this.directory = directory;
+    this.steps = List.copyOf(steps);
+  }
+
+  /**
+   * Opens an image, with the drivers of this machine. Reads the manifest only; {@link #verify} and
+   * {@link #restore} read everything.
+   *
+   * @param directory as given to {@link CheckpointedProcess#dump(Path)}
+   * @return the image
+   * @throws dev.gpuprocess.error.ImageMissingException when there is none
+   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
+   * @throws dev.gpuprocess.error.ImageCorruptException when the manifest was altered
+   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   */
+  public static ProcessImage open(Path directory) {
+    return GpuCheckpoints.standard().open(directory);
+  }
+
+  static ProcessImage open(GpuCheckpoints checkpoints, Path directory) {
+    return new ProcessImage(
+        checkpoints, ImageDirectory.open(directory, checkpoints.imageKey()), List.of());
+  }
+
+  /**
+   * Where the image is.
+   *
+   * @return its directory
+   */
+  public Path directory() {
+    return directory.path();
+  }
+
+  /**
+   * What the image holds.
+   *
+   * @return the manifest
+   */
+  public Manifest manifest() {
+    return directory.manifest();
+  }
+
+  /**
+   * What was done to make this image; empty for one that was opened.
+   *
+   * @return the steps, oldest first
+   */
+  public List<Step> steps() {
+    return steps;
+  }
+
+  /**
+   * Reads every file and compares it with the manifest.
+   *
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
+   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   */
+  public void verify() {
+    directory.verify();
+  }
+
+  /**
+   * Reads what is in the image: the tree, command lines, threads, memory by kind, open files and
+   * sockets. Reads none of the memory but the command lines, and compares nothing with the
+   * manifest; {@link #verify} does.
+   *
+   * @return the tree as it was dumped
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, cut off or altered
+   */
+  public DumpedTree describe() {
+    return checkpoints.criu().describe(directory.images());
+  }
+
+  /**
+   * Brings the process back with CRIU, with the pid it had; its GPU memory is still in host memory.
+   * The image stays.
+   *
+   * @return the checkpointed process
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
+   *     altered; CRIU was not started
+   * @throws PidTakenException when the pid belongs to another process
+   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
+   */
+  public CheckpointedProcess restore() {
+    return restore(RestoreOptions.ofDefaults());
+  }
+
+  /**
+   * Brings the process back with CRIU, with the pid it had; its GPU memory is still in host memory.
+   * The image stays.
+   *
+   * @param options how to restore; what must match the dump is added from the manifest
+   * @return the checkpointed process
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
+   *     altered; CRIU was not started
+   * @throws PidTakenException when the pid belongs to another process
+   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   */
+  public CheckpointedProcess restore(RestoreOptions options) {
+    RestoreOptions all = KeptOptions.with(manifest().options(), options);
+    Manifest manifest = manifest();
+    Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
+    requirePidFree(manifest.pid());
+    Map<GpuUuid, Long> held = held(manifest);
+    Journal journal = checkpoints.journal();
+    try (VerifiedImage verified =
+        measured.run("verify", directory::verified, image -> manifest.bytes())) {
+      LogDirectory log = LogDirectory.create();
+      ProcessIdentity expected =
+          journal.writeRestore(manifest.pid(), held, directory(), log.path());
+      Target target;
+      try {
+        RestoreReport report =
+            measured.run(
+                "criu restore", () -> criuRestore(verified, log, all), RestoreReport::bytes);
+        ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
+        target = new Target(checkpoints, report.process(), held, origin);
+        target.noteState(ProcessState.CHECKPOINTED);
+      } catch (PidTakenException e) {
+        throw e;
+      } catch (RuntimeException e) {
+        noteSurvivor(expected, held);
+        throw e;
+      } finally {
+        journal.remove(expected);
+      }
+      log.delete();
+      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
+    }
+  }
+
+  /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
+  private void noteSurvivor(ProcessIdentity expected, Map<GpuUuid, Long> held) {
+    ProcessIdentity.of(expected.pid())
+        .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
+        .ifPresent(
+            found -> new Target(checkpoints, found, held).noteState(ProcessState.CHECKPOINTED));
+  }
+
+  /** A zombie is waited for briefly: its parent may be about to reap it. */
+  private static void requirePidFree(int pid) {
+    long end = System.nanoTime() + REAP_LIMIT.toNanos();
+    while (true) {
+      Optional<ProcStat> holder = ProcFs.stat(pid);
+      if (holder.isEmpty()) {
+        return;
+      }
+      if (!holder.get().isDead() || System.nanoTime() > end) {
+        throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
+      }
+      LockSupport.parkNanos(POLL_NANOS);
+    }
+  }
+
+  private static String takenMessage(ProcStat stat) {
+    return stat.isDead()
+        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
+            .formatted(stat.pid(), stat.name(), stat.parent())
+        : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
+            .formatted(stat.pid(), stat.name());
+  }
+
+  private RestoreReport criuRestore(
+      VerifiedImage verified, LogDirectory log, RestoreOptions options) {
+    return checkpoints
+        .criu()
+        .restore(
+            new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
+            RestoreListener.NONE);
+  }
+
+  private static Map<GpuUuid, Long> held(Manifest manifest) {
+    Map<GpuUuid, Long> held = new TreeMap<>();
+    manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
+    return held;
+  }
+
+  @Override
+  public String toString() {
+    return "image of process " + manifest().pid() + " in " + directory();
+  }
+}

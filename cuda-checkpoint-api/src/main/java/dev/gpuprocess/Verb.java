@@ -1,0 +1,230 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.StaleStateException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One verb at work on a process: it makes the driver calls, each within its deadline, and turns
+ * what goes wrong into exceptions with the data of the moment.
+ */
+final class Verb {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private final Target target;
+  private final String name;
+  private final long began = System.nanoTime();
+  private final CudaDriver cuda;
+  private @Nullable ProcessState before;
+  private boolean abandoned;
+
+  Verb(Target target, String name) {
+    this.target = target;
+    this.name = name;
+    this.cuda = target.checkpoints.cuda();
+  }
+
+  int pid() {
+    return target.pid();
+  }
+
+  /** True when a call was left behind; it releases the process when it ends. */
+  boolean isAbandoned() {
+    return abandoned;
+  }
+
+  /** Reads the state, for verbs that take the process as they find it. */
+  ProcessState readState() {
+    CudaAnswer<ProcessState> answer =
+        call("getState", controlDeadline(), () -> cuda.getState(target.pid()), Verb::undoNothing);
+    if (answer.value() == null) {
+      throw fail("getState", answer.result());
+    }
+    before = answer.value();
+    return answer.value();
+  }
+
+  /** Makes sure that nobody else moved the process. */
+  void require(ProcessState expected) {
+    ProcessState found = readState();
+    if (found != expected) {
+      throw new StaleStateException(
+          "process %d is %s, not %s: something else moved it; go on with GpuProcess.inspect(%d)"
+              .formatted(target.pid(), found, expected, target.pid()),
+          failure(null, found));
+    }
+  }
+
+  /** Reads the state of another process; empty when it has no CUDA state or is gone. */
+  Optional<ProcessState> stateOf(int other) {
+    CudaAnswer<ProcessState> answer =
+        call("getState", controlDeadline(), () -> cuda.getState(other), Verb::undoNothing);
+    return Optional.ofNullable(answer.value());
+  }
+
+  void lock(Duration timeout) {
+    int millis = (int) Math.max(1, timeout.toMillis());
+    CudaResult result =
+        move("lock", timeout.plus(controlDeadline()), () -> cuda.lock(target.pid(), millis));
+    if (!result.ok()) {
+      takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
+      throw fail("lock", result);
+    }
+  }
+
+  void checkpoint() {
+    CudaResult result =
+        move(
+            "checkpoint",
+            target.checkpoints.timeouts().transfer(),
+            () -> cuda.checkpoint(target.pid()));
+    if (!result.ok()) {
+      takeBack(result, ProcessState.CHECKPOINTED, this::restoreIfThereIsRoom);
+      throw fail("checkpoint", result);
+    }
+  }
+
+  void restore(List<GpuPair> pairs) {
+    CudaResult result =
+        move(
+            "restore",
+            target.checkpoints.timeouts().transfer(),
+            () -> cuda.restore(target.pid(), pairs));
+    goOn("restore", result, ProcessState.LOCKED);
+  }
+
+  void unlock() {
+    CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(target.pid()));
+    goOn("unlock", result, ProcessState.RUNNING);
+  }
+
+  /** A call that the driver says failed, and that moved the process all the same, is undone. */
+  private void takeBack(CudaResult result, ProcessState moved, Supplier<CudaResult> undo) {
+    if (movedAllTheSame(result, moved)) {
+      CudaResult undone = move("undo", target.checkpoints.timeouts().transfer(), undo);
+      LOG.warn("process {} was {}: undone, {}", target.pid(), moved, undone);
+    }
+  }
+
+  /** On the way back to running, the state counts and not what the call answered. */
+  private void goOn(String function, CudaResult result, ProcessState reached) {
+    if (result.ok()) {
+      return;
+    }
+    if (!movedAllTheSame(result, reached)) {
+      throw fail(function, result);
+    }
+    LOG.warn(
+        "the driver answers {} to {} of process {}, which is {} all the same",
+        result,
+        function,
+        target.pid(),
+        reached);
+  }
+
+  /** ILLEGAL_STATE means that somebody else had moved it before. */
+  private boolean movedAllTheSame(CudaResult result, ProcessState moved) {
+    return !result.equals(CudaResult.ILLEGAL_STATE) && stateNow() == moved;
+  }
+
+  private CudaResult restoreIfThereIsRoom() {
+    return GpuRoom.isThere(target.checkpoints.inventory(), target.held())
+        ? cuda.restore(target.pid(), List.of())
+        : CudaResult.OUT_OF_MEMORY;
+  }
+
+  private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
+    return call(function, deadline, body, this::bringBack);
+  }
+
+  private static void undoNothing() {}
+
+  private <T> T call(String function, Duration deadline, Supplier<T> body, Runnable undo) {
+    try {
+      return BoundedCall.run(
+          function + " " + target.pid(),
+          deadline,
+          body,
+          (value, failed) -> endLate(function, value, failed, undo));
+    } catch (TimeoutException e) {
+      abandoned = true;
+      throw new OperationTimedOutException(
+          "the driver did not answer %s on process %d within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
+              .formatted(function, target.pid(), deadline),
+          failure(null, null),
+          e);
+    }
+  }
+
+  /** Runs on the thread of a call that was left behind, when it ends after all. */
+  private void endLate(
+      String function, @Nullable Object value, @Nullable Throwable failed, Runnable undo) {
+    LOG.info(
+        "{} on process {} came back late: {}",
+        function,
+        target.pid(),
+        failed == null ? value : failed);
+    try {
+      undo.run();
+    } finally {
+      target.release(this::bringBack);
+    }
+  }
+
+  /** Brings the process to running from wherever it is, as far as that is safe. */
+  private void bringBack() {
+    ProcessState state = cuda.getState(target.pid()).value();
+    if (state == ProcessState.CHECKPOINTED && restoreIfThereIsRoom().ok()) {
+      state = ProcessState.LOCKED;
+    }
+    if (state == ProcessState.LOCKED) {
+      LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
+    }
+    target.noteState(cuda.getState(target.pid()).value());
+  }
+
+  private Duration controlDeadline() {
+    return target.checkpoints.timeouts().call();
+  }
+
+  private RuntimeException fail(String function, CudaResult result) {
+    return CudaFailures.of(function, target, failure(result, stateNow()));
+  }
+
+  /** Data of the moment for an exception of this verb. */
+  Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
+    return new Failure(
+        name, target.pid(), before, after, Duration.ofNanos(System.nanoTime() - began), result);
+  }
+
+  /** The state after a failure, null where it cannot be read: the failure itself matters more. */
+  @Nullable ProcessState stateNow() {
+    if (abandoned || target.identity.stat().map(s -> s.isDead() || s.isStopped()).orElse(true)) {
+      return null;
+    }
+    try {
+      return BoundedCall.run(
+              "getState " + target.pid(),
+              controlDeadline(),
+              () -> cuda.getState(target.pid()),
+              (value, failed) -> {})
+          .value();
+    } catch (TimeoutException e) {
+      return null;
+    }
+  }
+}

@@ -1,0 +1,78 @@
+package dev.gpuprocess.cuda;
+
+import java.util.List;
+
+/**
+ * The checkpoint functions of the CUDA driver, one method each, with no policy: every answer is
+ * handed back as the driver gave it.
+ *
+ * <p>All methods may be called from any thread, on different processes in parallel. Every one of
+ * them <b>hangs for as long as its target is stopped</b>, whatever timeout it was given, so callers
+ * run them where they can be abandoned; {@link dev.gpuprocess.GpuProcess} does.
+ *
+ * <p>All methods throw {@link dev.gpuprocess.error.NoCudaDriverException} when there is no libcuda,
+ * and {@link dev.gpuprocess.error.DriverTooOldException} when it lacks the function.
+ */
+public interface CudaDriver {
+
+  /**
+   * The CUDA version that the driver supports ({@code cuDriverGetVersion}).
+   *
+   * @return 1000 x major + 10 x minor: 13000 for CUDA 13.0
+   */
+  int version();
+
+  /**
+   * Reads the state of a process ({@code cuCheckpointProcessGetState}).
+   *
+   * @param pid the process
+   * @return its state
+   */
+  CudaAnswer<ProcessState> getState(int pid);
+
+  /**
+   * Finds the thread that must run for a restore to work ({@code
+   * cuCheckpointProcessGetRestoreThreadId}).
+   *
+   * @param pid the process
+   * @return the thread's id
+   */
+  CudaAnswer<Integer> getRestoreThreadId(int pid);
+
+  /**
+   * Stops the CUDA calls of a process and waits for its GPU work ({@code cuCheckpointProcessLock}).
+   *
+   * @param pid the process
+   * @param timeoutMs how long to wait for GPU work in milliseconds; 0 waits for ever
+   * @return {@link CudaResult#NOT_READY} when the timeout expired
+   */
+  CudaResult lock(int pid, int timeoutMs);
+
+  /**
+   * Moves the GPU memory of a locked process to host memory ({@code
+   * cuCheckpointProcessCheckpoint}).
+   *
+   * @param pid the process
+   * @return the driver's answer
+   */
+  CudaResult checkpoint(int pid);
+
+  /**
+   * Moves the memory of a checkpointed process back to the GPU ({@code
+   * cuCheckpointProcessRestore}); the process is locked then. A restore that answers {@link
+   * CudaResult#OUT_OF_MEMORY} has lost the process: look at free memory first.
+   *
+   * @param pid the process
+   * @param pairs where each GPU's memory goes; empty to go back where it was (pairs need CUDA 13.0)
+   * @return the driver's answer
+   */
+  CudaResult restore(int pid, List<GpuPair> pairs);
+
+  /**
+   * Lets the CUDA calls of a locked process go on ({@code cuCheckpointProcessUnlock}).
+   *
+   * @param pid the process
+   * @return the driver's answer
+   */
+  CudaResult unlock(int pid);
+}

@@ -1,0 +1,23 @@
+package dev.gpuprocess.cuda;
+
+import java.util.List;
+
+/**
+ * A GPU and who uses it, at one moment.
+ *
+ * @param uuid its identity
+ * @param name such as {@code NVIDIA H200}
+ * @param totalBytes its memory
+ * @param freeBytes what is free of it
+ * @param users the processes with memory on it
+ */
+public record Gpu(GpuUuid uuid, String name, long totalBytes, long freeBytes, List<User> users) {
+
+  /**
+   * A process with memory on a GPU.
+   *
+   * @param pid the process, in the pid namespace of the driver
+   * @param bytes what it holds
+   */
+  public record User(int pid, long bytes) {}
+}

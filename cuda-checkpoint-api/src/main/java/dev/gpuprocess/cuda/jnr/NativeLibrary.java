@@ -1,0 +1,80 @@
+package dev.gpuprocess.cuda.jnr;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoCudaDriverException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import jnr.ffi.LibraryLoader;
+import jnr.ffi.LibraryOption;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A driver library that is loaded when it is first needed: a machine without a GPU can load this
+ * class, and a driver that is installed later is found later.
+ */
+public final class NativeLibrary<T> {
+
+  /** Where the driver's libraries are, for machines where the loader does not find them. */
+  private static final String PROPERTY = "gpuprocess.driver.dir";
+
+  private static final String VARIABLE = "GPUPROCESS_DRIVER_DIR";
+
+  private final Class<T> functions;
+  private final String file;
+  private final @Nullable Path directory;
+  private volatile @Nullable T loaded;
+
+  public NativeLibrary(Class<T> functions, String file, @Nullable Path directory) {
+    this.functions = functions;
+    this.file = file;
+    this.directory = directory;
+  }
+
+  /** The directory that property or environment name, or null for the loader's own search. */
+  public static @Nullable Path configuredDirectory() {
+    String name = System.getProperty(PROPERTY, System.getenv(VARIABLE));
+    return name == null || name.isBlank() ? null : Path.of(name).toAbsolutePath();
+  }
+
+  public T get() {
+    T library = loaded;
+    if (library == null) {
+      synchronized (this) {
+        library = loaded;
+        if (library == null) {
+          library = load();
+          loaded = library;
+        }
+      }
+    }
+    return library;
+  }
+
+  private T load() {
+    if (directory != null && !Files.exists(directory.resolve(file))) {
+      throw missing("there is no such file in " + directory, null);
+    }
+    // With an absolute path the loader cannot fall back to the system's driver.
+    String name = directory == null ? file : directory.resolve(file).toString();
+    try {
+      return LibraryLoader.create(functions)
+          .failImmediately()
+          .option(LibraryOption.LoadNow, true)
+          .load(name);
+    } catch (LinkageError | RuntimeException e) {
+      throw missing(
+          String.valueOf(e.getMessage()).lines().findFirst().orElse("cannot be loaded"), e);
+    }
+  }
+
+  private NoCudaDriverException missing(String why, @Nullable Throwable cause) {
+    return new NoCudaDriverException(
+        file
+            + " cannot be loaded ("
+            + why
+            + "): install the NVIDIA driver, or name the directory of its libraries in "
+            + VARIABLE,
+        Failure.of("load " + file, 0),
+        cause);
+  }
+}

@@ -1,0 +1,31 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/** CRIU was killed by a signal before it could answer: a bug in it, or somebody killed it. */
+public class CriuCrashedException extends CriuException {
+
+  private static final long serialVersionUID = 1L;
+
+  private final int signal;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param criu what CRIU logged before
+   * @param signal what killed it
+   * @param cause what was caught, or null
+   */
+  public CriuCrashedException(
+      String message, Failure failure, CriuFailure criu, int signal, @Nullable Throwable cause) {
+    super(message, failure, criu, cause);
+    this.signal = signal;
+  }
+
+  /** {@return what killed CRIU, such as 11 for a segmentation fault} */
+  public final int signal() {
+    return signal;
+  }
+}

@@ -1,0 +1,31 @@
+package dev.gpuprocess.error;
+
+import java.nio.file.Path;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a failed CRIU left behind.
+ *
+ * @param errno the reply's {@code cr_errno}; 0 when it had none or there was no reply
+ * @param exit how the CRIU process ended, such as {@code exit 1} or {@code signal 11}
+ * @param firstError the first error line of the log that is not known to be harmless, without
+ *     timestamp and source position; empty when there is none
+ * @param errors all such lines, oldest first
+ * @param log the log file, null when CRIU never opened one
+ * @param logTail the last lines of the log
+ * @param stderr what CRIU printed besides its log
+ */
+public record CriuFailure(
+    int errno,
+    String exit,
+    String firstError,
+    List<String> errors,
+    @Nullable Path log,
+    String logTail,
+    String stderr) {
+
+  /** Of a CRIU that was not started, because it could only have failed. */
+  public static final CriuFailure NOT_STARTED =
+      new CriuFailure(0, "not started", "", List.of(), null, "", "");
+}

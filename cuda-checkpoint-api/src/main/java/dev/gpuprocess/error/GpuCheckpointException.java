@@ -1,0 +1,45 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The root of everything this library throws. The message is one sentence that says what is wrong
+ * and what to do; {@link #failure()} is the data behind it.
+ */
+public class GpuCheckpointException extends RuntimeException {
+
+  private static final long serialVersionUID = 1L;
+
+  private final transient Failure failure;
+
+  /**
+   * An error with its data.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public GpuCheckpointException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+
+  /**
+   * An error with its data and its cause.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public GpuCheckpointException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, cause);
+    this.failure = failure;
+  }
+
+  /**
+   * What was tried, on which process, and what came of it.
+   *
+   * @return the data behind the message
+   */
+  public final Failure failure() {
+    return failure;
+  }
+}

@@ -1,0 +1,30 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/** The image was written in a format that this version does not read. */
+public class ImageFormatException extends ImageException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public ImageFormatException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public ImageFormatException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+}

@@ -1,0 +1,30 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/** The process has no CUDA state: it never called cuInit, or is not a CUDA program at all. */
+public class NotCudaProcessException extends GpuCheckpointException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public NotCudaProcessException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public NotCudaProcessException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+}

@@ -1,0 +1,33 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An operation was cancelled by {@link dev.gpuprocess.Cancellation}; {@link Failure#fate()} says
+ * what became of the process.
+ */
+public class OperationCancelledException extends GpuCheckpointException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public OperationCancelledException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public OperationCancelledException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+}

@@ -1,0 +1,33 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The images were made with a plugin of CRIU. This library keeps plugins out: with the CUDA plugin
+ * the GPU state would be restored twice.
+ */
+public class PluginImageException extends ImageException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public PluginImageException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public PluginImageException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+}

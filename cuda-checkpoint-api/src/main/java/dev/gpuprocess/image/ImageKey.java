@@ -1,0 +1,95 @@
+package dev.gpuprocess.image;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageNotTrustedException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.util.HexFormat;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A secret that images are signed with, for images that leave this machine or lie where others
+ * write. The manifest then has a code (HMAC-SHA256) that nobody can make without the key, and
+ * SHA-256 sums of the files; an image without the right code is not opened. Who has the key can
+ * still bring an older image in place of a newer one. Immutable; may be shared between threads.
+ */
+public final class ImageKey {
+
+  /** The shortest key. */
+  public static final int LEAST_BYTES = 32;
+
+  private static final int MOST_BYTES = 4096;
+  private static final String ALGORITHM = "HmacSHA256";
+
+  private final SecretKeySpec key;
+
+  private ImageKey(byte[] secret) {
+    key = new SecretKeySpec(secret, ALGORITHM);
+  }
+
+  /**
+   * Reads a key. Make one with {@code (umask 077; head -c 32 /dev/urandom > image.key)}.
+   *
+   * @param file 32 to 4096 bytes that only root or the user of this JVM can read, in a directory
+   *     that only they can write to
+   * @return the key
+   * @throws ImageNotTrustedException when others can read or replace the file, or it is no key
+   */
+  public static ImageKey read(Path file) {
+    Path path = file.toAbsolutePath();
+    Path parent = path.getParent();
+    if (parent == null) {
+      throw refused(path, "is no file", null);
+    }
+    try (HeldDirectory directory = HeldDirectory.open(parent)) {
+      Path key = directory.path().resolve(path.getFileName());
+      if (!Files.isRegularFile(key, LinkOption.NOFOLLOW_LINKS)) {
+        throw refused(path, "is no regular file: name the file itself", null);
+      }
+      if (!Ownership.of(directory).isOurs() || !Ownership.of(key).isSecret()) {
+        throw refused(
+            path,
+            "can be read or replaced by others: make a new key, mode 0600, in a directory of root's",
+            null);
+      }
+      long bytes = Files.size(key);
+      if (bytes < LEAST_BYTES || bytes > MOST_BYTES) {
+        throw refused(
+            path,
+            "has %d bytes and a key has %d to %d".formatted(bytes, LEAST_BYTES, MOST_BYTES),
+            null);
+      }
+      return new ImageKey(Files.readAllBytes(key));
+    } catch (IOException e) {
+      throw refused(path, "cannot be read: " + e, e);
+    }
+  }
+
+  private static ImageNotTrustedException refused(
+      Path file, String why, @Nullable Throwable cause) {
+    return new ImageNotTrustedException(
+        "the image key " + file + " " + why, Failure.of("read key", 0), cause);
+  }
+
+  /** The code of a text, in hexadecimal. */
+  String code(byte[] text) {
+    try {
+      Mac mac = Mac.getInstance(ALGORITHM);
+      mac.init(key);
+      return HexFormat.of().formatHex(mac.doFinal(text));
+    } catch (GeneralSecurityException e) {
+      throw new AssertionError("every Java has " + ALGORITHM, e);
+    }
+  }
+
+  /** Tells nothing of the secret. */
+  @Override
+  public String toString() {
+    return "image key";
+  }
+}

@@ -1,0 +1,73 @@
+package dev.gpuprocess.image;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A temporary directory for CRIU's log and statistics. It is not in the image, which may be read
+ * only, and of which nothing is left after a failed dump, when the log is wanted most.
+ *
+ * @param path the directory, mode 0700
+ */
+public record LogDirectory(Path path) {
+
+  private static final Logger LOG = LoggerFactory.getLogger(LogDirectory.class);
+
+  private static final String PREFIX = "gpuprocess-";
+
+  /**
+   * Makes a directory where the JVM puts temporary files.
+   *
+   * @return the directory
+   * @throws ImageDirectoryException when there is no room for one
+   */
+  public static LogDirectory create() {
+    return create("restore");
+  }
+
+  static LogDirectory create(String operation) {
+    try {
+      return new LogDirectory(Files.createTempDirectory(PREFIX + operation + "-"));
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          "no temporary directory for CRIU's log can be made: set java.io.tmpdir to one that can",
+          Failure.of(operation, 0),
+          e);
+    }
+  }
+
+  /**
+   * Tells whether a directory has the name of one, for those who find its path written down.
+   *
+   * @param path a directory
+   * @return true when it may be removed
+   */
+  public static boolean isOne(Path path) {
+    return String.valueOf(path.getFileName()).startsWith(PREFIX);
+  }
+
+  /** Removes it if nothing was written there. */
+  void deleteIfEmpty() {
+    try {
+      if (DurableFiles.list(path).isEmpty()) {
+        Files.delete(path);
+      }
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, e.toString());
+    }
+  }
+
+  /** Removes it. Not done after a failure, since the exception names the log in it. */
+  public void delete() {
+    try {
+      DurableFiles.delete(path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, e.toString());
+    }
+  }
+}

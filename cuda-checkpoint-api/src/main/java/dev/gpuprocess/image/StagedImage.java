@@ -1,0 +1,258 @@
+package dev.gpuprocess.image;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * An image that is being made. It grows in a directory beside its final place, {@code
+ * .gpuprocess-....partial}, and gets its name in one atomic step when it is complete and on disk.
+ * Closing removes what was not published. For one thread.
+ */
+public final class StagedImage implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(StagedImage.class);
+
+  private final StagingDirectory staging;
+  private final Path target;
+  private final int pid;
+  private final @Nullable ImageKey key;
+  private @Nullable LogDirectory log;
+  private boolean published;
+  private boolean succeeded;
+
+  private StagedImage(StagingDirectory staging, Path target, int pid, @Nullable ImageKey key) {
+    this.staging = staging;
+    this.target = target;
+    this.pid = pid;
+    this.key = key;
+  }
+
+  /**
+   * Starts an image.
+   *
+   * @param directory where it will be: does not exist yet, or is empty; its parent exists
+   * @param process for whom; named in exceptions and by {@link #abandonedIn}
+   * @param expectedBytes how much room it will need
+   * @param key what the image will be signed with; null for none
+   * @return the image, its empty directories made
+   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws DiskFullException when the file system has less room than expected
+   */
+  public static StagedImage create(
+      Path directory, ProcessIdentity process, long expectedBytes, @Nullable ImageKey key) {
+    int pid = process.pid();
+    Path target = directory.toAbsolutePath().normalize();
+    Path parent = target.getParent();
+    if (parent == null || !Files.isDirectory(parent)) {
+      throw unusable(pid, "the parent of " + target + " does not exist: create it", null);
+    }
+    HeldDirectory held;
+    try {
+      held = HeldDirectory.open(parent);
+    } catch (IOException e) {
+      throw unusable(pid, parent + " cannot be opened: " + e, e);
+    }
+    try {
+      requireUnused(held, target, pid);
+      requireRoom(held, expectedBytes, pid);
+      return new StagedImage(StagingDirectory.make(held, process), target, pid, key);
+    } catch (IOException e) {
+      held.close();
+      throw failed(
+          pid,
+          e,
+          unusable(pid, "no image can be written in " + parent + ": " + held.explain(e), e));
+    } catch (RuntimeException | Error e) {
+      held.close();
+      throw e;
+    }
+  }
+
+  private static void requireUnused(HeldDirectory parent, Path target, int pid) throws IOException {
+    Path there = parent.path().resolve(target.getFileName());
+    if (!Files.exists(there, LinkOption.NOFOLLOW_LINKS)) {
+      return;
+    }
+    if (!Files.isDirectory(there, LinkOption.NOFOLLOW_LINKS)) {
+      throw unusable(pid, target + " is not a directory: name one that does not exist yet", null);
+    }
+    if (!DurableFiles.list(there).isEmpty()) {
+      throw unusable(pid, target + " is not empty: an image never replaces anything", null);
+    }
+    if (!Files.getAttribute(there, "unix:dev")
+        .equals(Files.getAttribute(parent.path(), "unix:dev"))) {
+      throw unusable(
+          pid, "a file system is mounted on " + target + ": name a directory in it", null);
+    }
+  }
+
+  private static void requireRoom(HeldDirectory parent, long expectedBytes, int pid) {
+    long room = parent.path().toFile().getUsableSpace();
+    if (room < expectedBytes) {
+      throw new DiskFullException(
+          "%s has room for %d MiB and the image of process %d needs about %d MiB: free some or use another file system"
+              .formatted(parent.name(), room >> 20, pid, expectedBytes >> 20),
+          Failure.of("dump", pid));
+    }
+  }
+
+  private static ImageDirectoryException unusable(int pid, String why, @Nullable Throwable cause) {
+    return new ImageDirectoryException(why, Failure.of("dump", pid), cause);
+  }
+
+  /** A full disk has a type of its own wherever it is met. */
+  private static ImageException failed(int pid, IOException cause, ImageException otherwise) {
+    String reason =
+        String.valueOf(
+            cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
+    return reason.contains("No space left") || reason.contains("quota exceeded")
+        ? new DiskFullException(
+            otherwise.getMessage() + ": free some room or use another file system",
+            Failure.of("dump", pid),
+            cause)
+        : otherwise;
+  }
+
+  /**
+   * Where CRIU writes its image files. The path leads over a descriptor of this process ({@code
+   * /proc/self/fd}), so another process has to be given a descriptor of it.
+   *
+   * @return an existing directory, until this is closed
+   */
+  public Path images() {
+    return staging.images();
+  }
+
+  /**
+   * Where CRIU writes its log and statistics: a temporary directory. It stays when this is closed,
+   * because exceptions name the log, except after {@link #succeeded}.
+   *
+   * @return an existing directory
+   * @throws ImageDirectoryException when there is no room for one
+   */
+  public Path work() {
+    if (log == null) {
+      log = LogDirectory.create("dump");
+    }
+    return log.path();
+  }
+
+  /**
+   * Checks that the memory is complete, sums and syncs every image file, writes the manifest, and
+   * gives the image its name. When this returns the image survives a loss of power. Not bounded in
+   * time: a disk that hangs holds it up.
+   *
+   * @param manifest makes the manifest from the list of files
+   * @return the image
+   * @throws DiskFullException when the file system had no room for it
+   * @throws ImageException when anything else is wrong; nothing has the image's name once this is
+   *     closed
+   */
+  public ImageDirectory publish(Function<List<ImageFile>, Manifest> manifest) {
+    HeldDirectory image = staging.held();
+    try {
+      Checksum checksum = key == null ? Checksum.CRC32C : Checksum.SHA256;
+      Manifest sealed = manifest.apply(Seal.files(staging, checksum, pid));
+      write(sealed);
+      DurableFiles.sync(staging.images());
+      DurableFiles.sync(image.path());
+      staging.moveTo(target);
+      published = true;
+      return new ImageDirectory(target, sealed);
+    } catch (IOException e) {
+      String why =
+          "the image of process %d could not be made durable at %s: %s"
+              .formatted(pid, target, image.explain(e));
+      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+    }
+  }
+
+  private void write(Manifest manifest) throws IOException {
+    Path image = staging.held().path();
+    byte[] text = ManifestFile.write(manifest);
+    byte[] sum = ManifestFile.sum(text);
+    byte[] code = key == null ? null : ManifestFile.code(text, key);
+    // The process is about to die for this image, so it has to be one that can be opened.
+    ManifestFile.read(target.resolve(ManifestFile.NAME), text, sum, code, key);
+    DurableFiles.write(image.resolve(ManifestFile.NAME), text);
+    DurableFiles.write(image.resolve(ManifestFile.SUM_NAME), sum);
+    if (code != null) {
+      DurableFiles.write(image.resolve(ManifestFile.CODE_NAME), code);
+    }
+  }
+
+  /** Takes a published image back, because its process turned out to live on. */
+  public void retract() {
+    if (published) {
+      published = false;
+      remove();
+    }
+  }
+
+  /** Says that the process is in the image now, so that nobody will want the log of the dump. */
+  public void succeeded() {
+    succeeded = true;
+  }
+
+  /** Removes what was not published, and the log when nobody will want it. */
+  @Override
+  public void close() {
+    if (!published) {
+      remove();
+    }
+    staging.close();
+    if (log != null && succeeded) {
+      log.delete();
+    } else if (log != null) {
+      log.deleteIfEmpty();
+    }
+  }
+
+  private void remove() {
+    try {
+      staging.remove();
+    } catch (IOException e) {
+      // Failing for this would hide why we are here; abandonedIn finds what is left.
+      LOG.warn("{} could not be removed: {}", staging.held().name(), staging.held().explain(e));
+    }
+  }
+
+  /**
+   * Finds the half images that makers left when they died. Those of makers that live are left out,
+   * also those of other JVMs on this machine. A directory that several machines share must not be
+   * asked: makers on another machine cannot be seen.
+   *
+   * @param parent where images are
+   * @return what can be removed; empty when there is no such directory
+   * @throws ImageDirectoryException when the directory cannot be read
+   */
+  public static List<AbandonedImage> abandonedIn(Path parent) {
+    if (!Files.isDirectory(parent)) {
+      return List.of();
+    }
+    List<AbandonedImage> found = new ArrayList<>();
+    try {
+      for (Path entry : DurableFiles.list(parent)) {
+        AbandonedImage.of(entry).ifPresent(found::add);
+      }
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          parent + " cannot be searched for half images: " + e, Failure.of("recover", 0), e);
+    }
+    return found;
+  }
+}

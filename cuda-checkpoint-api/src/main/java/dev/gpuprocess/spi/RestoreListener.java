@@ -1,0 +1,69 @@
+package dev.gpuprocess.spi;
+
+/**
+ * Told how a restore goes, in this order, on the thread that called restore. CRIU waits meanwhile.
+ *
+ * <p>A method that declares {@link VetoException} can stop the restore by throwing, that or
+ * anything: nothing is left of the tree, and what was thrown comes back as the cause of the
+ * exception that the restore throws. A method that does not declare it comes too late for that:
+ * CRIU goes on, and what was thrown comes back after the restore has ended, with the tree running.
+ */
+public interface RestoreListener {
+
+  /** A listener that does nothing. */
+  RestoreListener NONE = new RestoreListener() {};
+
+  /**
+   * Before anything is created ({@code pre-restore}).
+   *
+   * @throws VetoException to stop the restore
+   */
+  default void preRestore() throws VetoException {}
+
+  /**
+   * The root and its namespaces exist ({@code setup-namespaces}). Not called for a tree that has no
+   * namespaces of its own.
+   *
+   * @param pid the root, in CRIU's pid namespace
+   * @throws VetoException to stop the restore
+   */
+  default void setupNamespaces(int pid) throws VetoException {}
+
+  /**
+   * The namespaces are filled ({@code post-setup-namespaces}). Not called for a tree that has no
+   * namespaces of its own.
+   *
+   * @throws VetoException to stop the restore
+   */
+  default void postSetupNamespaces() throws VetoException {}
+
+  /**
+   * A terminal whose other end was outside the tree ({@code orphan-pts-master}). Only called when
+   * {@link dev.gpuprocess.RestoreOptions#orphanTerminals()} says so.
+   *
+   * @param master the descriptor of its master end in this JVM; it is closed when this returns, so
+   *     duplicate it to keep the terminal
+   * @throws VetoException to stop the restore
+   */
+  default void orphanTerminal(int master) throws VetoException {}
+
+  /**
+   * The tree is built and does not run yet ({@code post-restore}).
+   *
+   * @param pid its root, in CRIU's pid namespace
+   * @throws VetoException to stop the restore
+   */
+  default void postRestore(int pid) throws VetoException {}
+
+  /**
+   * The tree's own network namespace shall be open again ({@code network-unlock}). Not called for a
+   * tree in CRIU's network namespace.
+   */
+  default void networkUnlock() {}
+
+  /** Just before the tree runs ({@code pre-resume}). */
+  default void preResume() {}
+
+  /** The tree runs ({@code post-resume}). */
+  default void postResume() {}
+}

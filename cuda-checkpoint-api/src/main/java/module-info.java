@@ -1,0 +1,33 @@
+/**
+ * Takes a running CUDA process off its GPU, puts it on disk, and brings it back: the typed states
+ * of a CUDA process over the checkpoint functions of libcuda, and the seam to CRIU.
+ */
+module dev.gpuprocess {
+  requires static transitive org.jspecify;
+  requires org.jnrproject.ffi;
+  // jnr-ffi is an automatic module: nothing else would resolve what it needs of ASM.
+  requires org.objectweb.asm;
+  requires org.objectweb.asm.commons;
+  requires org.objectweb.asm.util;
+  requires com.google.gson;
+  requires jdk.jfr;
+  requires org.slf4j;
+
+  exports dev.gpuprocess;
+  exports dev.gpuprocess.cuda;
+  exports dev.gpuprocess.dumped;
+  exports dev.gpuprocess.error;
+  exports dev.gpuprocess.image;
+  exports dev.gpuprocess.options;
+  exports dev.gpuprocess.spi;
+  exports dev.gpuprocess.proc;
+
+  // JNR's generated classes live in an unnamed module.
+  opens dev.gpuprocess.cuda.jnr;
+  opens dev.gpuprocess.image.jnr;
+  // Gson fills the records of the manifest.
+  opens dev.gpuprocess.image to
+      com.google.gson;
+
+  uses dev.gpuprocess.spi.CriuDriver;
+}

@@ -1,0 +1,287 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * What the doctor finds, over the simulated driver; {@code criu-driver} has the tests with CRIU.
+ */
+class DoctorTest {
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private StubCriu criu;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    criu = new StubCriu();
+    checkpoints = on(machine.directory());
+  }
+
+  @AfterEach
+  void removeMachine() {
+    machine.close();
+  }
+
+  private GpuCheckpoints on(Path driver) {
+    return GpuCheckpoints.standard()
+        .with(LibCuda.in(driver), LibNvml.in(driver))
+        .with(criu)
+        .with(new Timeouts(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofSeconds(20)))
+        .withStateDirectory(directory.resolve("state"));
+  }
+
+  /** There is exactly one finding about the subject that is no mere fact; gives its text. */
+  private static String told(Diagnosis diagnosis, Severity severity, String subject) {
+    List<Finding> told =
+        diagnosis.findings().stream()
+            .filter(f -> f.subject().equals(subject) && f.severity() == severity)
+            .toList();
+    assertEquals(1, told.size(), () -> severity + " " + subject + " in\n" + diagnosis);
+    return told.get(0).toString();
+  }
+
+  private static void assertTells(
+      Diagnosis diagnosis, Severity severity, String... subjectAndText) {
+    String text = told(diagnosis, severity, subjectAndText[0]);
+    assertTrue(text.contains(subjectAndText[1]), text);
+  }
+
+  @Test
+  void machineWhereAllWorksIsHealthy() {
+    Diagnosis diagnosis = checkpoints.doctor();
+    assertTrue(diagnosis.isHealthy(), diagnosis::toString);
+    assertTells(diagnosis, Severity.OK, "libcuda", "CUDA 13.0, driver ");
+    for (String function :
+        List.of("GetState", "GetRestoreThreadId", "Lock", "Checkpoint", "Restore", "Unlock")) {
+      assertTells(diagnosis, Severity.OK, "cuCheckpointProcess" + function, "is there");
+    }
+    assertTells(diagnosis, Severity.OK, "GPU pairs", "another GPU");
+    assertTells(diagnosis, Severity.OK, "custom storage", "host memory only");
+    assertTells(diagnosis, Severity.OK, "CRIU", "4.2.1");
+    assertTells(diagnosis, Severity.OK, "criu check", "what it needs");
+    assertTells(diagnosis, Severity.OK, "host memory", "available");
+    assertTells(diagnosis, Severity.OK, "state directory", "can be written");
+  }
+
+  @Test
+  void noDriverIsAProblemThatSaysWhatToDo() throws IOException {
+    Path empty = Files.createDirectory(directory.resolve("empty"));
+    Diagnosis diagnosis = on(empty).doctor();
+    assertFalse(diagnosis.isHealthy());
+    assertTells(diagnosis, Severity.PROBLEM, "libcuda", "install the NVIDIA driver");
+    assertTells(diagnosis, Severity.WARNING, "GPUs", "libnvidia-ml.so.1");
+    assertTells(diagnosis, Severity.OK, "CRIU", "4.2.1");
+  }
+
+  @Test
+  void oldDriverLacksEachOfTheSixFunctions() {
+    try (SimulatedDriver old = SimulatedDriver.builder().driverVersion(12040).create()) {
+      Diagnosis diagnosis = on(old.directory()).doctor();
+      assertEquals(6, diagnosis.problems().size(), diagnosis::toString);
+      assertTells(diagnosis, Severity.PROBLEM, "cuCheckpointProcessLock", "570");
+      assertTells(diagnosis, Severity.WARNING, "GPU pairs", "580");
+    }
+  }
+
+  @Test
+  void machineWithoutGpusIsAProblem() {
+    try (SimulatedDriver none = SimulatedDriver.builder().gpus(0).create()) {
+      assertTells(on(none.directory()).doctor(), Severity.PROBLEM, "GPUs", "finds none");
+    }
+  }
+
+  @Test
+  void driverThatHangsIsAProblemAndNotAHang() {
+    GpuCheckpoints hasty =
+        checkpoints.with(
+            new Timeouts(Duration.ofSeconds(1), Duration.ofMillis(300), Duration.ofSeconds(1)));
+    machine.faults(Fault.in("cuCheckpointProcessUnlock").hangs());
+    try {
+      assertTells(hasty.doctor(), Severity.PROBLEM, "cuCheckpointProcessUnlock", "does not answer");
+    } finally {
+      machine.clearFaults();
+    }
+  }
+
+  @Test
+  void whatCriuThrowsIsAProblem() {
+    criu.checkFails = new WrongStateException("CRIU needs a newer kernel", Failure.of("check", 0));
+    assertTells(checkpoints.doctor(), Severity.PROBLEM, "criu check", "needs a newer kernel");
+    criu.checkFails = new IllegalStateException("a bug");
+    assertTells(checkpoints.doctor(), Severity.PROBLEM, "criu check", "a bug");
+  }
+
+  @Test
+  void directoriesThatCannotBeWrittenAreProblems() throws IOException {
+    Path file = Files.createFile(directory.resolve("file"));
+    Diagnosis diagnosis =
+        checkpoints.withStateDirectory(file.resolve("state")).doctor(file.resolve("images"));
+    assertTells(diagnosis, Severity.PROBLEM, "state directory", "GPUPROCESS_STATE_DIR");
+    assertTells(diagnosis, Severity.PROBLEM, "image directory", "is not a directory");
+    assertTells(checkpoints.doctor(directory), Severity.OK, "image directory", "has room for");
+  }
+
+  @Test
+  void runningProcessIsFine() {
+    try (Counter counter = Counter.start(machine)) {
+      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+      assertTrue(diagnosis.isHealthy(), diagnosis::toString);
+      assertTells(diagnosis, Severity.OK, "CUDA", "RUNNING");
+      assertTells(diagnosis, Severity.OK, "GPU memory", " MiB on GPU-");
+      assertTells(diagnosis, Severity.OK, "process " + counter.pid(), "0 descendants");
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void suspendedProcessSaysWhoIsAtItAndWhetherItCanComeBack() {
+    try (Pattern pattern = Pattern.start(machine, 400)) {
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      Diagnosis alone = checkpoints.doctor(pattern.pid());
+      assertTrue(alone.isHealthy(), alone::toString);
+      assertTells(alone, Severity.OK, "CUDA", "CHECKPOINTED");
+      assertTells(alone, Severity.OK, "journal", "we are at it: checkpointed");
+      assertTells(alone, Severity.OK, "GPU memory", "there is room");
+      try (Pattern filler = Pattern.start(machine, 600)) {
+        Diagnosis crowded = checkpoints.doctor(pattern.pid());
+        String shortage = told(crowded, Severity.PROBLEM, "GPU memory");
+        assertTrue(shortage.contains("held by [" + filler.pid() + "]"), shortage);
+      }
+      suspended.resume();
+    }
+  }
+
+  @Test
+  void lockedProcessIsAWarning() {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      assertTells(checkpoints.doctor(counter.pid()), Severity.WARNING, "CUDA", "LOCKED");
+      locked.unlock();
+    }
+  }
+
+  @Test
+  void processOfADeadControllerIsAWarningThatNamesTheCure() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      try (Stream<Path> entries = Files.list(checkpoints.stateDirectory())) {
+        Path entry = entries.findFirst().orElseThrow();
+        Files.writeString(
+            entry,
+            Files.readString(entry)
+                .replaceAll("controller.pid=\\d+", "controller.pid=" + counter.pid())
+                .replaceAll("controller.start=\\d+", "controller.start=1"));
+      }
+      assertTells(checkpoints.doctor(counter.pid()), Severity.WARNING, "journal", "recover()");
+      locked.unlock();
+    }
+  }
+
+  @Test
+  void stoppedProcessIsAProblemAndTheDriverIsNotAsked() throws Exception {
+    try (Counter counter = Counter.start(machine)) {
+      String pid = Long.toString(counter.pid());
+      assertEquals(0, new ProcessBuilder("kill", "-STOP", pid).start().waitFor());
+      dev.gpuprocess.contract.Workload.await(
+          () -> dev.gpuprocess.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(), "a stop");
+      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+      assertEquals(0, new ProcessBuilder("kill", "-CONT", pid).start().waitFor());
+      assertTells(diagnosis, Severity.PROBLEM, "process " + pid, "kill -CONT " + pid);
+      assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void processWithoutCudaIsAProblem() {
+    try (Workload idle = Workload.idle()) {
+      assertTells(checkpoints.doctor(idle.pid()), Severity.PROBLEM, "CUDA", "no CUDA state");
+    }
+  }
+
+  @Test
+  void childThatInheritedTheGpuIsAProblem() {
+    try (Counter counter = Counter.start(machine)) {
+      String child = "child " + counter.fork();
+      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+      assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
+      assertTells(diagnosis, Severity.PROBLEM, child, "spawn or forkserver");
+    }
+  }
+
+  @Test
+  void whatCriuWouldRefuseIsTold_butNotWhatASuspendLetsGo() {
+    try (Counter counter = Counter.start(machine)) {
+      int pid = (int) counter.pid();
+      criu.findings.add(
+          new Finding(
+              Severity.PROBLEM,
+              "its lock",
+              "is held",
+              "",
+              new UnsupportedResource(pid, "descriptor 4", "/file", null)));
+      criu.findings.add(
+          new Finding(
+              Severity.PROBLEM,
+              "its GPU",
+              "is open",
+              "",
+              new UnsupportedResource(pid, "descriptor 5", "/dev/nvidia0", null)));
+      Diagnosis running = checkpoints.doctor(pid);
+      assertEquals(List.of("its lock"), running.problems().stream().map(Finding::subject).toList());
+      assertTells(running, Severity.OK, "device files", "a suspend lets go of them");
+
+      CheckpointedProcess suspended = checkpoints.process(pid).suspend();
+      List<Finding> problems = checkpoints.doctor(pid).problems();
+      assertEquals(
+          List.of("its lock", "its GPU"), problems.stream().map(Finding::subject).toList());
+      suspended.resume();
+    }
+  }
+
+  @Test
+  void pidThatNobodyHasIsAProblem() {
+    for (long pid : new long[] {0, -1, 4_194_304, Long.MAX_VALUE}) {
+      assertTells(checkpoints.doctor(pid), Severity.PROBLEM, "process " + pid, "is not there");
+    }
+  }
+
+  @Test
+  void imageThatHasNoRoomIsAProblem() throws IOException {
+    Path small = Files.createDirectory(directory.resolve("small"));
+    try (dev.gpuprocess.contract.TmpFs disk =
+            dev.gpuprocess.contract.TmpFs.mount(small, "size=8m");
+        Counter counter = Counter.start(machine)) {
+      assertTrue(Files.isDirectory(small), disk::toString);
+      Diagnosis diagnosis =
+          checkpoints.doctor(counter.pid(), small.resolve("image"), DumpOptions.ofDefaults());
+      assertTells(diagnosis, Severity.PROBLEM, "image directory", "the image needs about 1");
+    }
+  }
+}

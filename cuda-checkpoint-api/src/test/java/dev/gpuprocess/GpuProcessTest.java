@@ -1,0 +1,416 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.PoisonedProcessException;
+import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.error.UnknownGpuException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The typed states over the simulated driver. */
+class GpuProcessTest {
+
+  private static final int MIB = 1 << 20;
+
+  @TempDir Path state;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    checkpoints = on(machine);
+  }
+
+  @AfterEach
+  void removeMachine() {
+    machine.close();
+  }
+
+  private GpuCheckpoints on(SimulatedDriver driver) {
+    return GpuCheckpoints.standard()
+        .with(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
+        .withStateDirectory(state);
+  }
+
+  private void assertRuns(Counter counter, int next) {
+    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(next, counter.increment());
+  }
+
+  @Test
+  void suspendFreesTheGpuAndResumeBringsItBack() {
+    try (Counter counter = Counter.start(machine)) {
+      assertEquals(101, counter.increment());
+      long free = freeBytes();
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      assertTrue(freeBytes() > free);
+      RunningProcess running = suspended.resume();
+      assertEquals(102, counter.increment());
+      assertEquals(
+          List.of("lock", "checkpoint", "restore", "unlock"),
+          running.steps().stream().map(Step::name).toList());
+      assertTrue(running.steps().get(1).bytes() > 0);
+    }
+  }
+
+  private long freeBytes() {
+    return checkpoints.gpus().gpus().orElseThrow().get(0).freeBytes();
+  }
+
+  @Test
+  void inspectFindsEveryState() {
+    try (Counter counter = Counter.start(machine)) {
+      RunningProcess running = checkpoints.process(counter.pid());
+      LockedProcess locked = running.lock();
+      assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+      CheckpointedProcess suspended = locked.checkpoint();
+      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
+      assertEquals(ProcessState.CHECKPOINTED, suspended.state());
+      suspended.resume();
+      assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    }
+  }
+
+  @Test
+  void leavingATryBlockBringsTheProcessBack() {
+    try (Counter counter = Counter.start(machine)) {
+      assertThrows(
+          ArithmeticException.class,
+          () -> {
+            try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
+              throw new ArithmeticException(suspended.toString());
+            }
+          });
+      assertRuns(counter, 101);
+      try (LockedProcess locked = checkpoints.process(counter.pid()).lock()) {
+        assertEquals(ProcessState.LOCKED, locked.state());
+      }
+      assertRuns(counter, 102);
+    }
+  }
+
+  @Test
+  void handedOnProcessIsNotTouchedByClose() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended;
+      try (LockedProcess locked = checkpoints.process(counter.pid()).lock()) {
+        suspended = locked.checkpoint();
+      }
+      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
+      suspended.close();
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void closeIsQuietWhenTheProcessHasEnded() {
+    Counter counter = Counter.start(machine);
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    counter.close();
+    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    locked.close();
+    assertThrows(StaleStateException.class, locked::unlock);
+  }
+
+  @Test
+  void noSuchProcess() {
+    Workload idle = Workload.idle();
+    long gone = idle.pid();
+    idle.close();
+    assertTrue(idle.awaitExit(Duration.ofSeconds(10)));
+    for (long pid : new long[] {gone, 0, -1, 1L << 40}) {
+      NoSuchProcessException e =
+          assertThrows(NoSuchProcessException.class, () -> checkpoints.process(pid));
+      assertEquals(pid, e.failure().pid());
+    }
+  }
+
+  @Test
+  void recycledPid() {
+    try (Counter counter = Counter.start(machine)) {
+      ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
+      ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
+      Target target = new Target(checkpoints, earlier, Map.of());
+      RunningProcess stranger = new RunningProcess(StateObject.next(target, List.of()));
+      NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
+      assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void processWithoutCuda() {
+    try (Workload idle = Workload.idle()) {
+      NotCudaProcessException e =
+          assertThrows(NotCudaProcessException.class, () -> checkpoints.process(idle.pid()));
+      assertEquals(CudaResult.NOT_INITIALIZED, e.failure().cudaResult());
+    }
+  }
+
+  @Test
+  void wrongOrderAtRunTime() {
+    try (Counter counter = Counter.start(machine)) {
+      RunningProcess running = checkpoints.process(counter.pid());
+      LockedProcess locked = running.lock();
+      assertThrows(StaleStateException.class, running::lock);
+      assertThrows(WrongStateException.class, () -> checkpoints.process(counter.pid()));
+      RunningProcess again = locked.unlock();
+      assertThrows(StaleStateException.class, locked::checkpoint);
+      again.lock().close();
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void anotherControllerMovedTheProcess() {
+    try (Counter counter = Counter.start(machine)) {
+      RunningProcess running = checkpoints.process(counter.pid());
+      try (LockedProcess theirs = checkpoints.process(counter.pid()).lock()) {
+        StaleStateException e = assertThrows(StaleStateException.class, running::lock);
+        assertEquals(ProcessState.LOCKED, e.failure().after());
+        assertEquals(ProcessState.LOCKED, theirs.state());
+      }
+      running.lock().close();
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void lockTimesOutAndTheProcessRunsOn() {
+    try (Counter counter = Counter.start(machine)) {
+      counter.spin(Duration.ofSeconds(2));
+      RunningProcess running = checkpoints.process(counter.pid());
+      LockTimeoutException e =
+          assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(100)));
+      assertEquals(ProcessState.RUNNING, e.failure().after());
+      assertTrue(e.failure().elapsed().toMillis() >= 100);
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void impossibleLockTimeoutsAreRefused() {
+    try (Counter counter = Counter.start(machine)) {
+      RunningProcess running = checkpoints.process(counter.pid());
+      assertThrows(IllegalArgumentException.class, () -> running.lock(Duration.ofSeconds(-1)));
+      assertThrows(IllegalArgumentException.class, () -> running.lock(Duration.ofDays(25)));
+    }
+  }
+
+  @Test
+  void managedMemoryCannotBeSuspended() {
+    try (Counter counter = Counter.start(machine)) {
+      counter.allocateManaged();
+      UnsupportedByDriverException e =
+          assertThrows(
+              UnsupportedByDriverException.class,
+              () -> checkpoints.process(counter.pid()).suspend());
+      assertEquals(ProcessState.LOCKED, e.failure().after());
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void stoppedProcessIsRefusedBeforeTheCall() throws Exception {
+    try (Counter counter = Counter.start(machine)) {
+      RunningProcess running = checkpoints.process(counter.pid());
+      signal(counter, "STOP");
+      await().atMost(10, SECONDS).until(() -> running.identity().stat().orElseThrow().isStopped());
+      assertThrows(ProcessStoppedException.class, running::lock);
+      signal(counter, "CONT");
+      running.lock().close();
+      assertRuns(counter, 101);
+    }
+  }
+
+  private static void signal(Workload workload, String name) throws Exception {
+    assertTrue(workload.isAlive());
+    String pid = Long.toString(workload.pid());
+    assertEquals(0, new ProcessBuilder("kill", "-" + name, pid).start().waitFor());
+  }
+
+  @Test
+  void abandonedLockIsUndoneWhenItComesLate() {
+    try (Counter counter = Counter.start(machine)) {
+      GpuCheckpoints hasty =
+          checkpoints.with(
+              new Timeouts(Duration.ofMillis(100), Duration.ofMillis(200), Duration.ofMinutes(1)));
+      machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs(Duration.ofSeconds(2)));
+      RunningProcess running = hasty.process(counter.pid());
+      assertThrows(OperationTimedOutException.class, running::lock);
+      // The call is still out: nobody else may touch the process.
+      assertThrows(OperationInProgressException.class, running::lock);
+      await()
+          .atMost(10, SECONDS)
+          .ignoreExceptionsInstanceOf(OperationInProgressException.class)
+          .until(() -> hasty.inspect(counter.pid()) instanceof RunningProcess);
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void twoVerbsOnOneProcessAreRefusedAndOnTwoRunInParallel() {
+    try (Counter busy = Counter.start(machine);
+        Counter free = Counter.start(machine)) {
+      busy.spin(Duration.ofSeconds(2));
+      RunningProcess running = checkpoints.process(busy.pid());
+      CompletableFuture<LockedProcess> waiting = CompletableFuture.supplyAsync(running::lock);
+      await()
+          .atMost(10, SECONDS)
+          .untilAsserted(
+              () ->
+                  assertThrows(
+                      OperationInProgressException.class, () -> checkpoints.inspect(busy.pid())));
+      checkpoints.process(free.pid()).suspend().close();
+      assertEquals(101, free.increment());
+      waiting.join().close();
+      assertRuns(busy, 101);
+    }
+  }
+
+  @Test
+  void unknownGpuInAPair() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      GpuUuid here = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
+      GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
+      assertThrows(
+          UnknownGpuException.class, () -> suspended.restore(List.of(new GpuPair(nowhere, here))));
+      suspended.resume();
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void noRoomOnTheGpuIsNoticedBeforeTheProcessIsLost() {
+    try (Pattern pattern = Pattern.start(machine, 400)) {
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      try (Pattern filler = Pattern.start(machine, 600)) {
+        InsufficientGpuMemoryException e =
+            assertThrows(InsufficientGpuMemoryException.class, suspended::resume);
+        assertTrue(e.getMessage().contains(Long.toString(filler.pid())), e.getMessage());
+      }
+      await().atMost(10, SECONDS).until(() -> freeBytes() > 900L * MIB);
+      suspended.resume();
+      assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
+    }
+  }
+
+  @Test
+  void resumeWaitsForMemory() {
+    try (Pattern pattern = Pattern.start(machine, 400)) {
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      Pattern filler = Pattern.start(machine, 600);
+      CompletableFuture<RunningProcess> resumed =
+          CompletableFuture.supplyAsync(
+              () ->
+                  suspended.resume(
+                      ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofSeconds(30))));
+      filler.close();
+      resumed.join();
+      assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
+    }
+  }
+
+  @Test
+  void inspectKnowsWhatTheProcessHeldFromTheJournal() {
+    try (Pattern pattern = Pattern.start(machine, 400)) {
+      checkpoints.process(pattern.pid()).suspend();
+      try (Pattern filler = Pattern.start(machine, 600)) {
+        assertTrue(filler.isAlive());
+        CheckpointedProcess found = (CheckpointedProcess) checkpoints.inspect(pattern.pid());
+        assertThrows(InsufficientGpuMemoryException.class, found::restore);
+      }
+      await().atMost(10, SECONDS).until(() -> freeBytes() > 900L * MIB);
+      ((CheckpointedProcess) checkpoints.inspect(pattern.pid())).resume();
+      assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
+    }
+  }
+
+  @Test
+  void restoreThatRunsOutOfGpuMemoryLosesTheProcess() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      machine.faults(Fault.in("cuCheckpointProcessRestore").answers(2));
+      PoisonedProcessException e = assertThrows(PoisonedProcessException.class, suspended::restore);
+      assertEquals(CudaResult.OUT_OF_MEMORY, e.failure().cudaResult());
+      assertThrows(StaleStateException.class, suspended::restore);
+      e.process().end();
+      assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    }
+  }
+
+  @Test
+  void errorWithoutATypeOfItsOwnKeepsItsNumber() {
+    try (Counter counter = Counter.start(machine)) {
+      RunningProcess running = checkpoints.process(counter.pid());
+      machine.faults(Fault.in("cuCheckpointProcessLock").answers(999));
+      CudaDriverException e = assertThrows(CudaDriverException.class, running::lock);
+      assertEquals(999, e.failure().cudaResult().code());
+      assertRuns(counter, 101);
+    }
+  }
+
+  @Test
+  void driverTooOld() {
+    try (SimulatedDriver old = SimulatedDriver.builder().driverVersion(12_040).create();
+        Workload idle = Workload.idle()) {
+      DriverTooOldException e =
+          assertThrows(DriverTooOldException.class, () -> on(old).process(idle.pid()));
+      assertTrue(e.getMessage().contains("12.4"), e.getMessage());
+      assertTrue(e.getMessage().contains("cuCheckpointProcessGetState"), e.getMessage());
+      assertTrue(e.getMessage().contains("570"), e.getMessage());
+    }
+  }
+
+  @Test
+  void noDriverAtAll(@TempDir Path empty) {
+    GpuCheckpoints without =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(empty), LibNvml.in(empty))
+            .withStateDirectory(state);
+    try (Workload idle = Workload.idle()) {
+      NoCudaDriverException e =
+          assertThrows(NoCudaDriverException.class, () -> without.process(idle.pid()));
+      assertTrue(e.getMessage().contains("GPUPROCESS_DRIVER_DIR"), e.getMessage());
+      assertTrue(without.gpus().gpus().isEmpty());
+    }
+  }
+}

@@ -1,0 +1,109 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.Recovered.Outcome;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What recover() does with what a dead controller left, and with what a live one is at. */
+class RecoveryTest {
+
+  @TempDir Path state;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(state);
+  }
+
+  @AfterEach
+  void removeMachine() {
+    machine.close();
+  }
+
+  /**
+   * Rewrites our journal entries as if their controller had died: no process has this start time.
+   */
+  private void controllerDies() throws IOException {
+    try (Stream<Path> entries = Files.list(state)) {
+      for (Path entry : entries.filter(file -> file.toString().endsWith(".process")).toList()) {
+        String text = Files.readString(entry);
+        Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));
+      }
+    }
+  }
+
+  private Recovered recoverOne() {
+    List<Recovered> all = checkpoints.recover();
+    assertEquals(1, all.size(), all.toString());
+    return all.get(0);
+  }
+
+  @Test
+  void lockedProcessIsUnlocked() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess left = checkpoints.process(counter.pid()).lock();
+      controllerDies();
+      assertEquals(Outcome.UNLOCKED, recoverOne().outcome());
+      assertEquals(101, counter.increment());
+      assertEquals(List.of(), checkpoints.recover());
+      assertNotNull(left);
+    }
+  }
+
+  @Test
+  void checkpointedProcessIsOfferedAndKeptUntilItIsResumed() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      checkpoints.process(counter.pid()).suspend();
+      controllerDies();
+      Recovered first = recoverOne();
+      assertEquals(Outcome.SUSPENDED, first.outcome());
+      assertEquals(Outcome.IN_USE, recoverOne().outcome(), "it is ours now");
+      first.suspended().resume();
+      assertEquals(101, counter.increment());
+      assertEquals(List.of(), checkpoints.recover());
+    }
+  }
+
+  @Test
+  void workOfALiveControllerIsNotTouched() {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      assertEquals(Outcome.IN_USE, recoverOne().outcome());
+      assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+      locked.unlock();
+    }
+  }
+
+  @Test
+  void processThatEndedIsForgotten() throws IOException {
+    Counter counter = Counter.start(machine);
+    checkpoints.process(counter.pid()).suspend();
+    counter.close();
+    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    controllerDies();
+    assertEquals(Outcome.GONE, recoverOne().outcome());
+    assertEquals(List.of(), checkpoints.recover());
+  }
+}

@@ -1,0 +1,408 @@
+package dev.gpuprocess.contract;
+
+import static java.util.Objects.requireNonNull;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Launch;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.proc.ProcFs;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+
+/**
+ * What the driver answers, case by case, as measured on an H200 with driver 580. The simulated
+ * driver must never do what the real one does not.
+ */
+public abstract class CudaDriverContract {
+
+  private static final int FOREVER = 0;
+
+  /** The driver under test. */
+  protected abstract CudaDriver driver();
+
+  /** Its GPUs. */
+  protected abstract GpuInventory inventory();
+
+  /** Prepares a workload to run on this driver. */
+  protected abstract <W extends Workload> Launch<W> on(Launch<W> launch);
+
+  private Counter counter() {
+    return on(Counter.launch()).start();
+  }
+
+  private ProcessState state(Workload workload) {
+    CudaAnswer<ProcessState> answer = driver().getState((int) workload.pid());
+    assertEquals(CudaResult.SUCCESS, answer.result());
+    return requireNonNull(answer.value());
+  }
+
+  private void assertMoves(CudaResult answer, Workload workload, ProcessState reached) {
+    assertEquals(CudaResult.SUCCESS, answer);
+    assertEquals(reached, state(workload));
+  }
+
+  private void assertStays(
+      CudaResult expected, CudaResult answer, Workload workload, ProcessState stays) {
+    assertEquals(expected, answer);
+    assertEquals(stays, state(workload));
+  }
+
+  private CudaResult lock(Workload workload) {
+    return driver().lock((int) workload.pid(), 10_000);
+  }
+
+  private CudaResult checkpoint(Workload workload) {
+    return driver().checkpoint((int) workload.pid());
+  }
+
+  private CudaResult restore(Workload workload, GpuPair... pairs) {
+    return driver().restore((int) workload.pid(), List.of(pairs));
+  }
+
+  private CudaResult unlock(Workload workload) {
+    return driver().unlock((int) workload.pid());
+  }
+
+  private long freeBytes() {
+    return inventory().gpus().orElseThrow().stream().mapToLong(Gpu::freeBytes).sum();
+  }
+
+  @Test
+  void goesThroughAllStatesAndComesBack() {
+    try (Counter counter = counter()) {
+      assertEquals(101, counter.increment());
+      assertEquals(ProcessState.RUNNING, state(counter));
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertMoves(restore(counter), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void needsNoCudaInTheCaller() {
+    assertTrue(driver().version() >= 12_080, "driver 570 or later");
+    assertEquals(CudaResult.NOT_INITIALIZED, driver().getState(1).result());
+  }
+
+  @Test
+  void processWithoutCudaIsNotInitialized() {
+    try (Workload idle = Workload.idle()) {
+      assertEquals(CudaResult.NOT_INITIALIZED, driver().getState((int) idle.pid()).result());
+      assertEquals(CudaResult.NOT_INITIALIZED, lock(idle));
+      assertEquals(CudaResult.NOT_INITIALIZED, checkpoint(idle));
+      assertEquals(CudaResult.NOT_INITIALIZED, restore(idle));
+      assertEquals(CudaResult.NOT_INITIALIZED, unlock(idle));
+    }
+  }
+
+  @Test
+  void processThatIsNotThereIsAnOperatingSystemError() {
+    Counter counter = counter();
+    int gone = (int) counter.pid();
+    counter.close();
+    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    for (int pid : new int[] {gone, 0, -1}) {
+      assertEquals(CudaResult.OPERATING_SYSTEM, driver().getState(pid).result(), "pid " + pid);
+      assertEquals(CudaResult.OPERATING_SYSTEM, driver().lock(pid, 1000), "pid " + pid);
+    }
+  }
+
+  @Test
+  void lockIsIllegalUnlessRunning() {
+    try (Counter counter = counter()) {
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertStays(CudaResult.ILLEGAL_STATE, lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertStays(CudaResult.ILLEGAL_STATE, lock(counter), counter, ProcessState.CHECKPOINTED);
+    }
+  }
+
+  @Test
+  void checkpointIsIllegalUnlessLocked() {
+    try (Counter counter = counter()) {
+      assertStays(CudaResult.ILLEGAL_STATE, checkpoint(counter), counter, ProcessState.RUNNING);
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertStays(
+          CudaResult.ILLEGAL_STATE, checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+    }
+  }
+
+  @Test
+  void restoreIsIllegalUnlessCheckpointed() {
+    try (Counter counter = counter()) {
+      assertStays(CudaResult.ILLEGAL_STATE, restore(counter), counter, ProcessState.RUNNING);
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertStays(CudaResult.ILLEGAL_STATE, restore(counter), counter, ProcessState.LOCKED);
+    }
+  }
+
+  @Test
+  void unlockIsIllegalUnlessLocked() {
+    try (Counter counter = counter()) {
+      assertStays(CudaResult.ILLEGAL_STATE, unlock(counter), counter, ProcessState.RUNNING);
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertStays(CudaResult.ILLEGAL_STATE, unlock(counter), counter, ProcessState.CHECKPOINTED);
+    }
+  }
+
+  @Test
+  void unlockUndoesALock() {
+    try (Counter counter = counter()) {
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void lockedProcessWaitsAtItsNextCall() {
+    try (Counter counter = counter()) {
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertTrue(counter.tryAsk("inc", Duration.ofMillis(300)).isEmpty());
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      await().atMost(10, SECONDS).until(counter::value, value -> value == 101);
+    }
+  }
+
+  @Test
+  void lockTimesOutOnABusyGpuAndTheProcessRunsOn() {
+    try (Counter counter = counter()) {
+      counter.spin(Duration.ofSeconds(3));
+      assertStays(
+          CudaResult.NOT_READY,
+          driver().lock((int) counter.pid(), 500),
+          counter,
+          ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void lockWithoutTimeoutWaitsForTheKernel() {
+    try (Counter counter = counter()) {
+      counter.spin(Duration.ofSeconds(2));
+      assertMoves(driver().lock((int) counter.pid(), FOREVER), counter, ProcessState.LOCKED);
+    }
+  }
+
+  @Test
+  void managedMemoryCannotBeCheckpointed() {
+    try (Counter counter = counter()) {
+      counter.allocateManaged();
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertStays(CudaResult.NOT_SUPPORTED, checkpoint(counter), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void refusedCheckpointSpoilsLaterOnes() {
+    try (Counter counter = counter()) {
+      counter.allocateManaged();
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertStays(CudaResult.NOT_SUPPORTED, checkpoint(counter), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      counter.freeManaged();
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertEquals(999, checkpoint(counter).code());
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void managedMemoryThatIsFreedInTimeIsNoHindrance() {
+    try (Counter counter = counter()) {
+      counter.allocateManaged();
+      counter.freeManaged();
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertMoves(restore(counter), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void checkpointFreesTheGpuAndKeepsEveryByte() {
+    int mebibytes = 256;
+    try (Pattern pattern = on(Pattern.launch(mebibytes)).start()) {
+      long before = freeBytes();
+      assertMoves(lock(pattern), pattern, ProcessState.LOCKED);
+      assertMoves(checkpoint(pattern), pattern, ProcessState.CHECKPOINTED);
+      assertTrue(freeBytes() - before >= (long) mebibytes << 20, "the GPU is free of it");
+      assertMoves(restore(pattern), pattern, ProcessState.LOCKED);
+      assertMoves(unlock(pattern), pattern, ProcessState.RUNNING);
+      assertEquals("ok %d bytes".formatted((long) mebibytes << 20), pattern.verify());
+    }
+  }
+
+  @Test
+  void inventoryNamesTheProcessAndItsMemory() {
+    try (Pattern pattern = on(Pattern.launch(64)).start()) {
+      long held =
+          inventory().gpus().orElseThrow().stream()
+              .flatMap(gpu -> gpu.users().stream())
+              .filter(user -> user.pid() == pattern.pid())
+              .mapToLong(Gpu.User::bytes)
+              .sum();
+      assertTrue(held >= 64L << 20, "holds " + held);
+    }
+  }
+
+  @Test
+  void restoreThreadBelongsToTheProcess() {
+    try (Counter counter = counter()) {
+      CudaAnswer<Integer> answer = driver().getRestoreThreadId((int) counter.pid());
+      assertEquals(CudaResult.SUCCESS, answer.result());
+      assertTrue(
+          Path.of("/proc/" + counter.pid() + "/task/" + answer.value()).toFile().isDirectory());
+    }
+  }
+
+  @Test
+  void identityPairsChangeNothing() {
+    try (Counter counter = counter()) {
+      assertEquals(101, counter.increment());
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      GpuPair[] same =
+          inventory().gpus().orElseThrow().stream()
+              .map(gpu -> new GpuPair(gpu.uuid(), gpu.uuid()))
+              .toArray(GpuPair[]::new);
+      assertMoves(restore(counter, same), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void unknownGpuIsInvalidAndALaterRestoreWorks() {
+    GpuUuid here = inventory().gpus().orElseThrow().get(0).uuid();
+    GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
+    try (Counter counter = counter()) {
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertStays(
+          CudaResult.INVALID_VALUE,
+          restore(counter, new GpuPair(nowhere, here)),
+          counter,
+          ProcessState.CHECKPOINTED);
+      assertMoves(restore(counter), counter, ProcessState.LOCKED);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void swappedPairsMoveTheProcessForGood() {
+    List<Gpu> gpus = inventory().gpus().orElseThrow();
+    assumeTrue(gpus.size() == 2, "needs two GPUs, here are " + gpus.size());
+    GpuUuid first = gpus.get(0).uuid();
+    GpuUuid second = gpus.get(1).uuid();
+    try (Counter counter = counter()) {
+      String before = counter.gpu();
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertMoves(
+          restore(counter, new GpuPair(first, second), new GpuPair(second, first)),
+          counter,
+          ProcessState.LOCKED);
+      assertEquals(
+          before.equals(first.text()) ? second : first, gpuOf(counter), "it is on the other GPU");
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertMoves(restore(counter), counter, ProcessState.LOCKED);
+      assertEquals(before.equals(first.text()) ? second : first, gpuOf(counter), "and stays there");
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  private GpuUuid gpuOf(Workload workload) {
+    return inventory().gpus().orElseThrow().stream()
+        .filter(gpu -> gpu.users().stream().anyMatch(user -> user.pid() == workload.pid()))
+        .map(Gpu::uuid)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  @Test
+  void everyCallHangsWhileTheTargetIsStopped() throws IOException {
+    try (Counter counter = counter()) {
+      signal(counter, "STOP");
+      await().atMost(10, SECONDS).until(() -> isStopped(counter));
+      CompletableFuture<CudaResult> state =
+          CompletableFuture.supplyAsync(() -> driver().getState((int) counter.pid()).result());
+      CompletableFuture<CudaResult> lock =
+          CompletableFuture.supplyAsync(() -> driver().lock((int) counter.pid(), 100));
+      await()
+          .during(Duration.ofMillis(800))
+          .atMost(Duration.ofSeconds(5))
+          .until(() -> !state.isDone() && !lock.isDone());
+      signal(counter, "CONT");
+      await().atMost(10, SECONDS).until(() -> state.isDone() && lock.isDone());
+      assertEquals(CudaResult.SUCCESS, state.join());
+      if (lock.join().ok()) {
+        assertEquals(CudaResult.SUCCESS, unlock(counter));
+      }
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  private static boolean isStopped(Workload workload) {
+    return ProcFs.stat(workload.pid()).orElseThrow().isStopped();
+  }
+
+  private static void signal(Workload workload, String name) throws IOException {
+    assertTrue(workload.isAlive());
+    Process kill = new ProcessBuilder("kill", "-" + name, Long.toString(workload.pid())).start();
+    assertEquals(0, kill.onExit().join().exitValue());
+  }
+
+  @Test
+  void callsOnDifferentProcessesRunInParallel() {
+    try (Counter busy = counter();
+        Counter free = counter()) {
+      busy.spin(Duration.ofSeconds(3));
+      CompletableFuture<CudaResult> waiting =
+          CompletableFuture.supplyAsync(() -> driver().lock((int) busy.pid(), FOREVER));
+      assertMoves(lock(free), free, ProcessState.LOCKED);
+      assertFalse(waiting.isDone(), "the other lock still waits for its kernel");
+      assertMoves(unlock(free), free, ProcessState.RUNNING);
+      assertEquals(CudaResult.SUCCESS, waiting.join());
+    }
+  }
+
+  @Test
+  void everyResultHasItsNameAndText() {
+    CudaResult result = driver().getState(-1).result();
+    assertEquals("CUDA_ERROR_OPERATING_SYSTEM", result.name());
+    assertNotNull(result.text());
+    assertFalse(result.text().isBlank());
+  }
+}

@@ -1,0 +1,74 @@
+package dev.gpuprocess.contract;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Assumptions;
+
+/** A small file system in memory, mounted for the time of a test. Needs root. */
+public final class TmpFs implements AutoCloseable {
+
+  private final Path point;
+
+  private TmpFs(Path point) {
+    this.point = point;
+  }
+
+  /**
+   * Mounts one, or aborts the test where that is not allowed.
+   *
+   * @param point an existing directory
+   * @param options such as {@code size=1m}
+   * @return the mount, which ends when closed
+   */
+  public static TmpFs mount(Path point, String options) {
+    String error = run("mount", "-t", "tmpfs", "-o", options, "tmpfs", point.toString());
+    Assumptions.assumeTrue(error.isEmpty(), () -> "cannot mount a tmpfs: " + error);
+    return new TmpFs(point);
+  }
+
+  /**
+   * Mounts a directory on itself, or aborts the test where that is not allowed.
+   *
+   * @param point an existing directory
+   * @return the mount, which ends when closed
+   */
+  public static TmpFs bind(Path point) {
+    String error = run("mount", "--bind", point.toString(), point.toString());
+    Assumptions.assumeTrue(error.isEmpty(), () -> "cannot mount: " + error);
+    return new TmpFs(point);
+  }
+
+  /**
+   * Where it is mounted.
+   *
+   * @return the directory
+   */
+  public Path point() {
+    return point;
+  }
+
+  private static String run(String... command) {
+    try {
+      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+      String output =
+          new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+      int status = process.waitFor();
+      return status == 0 ? "" : command[0] + " exited with " + status + ": " + output;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return "interrupted";
+    }
+  }
+
+  @Override
+  public void close() {
+    String error = run("umount", point.toString());
+    if (!error.isEmpty()) {
+      throw new IllegalStateException(error);
+    }
+  }
+}

@@ -1,0 +1,72 @@
+package dev.gpuprocess.examples;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.Step;
+import dev.gpuprocess.fixtures.Counter;
+import java.time.Duration;
+import java.util.List;
+
+/** The main job: a counter leaves its GPU, goes to disk, comes back and goes on. */
+final class MainJob {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final long MIB = 1 << 20;
+  private static final long KIB = 1 << 10;
+
+  private MainJob() {}
+
+  /**
+   * How it went.
+   *
+   * @param before the counter's answer before it left the GPU
+   * @param after its next answer
+   * @param steps all that was done in between
+   */
+  record Result(int before, int after, List<Step> steps) {
+    boolean wentOn() {
+      return before == 101 && after == 102;
+    }
+  }
+
+  /** Does it all, and leaves nothing behind, whatever fails. */
+  static Result run(Machine machine, Progress progress) {
+    GpuCheckpoints checkpoints = machine.checkpoints().with(progress);
+    try (Scratch scratch = Scratch.create();
+        Counter counter = machine.on(Counter.launch()).start()) {
+      String gpu = counter.gpu();
+      int before = counter.increment();
+      progress.say("counter", "pid %d on %s answers %d".formatted(counter.pid(), gpu, before));
+
+      long freeBefore = machine.freeMemory(gpu);
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).lock().checkpoint();
+      progress.say(
+          "GPU memory",
+          "%d MiB free, %d MiB before".formatted(machine.freeMemory(gpu) / MIB, freeBefore / MIB));
+
+      ProcessImage image = suspended.dump(scratch.resolve("image"));
+      requireGone(counter);
+      progress.say(
+          "on disk",
+          "%d files, %d KiB; process %d is gone"
+              .formatted(
+                  image.manifest().files().size(), image.manifest().bytes() / KIB, counter.pid()));
+
+      RunningProcess again = image.restore().restore().unlock();
+      int after = counter.increment();
+      progress.say(
+          "counter", "pid %d on %s answers %d".formatted(again.pid(), counter.gpu(), after));
+      return new Result(before, after, again.steps());
+    }
+  }
+
+  private static void requireGone(Counter counter) {
+    if (!counter.awaitExit(PATIENCE) || ProcessIdentity.of(counter.pid()).isPresent()) {
+      throw new IllegalStateException(
+          "process " + counter.pid() + " is still there after its dump");
+    }
+  }
+}

@@ -1,0 +1,198 @@
+package dev.gpuprocess.examples;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.Step;
+import dev.gpuprocess.StepListener;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/**
+ * What README.md and the javadoc show, compiled and run. {@link DocumentationTest} compares them
+ * with the regions here.
+ *
+ * <p>Surefire sets {@code gpuprocess.driver.dir} and a working directory of its own, so that the
+ * snippets find a simulated driver as users find theirs, and may write to {@code images}.
+ */
+class SnippetsTest {
+
+  private static SimulatedDriver driver;
+
+  private Counter counter;
+  private long pid;
+
+  @BeforeAll
+  static void buildMachine() {
+    driver = SimulatedDriver.builder().create(Path.of(System.getProperty("gpuprocess.driver.dir")));
+  }
+
+  @AfterAll
+  static void removeMachine() {
+    driver.close();
+  }
+
+  @BeforeEach
+  void startCounter() {
+    counter = Counter.start(driver);
+    pid = counter.pid();
+    assertEquals(101, counter.increment());
+  }
+
+  @AfterEach
+  void endCounter() {
+    counter.close();
+  }
+
+  @Test
+  void suspendForAnUrgentJob() {
+    Runnable urgentJob = () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(pid));
+    // [start:suspend]
+    // free the GPU for something urgent, then go on
+    try (CheckpointedProcess parked = GpuProcess.of(pid).suspend()) {
+      urgentJob.run();
+    } // resumed here, also when urgentJob throws
+    // [end:suspend]
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void toDiskAndBack() throws IOException {
+    Path images = Files.createDirectories(Path.of("images"));
+    assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: mvn clean");
+    // [start:disk]
+    // to disk and back, maybe tomorrow, maybe elsewhere
+    ProcessImage image =
+        GpuProcess.of(pid)
+            .lock(Duration.ofSeconds(30))
+            .checkpoint()
+            .dump(Path.of("images", "job-42"));
+    RunningProcess again = ProcessImage.open(Path.of("images", "job-42")).restore().resume();
+    // [end:disk]
+    assertEquals(pid, image.manifest().pid());
+    assertEquals(pid, again.pid());
+    assertEquals(102, counter.increment());
+    try (Scratch gone = Scratch.of(images.resolve("job-42"))) {
+      assertTrue(Files.exists(gone.resolve("manifest.json")));
+    }
+  }
+
+  @Test
+  void comesInTheMiddle() {
+    assertEquals(pid, GpuProcess.of(pid).lock().pid());
+    // [start:inspect]
+    // a tool that comes in the middle
+    if (GpuProcess.inspect(pid) instanceof LockedProcess locked) locked.unlock();
+    // [end:inspect]
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void aBusyGpu() {
+    List<String> log = new ArrayList<>();
+    counter.spin(Duration.ofSeconds(2));
+    // [start:errors]
+    try {
+      GpuProcess.of(pid).lock(Duration.ofMillis(100));
+    } catch (LockTimeoutException e) {
+      log.add(e.getMessage()); // one sentence: what happened to which process, and what to do
+      log.add(e.failure().operation() + " took " + e.failure().elapsed());
+    }
+    // [end:errors]
+    assertEquals(2, log.size());
+    assertTrue(log.get(0).contains(Long.toString(pid)), log.get(0));
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void everyStepIsTold() {
+    List<String> log = new ArrayList<>();
+    // [start:steps]
+    StepListener listener =
+        new StepListener() {
+          @Override
+          public void finished(Step step) {
+            log.add(step.name() + " " + step.duration().toMillis() + " ms");
+          }
+        };
+    RunningProcess resumed =
+        GpuCheckpoints.standard().with(listener).process(pid).suspend().resume();
+    resumed.steps(); // the same numbers once more
+    // [end:steps]
+    assertEquals(
+        List.of("lock", "checkpoint", "restore", "unlock"),
+        resumed.steps().stream().map(Step::name).toList());
+    assertEquals(4, log.size());
+  }
+
+  @Test
+  void withoutAGpu() {
+    // [start:simulated]
+    try (SimulatedDriver machine = SimulatedDriver.create(); // a libcuda.so.1 that needs no GPU
+        Counter job = Counter.start(machine)) {
+      GpuCheckpoints gpus =
+          GpuCheckpoints.standard()
+              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+      gpus.process(job.pid()).suspend().resume();
+      assertEquals(101, job.increment());
+    }
+    // [end:simulated]
+  }
+
+  @Test
+  void verbsOfTheJavadoc() {
+    try (CheckpointedProcess suspended = GpuProcess.of(pid).lock().checkpoint()) {
+      assertEquals(pid, suspended.pid());
+    }
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void faultsOfTheJavadoc() {
+    driver.faults(
+        Fault.in("cuCheckpointProcessLock").pid(pid).call(2).answers(600),
+        Fault.in("cuCheckpointProcessCheckpoint").during().kills());
+    assertEquals(102, counter.increment());
+    GpuProcess.of(pid).lock().unlock();
+    assertThrows(LockTimeoutException.class, () -> GpuProcess.of(pid).lock());
+    assertThrows(GpuCheckpointException.class, () -> GpuProcess.of(pid).suspend());
+    assertFalse(counter.isAlive());
+    driver.clearFaults();
+  }
+
+  @Test
+  void machineOfTheFixturesReadme() {
+    try (SimulatedDriver driver = SimulatedDriver.builder().gpus(2).memory(1L << 30).create();
+        Counter counter = Counter.start(driver)) {
+      assertEquals(101, counter.increment());
+      driver.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).call(2).answers(600));
+      // give driver.libcuda() to the code under test, and counter.pid()
+      assertTrue(Files.exists(driver.libcuda()));
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/* GPU memory accounting, see card.h. The bytes themselves are in memfds of their owners, so the kernel frees
+ * them when the owner dies; only the sums are kept here. A lock rather than a pid says whether the owner lives,
+ * which holds across pid namespaces and cannot mistake a recycled pid for it. */
+#include "card.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int lock_machine(void) {
+  char path[PATH_MAX];
+  machine();
+  machine_path(path, "state/lock");
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd >= 0) {
+    (void)!fchmod(fd, 0666);
+    flock(fd, LOCK_EX);
+  }
+  return fd;
+}
+
+int card_join(void) {
+  int lock = lock_machine();
+  if (lock < 0) return -1;
+  int record = -1;
+  for (unsigned n = 0; record < 0 && n < 1000; n++) {
+    char path[PATH_MAX];
+    machine_path(path, "dev/nvidia-usage/%d.%u", (int)getpid(), n);
+    record = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  }
+  if (record >= 0) {
+    (void)!fchmod(record, 0666);
+    flock(record, LOCK_EX);
+  }
+  close(lock);
+  return record;
+}
+
+void card_leave(int record) {
+  if (record < 0) return;
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", record);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length > 0) {
+    path[length] = '\0';
+    unlink(path);
+  }
+  close(record);
+}
+
+/* Needs the machine lock. */
+static void visit_all(void (*visit)(const struct usage *, void *), void *argument) {
+  char path[PATH_MAX];
+  machine_path(path, "dev/nvidia-usage");
+  DIR *directory = opendir(path);
+  if (directory == NULL) return;
+  const struct dirent *entry;
+  while ((entry = readdir(directory)) != NULL) {
+    if (entry->d_name[0] == '.') continue;
+    int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    struct usage usage;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(directory), entry->d_name, 0);
+    else if (pread(fd, &usage, sizeof usage, 0) == sizeof usage) visit(&usage, argument);
+    close(fd);
+  }
+  closedir(directory);
+}
+
+void card_visit(void (*visit)(const struct usage *, void *), void *argument) {
+  int lock = lock_machine();
+  visit_all(visit, argument);
+  if (lock >= 0) close(lock);
+}
+
+static void add(const struct usage *usage, void *argument) {
+  struct usage *sum = argument;
+  for (int i = 0; i < SIM_MAX_GPUS; i++) sum->used[i] += usage->used[i];
+}
+
+uint64_t card_used(int gpu) {
+  struct usage sum = {0};
+  card_visit(add, &sum);
+  return sum.used[gpu];
+}
+
+CUresult card_charge(int record, const struct usage *usage) {
+  int lock = lock_machine();
+  if (lock < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  struct usage sum = {0}, before = {0};
+  visit_all(add, &sum);
+  if (pread(record, &before, sizeof before, 0) != sizeof before) memset(&before, 0, sizeof before);
+  CUresult result = CUDA_SUCCESS;
+  for (int i = 0; i < SIM_MAX_GPUS; i++) {
+    bool more = usage->used[i] > before.used[i];
+    if (more && sum.used[i] - before.used[i] + usage->used[i] > machine()->memory)
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (result == CUDA_SUCCESS && pwrite(record, usage, sizeof *usage, 0) != sizeof *usage)
+    result = CUDA_ERROR_OPERATING_SYSTEM;
+  close(lock);
+  return result;
+}

@@ -1,0 +1,38 @@
+/* Faults on demand. */
+#ifndef SIM_FAULTS_H
+#define SIM_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "machine.h"
+
+enum fault_moment { FAULT_BEFORE, FAULT_DURING, FAULT_AFTER };
+
+struct fault {
+  bool hit;
+  enum fault_moment moment;
+  bool kills;
+  bool answers;
+  int answer;
+  int64_t hang_ms;         /* 0: none; -1: until the faults change */
+  int pid;
+};
+
+/* Counts this call of `function` on `pid` and says what shall go wrong with it. */
+struct fault fault_of(const char *function, int pid);
+
+/* The fault's moment has come: hangs, kills. Returns true if the call shall answer fault->answer now. */
+bool fault_happens(const struct fault *fault);
+
+/* Runs `effect` under the faults of the function in which this stands; returns from it. */
+#define WITH_FAULTS(pid, effect)                                                         \
+  do {                                                                                   \
+    struct fault fault_ = fault_of(__func__, (pid));                                     \
+    if (fault_.hit && fault_.moment != FAULT_AFTER && fault_happens(&fault_)) return fault_.answer; \
+    int result_ = (effect);                                                              \
+    if (fault_.hit && fault_.moment == FAULT_AFTER && fault_happens(&fault_)) return fault_.answer; \
+    return result_;                                                                      \
+  } while (0)
+
+#endif

@@ -1,0 +1,123 @@
+/* The counter: a number in GPU memory, 100 at first. Every datagram adds one on the GPU and is answered with the
+ * number. Some requests do other things:
+ *   get         answers the number as it is
+ *   spin MS     keeps the GPU busy that long, and answers at once
+ *   managed     allocates a little managed memory (the driver refuses to checkpoint then)
+ *   unmanaged   frees it
+ *   fork        makes a child that only waits, and answers its pid; as every forked child of a CUDA process it has
+ *               the device files and mappings of its parent
+ *   unfork      ends that child
+ *   verify, ... see pattern.h: with --mib N it holds a pattern besides
+ *   tcp, ...    see holds.h: it holds what is named
+ *   gpu, memory see cuda.h */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda.h"
+#include "holds.h"
+#include "pattern.h"
+#include "udp.h"
+
+static const char ptx[] =
+    ".version 6.0\n.target sm_50\n.address_size 64\n"
+    ".visible .entry increment(.param .u64 value)\n{\n"
+    "  .reg .u32 %r<3>;\n  .reg .u64 %rd<3>;\n"
+    "  ld.param.u64 %rd1, [value];\n"
+    "  cvta.to.global.u64 %rd2, %rd1;\n"
+    "  ld.global.u32 %r1, [%rd2];\n"
+    "  add.u32 %r2, %r1, 1;\n"
+    "  st.global.u32 [%rd2], %r2;\n"
+    "  ret;\n}\n"
+    ".visible .entry spin(.param .u64 nanoseconds)\n{\n"
+    "  .reg .pred %p<2>;\n  .reg .u64 %rd<5>;\n"
+    "  ld.param.u64 %rd1, [nanoseconds];\n"
+    "  mov.u64 %rd2, %globaltimer;\n"
+    "again:\n"
+    "  mov.u64 %rd3, %globaltimer;\n"
+    "  sub.u64 %rd4, %rd3, %rd2;\n"
+    "  setp.lt.u64 %p1, %rd4, %rd1;\n"
+    "  @%p1 bra again;\n"
+    "  ret;\n}\n";
+
+static CUdeviceptr value, managed;
+static CUfunction increment, spin;
+static pid_t child;
+
+static CUresult run(CUfunction function, void *argument) {
+  void *arguments[] = {argument};
+  return cuda.launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
+}
+
+static CUresult tell_value(char *reply) {
+  uint32_t number;
+  CUresult result = cuda.to_host(&number, value, sizeof number);
+  if (result == CUDA_SUCCESS) snprintf(reply, ANSWER_SIZE, "%u", number);
+  return result;
+}
+
+static void begin_child(char *reply) {
+  if (child <= 0) child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  snprintf(reply, ANSWER_SIZE, "%d", (int)child);
+}
+
+static void end_child(void) {
+  if (child <= 1) return;
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  child = 0;
+}
+
+static CUresult act(const char *request, char *reply) {
+  if (strcmp(request, "get") == 0) return tell_value(reply);
+  if (strncmp(request, "spin ", 5) == 0) {
+    uint64_t nanoseconds = strtoull(request + 5, NULL, 10) * 1000000ull;
+    return run(spin, &nanoseconds);
+  }
+  if (strcmp(request, "managed") == 0) return managed != 0 ? CUDA_SUCCESS : cuda.alloc_managed(&managed, 65536, 1);
+  if (strcmp(request, "unmanaged") == 0) {
+    CUresult result = cuda.free(managed);
+    managed = 0;
+    return result;
+  }
+  if (strcmp(request, "fork") == 0) {
+    begin_child(reply);
+    return CUDA_SUCCESS;
+  }
+  if (strcmp(request, "unfork") == 0) {
+    end_child();
+    return CUDA_SUCCESS;
+  }
+  CUresult result = run(increment, &value);
+  return result == CUDA_SUCCESS ? tell_value(reply) : result;
+}
+
+static void answer(const char *request, char *reply) {
+  if (cuda_answer(request, reply) || pattern_answer(request, reply) || hold(request, reply)) return;
+  strcpy(reply, "ok");
+  CUresult result = act(request, reply);
+  if (result != CUDA_SUCCESS) cuda_tell(result, reply);
+}
+
+int main(int argc, char **argv) {
+  struct options options = parse_options(argc, argv);
+  const uint32_t first = 100;
+  CUmodule module;
+  cuda_start(options.gpu);
+  cuda_must(cuda.module_load(&module, ptx), "cuModuleLoadData");
+  cuda_must(cuda.module_function(&increment, module, "increment"), "cuModuleGetFunction increment");
+  cuda_must(cuda.module_function(&spin, module, "spin"), "cuModuleGetFunction spin");
+  cuda_must(cuda.alloc(&value, sizeof first), "cuMemAlloc");
+  cuda_must(cuda.to_device(value, &first, sizeof first), "cuMemcpyHtoD");
+  pattern_start(options.mebibytes < 0 ? 0 : options.mebibytes, options.seed);
+  return serve(&options, answer);
+}

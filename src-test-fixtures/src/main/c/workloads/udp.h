@@ -1,0 +1,26 @@
+/* What all workloads share: their options, and a UDP port at which they answer questions. */
+#ifndef WORKLOAD_UDP_H
+#define WORKLOAD_UDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ANSWER_SIZE 512
+
+struct options {
+  int port;           /* --port N: 0 lets the kernel choose */
+  const char *ready;  /* --ready FILE: appears, holding the port, when the workload answers; then stderr is closed and
+                         the directory left. Without it the port is printed and both stay as they are. */
+  bool own_session;   /* --setsid: as CRIU wants it */
+  int gpu;            /* --gpu N: ordinal */
+  long mebibytes;     /* --mib N: GPU memory to fill with a pattern; negative if not said */
+  unsigned long long seed; /* --seed N: what it is filled with */
+};
+
+/* Reads the options and begins the session; ends the program with status 2 if it does not understand them. */
+struct options parse_options(int argc, char **argv);
+
+/* Answers each datagram for ever. `answer` writes ANSWER_SIZE bytes of text at most. */
+int serve(const struct options *options, void (*answer)(const char *request, char *reply));
+
+#endif
