@@ -84,7 +84,12 @@ class BadCriuTest {
 
   private void restore(String scenario, Duration deadline) throws IOException {
     Files.write(images.resolve("inventory.img"), HexFormat.of().parseHex("1631315800000000"));
-    for (String name : List.of("pstree", "files", "core-%d", "ids-%d", "mm-%d", "fs-%d")) {
+    // one process, the leader of its group and session, with one thread
+    Files.write(
+        images.resolve("pstree.img"),
+        HexFormat.of()
+            .parseHex("194356543030275016000000088080800210001880808002208080800228" + "80808002"));
+    for (String name : List.of("files", "core-%d", "ids-%d", "mm-%d", "fs-%d")) {
       Files.createFile(images.resolve(name.formatted(NOBODY) + ".img"));
     }
     Files.createFile(images.resolve("pagemap-" + NOBODY + ".img"));

@@ -44,11 +44,15 @@ final class MappingCheck {
   void look(int pid) {
     Set<String> seen = new HashSet<>();
     for (Mapping mapping : ProcFs.memory(pid)) {
-      if (mapping.inode() != 0
-          && seen.add(mapping.device() + ' ' + mapping.inode() + mapping.name())) {
+      if (hasFile(mapping) && seen.add(mapping.device() + ' ' + mapping.inode() + mapping.name())) {
         look(Place.mapping(pid, mapping), mapping.name());
       }
     }
+  }
+
+  /** The inode of a System V segment is its identifier, and the first of a machine is 0. */
+  private static boolean hasFile(Mapping mapping) {
+    return mapping.inode() != 0 || mapping.name().startsWith(SYSTEM_V);
   }
 
   private void look(Place place, String name) {
