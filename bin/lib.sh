@@ -95,6 +95,15 @@ need_gcc() {
   echo '#include <stdlib.h>' | gcc -E -o /dev/null - 2>/dev/null || apt_install gcc libc6-dev
 }
 
+# need_tools PROGRAM:PACKAGE... : installs the packages of the programs that are missing. A shell's builtin does not count.
+need_tools() {
+  local pair missing=()
+  for pair in "$@"; do
+    [ -n "$(type -P "${pair%%:*}")" ] || missing+=("${pair#*:}")
+  done
+  [ ${#missing[@]} = 0 ] || apt_install "${missing[@]}"
+}
+
 # build_if_stale : the jars, without tests and checks, if a source is newer than the last build that succeeded.
 build_if_stale() {
   local stamp=$GP_ROOT/target/built started
@@ -115,7 +124,7 @@ sources_newer_than() {
   find "$GP_ROOT/pom.xml" -newer "$1"
   for module in $(modules); do
     # directories too, for a file that was deleted
-    find "$GP_ROOT/$module" -path "$GP_ROOT/$module/target" -prune -o \( -type f -o -path '*/src/*' \) -newer "$1" -print -quit
+    find "$GP_ROOT/$module" -path "$GP_ROOT/$module/target" -prune -o \( -type f -o -path "$GP_ROOT/$module/src/*" \) -newer "$1" -print -quit
   done
 }
 
