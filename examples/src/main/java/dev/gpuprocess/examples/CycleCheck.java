@@ -5,6 +5,8 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.proc.ProcFs;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryUsage;
 import java.util.Locale;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -46,16 +48,17 @@ final class CycleCheck {
     for (int i = 0; i < WARM_UP; i++) {
       wrong += isRightAfterCycle(machine, workload, isRight) ? 0 : 1;
     }
-    Growth growth = Growth.start(workload.pid());
+    Growth before = Growth.now(workload.pid());
     long began = System.nanoTime();
     for (int i = 0; i < cycles; i++) {
       wrong += isRightAfterCycle(machine, workload, isRight) ? 0 : 1;
     }
     double seconds = (System.nanoTime() - began) / 1e9 / cycles;
+    Growth growth = Growth.now(workload.pid()).since(before);
     return StuckChecks.outcome(
         what,
         wrong == 0 && growth.isHarmless(),
-        String.format(Locale.ROOT, "%d wrong, %.3f s a cycle; %s", wrong, seconds, growth.since()));
+        String.format(Locale.ROOT, "%d wrong, %.3f s a cycle; %s", wrong, seconds, growth));
   }
 
   private static boolean isRightAfterCycle(
@@ -64,46 +67,63 @@ final class CycleCheck {
     return running.pid() == workload.pid() && isRight.getAsBoolean();
   }
 
-  /** What the target and we had at the start. */
-  private record Growth(long pid, long bytes, int files, long ourBytes, int ourFiles) {
+  /**
+   * What the target and we have.
+   *
+   * @param bytes the target's anonymous memory
+   * @param files the target's descriptors
+   * @param ourHeap what lives in our heap
+   * @param ourRest our anonymous memory without the heap's share that may grow and shrink
+   * @param ourFiles our descriptors
+   * @param ourThreads our threads
+   */
+  private record Growth(
+      long pid, long bytes, int files, long ourHeap, long ourRest, int ourFiles, int ourThreads) {
 
-    /** A JVM's heap breathes; a leak of a page a cycle would be more. */
-    private static final long OUR_BREATH = 256 * MIB;
+    /** A leak of 16 KiB in each of 1,000 cycles would be more. */
+    private static final long BREATH = 8 * MIB;
 
-    private static final long ITS_BREATH = 8 * MIB;
+    /** The JVM's own: compiled code and what compiling needs. */
+    private static final long JVM_BREATH = 64 * MIB;
 
-    static Growth start(long pid) {
+    static Growth now(long pid) {
       long us = ProcessHandle.current().pid();
+      System.gc();
+      MemoryUsage heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage();
       return new Growth(
           pid,
           ProcFs.anonymousBytes(pid),
           ProcFs.openFiles(pid).size(),
-          ProcFs.anonymousBytes(us),
-          ProcFs.openFiles(us).size());
+          heap.getUsed(),
+          ProcFs.anonymousBytes(us) - heap.getCommitted(),
+          ProcFs.openFiles(us).size(),
+          ManagementFactory.getThreadMXBean().getThreadCount());
     }
 
-    private Growth grown() {
-      Growth now = start(pid);
+    Growth since(Growth before) {
       return new Growth(
           pid,
-          now.bytes - bytes,
-          now.files - files,
-          now.ourBytes - ourBytes,
-          now.ourFiles - ourFiles);
+          bytes - before.bytes,
+          files - before.files,
+          ourHeap - before.ourHeap,
+          ourRest - before.ourRest,
+          ourFiles - before.ourFiles,
+          ourThreads - before.ourThreads);
     }
 
     boolean isHarmless() {
-      Growth grown = grown();
-      return grown.bytes < ITS_BREATH
-          && grown.files <= 0
-          && grown.ourBytes < OUR_BREATH
-          && grown.ourFiles <= 2;
+      return bytes < BREATH
+          && files <= 0
+          && ourHeap < BREATH
+          && ourRest < JVM_BREATH
+          && ourFiles <= 2
+          && ourThreads <= 2;
     }
 
-    String since() {
-      Growth grown = grown();
-      return "target grew by %d KiB and %d descriptors, we by %d KiB and %d"
-          .formatted(grown.bytes >> 10, grown.files, grown.ourBytes >> 10, grown.ourFiles);
+    @Override
+    public String toString() {
+      return "target grew by %d KiB and %d descriptors; we by %d KiB of live heap, %d KiB outside, %d descriptors, %d threads"
+          .formatted(bytes >> 10, files, ourHeap >> 10, ourRest >> 10, ourFiles, ourThreads);
     }
   }
 }
