@@ -201,7 +201,7 @@ final class Crash {
         .forEach(name -> untidy.add("half image " + name));
     Lane.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
     Lane.names(lane.state()).stream()
-        .filter(name -> !name.equals("recover.lock"))
+        .filter(name -> !name.equals("locks"))
         .forEach(name -> untidy.add("journal entry " + name));
     return untidy;
   }
