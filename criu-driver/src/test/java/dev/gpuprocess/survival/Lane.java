@@ -20,7 +20,7 @@ import java.util.stream.Stream;
 final class Lane implements AutoCloseable {
 
   private static final Duration HASTE = Duration.ofMillis(200);
-  private static final Duration CRIU_HASTE = Duration.ofSeconds(8);
+  private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
   private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
 
   final SimulatedDriver machine;
