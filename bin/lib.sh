@@ -141,3 +141,16 @@ class_path_complete() {
     [ -e "$jar" ] || return 1
   done
 }
+
+# survival_main CLASS ARG... : ends as a main class of the survival tests does, with real CRIU, in a session of its own.
+survival_main() {
+  local class_path=$GP_ROOT/criu-driver/target/test-classpath.txt
+  need_jdk
+  GPUPROCESS_CRIU=$("$GP_ROOT/bin/criu") || die "this needs real CRIU; see above"
+  export GPUPROCESS_CRIU
+  [ -e "$class_path" ] || rm -f "$GP_ROOT/target/built"
+  build_if_stale
+  exec setsid --wait "$JAVA_HOME/bin/java" --enable-native-access=ALL-UNNAMED -Dorg.slf4j.simpleLogger.defaultLogLevel=error \
+    -cp "$GP_ROOT/criu-driver/target/test-classes:$GP_ROOT/criu-driver/target/classes:$(cat "$class_path")" \
+    "dev.gpuprocess.survival.$1" "${@:2}"
+}

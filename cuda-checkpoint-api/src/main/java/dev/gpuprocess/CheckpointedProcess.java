@@ -48,7 +48,7 @@ public final class CheckpointedProcess implements GpuProcess, AutoCloseable {
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public LockedProcess restore(List<GpuPair> pairs) {
-    return self.move(
+    return self.bringBack(
         "restore",
         ProcessState.CHECKPOINTED,
         (verb, steps) -> {
@@ -120,6 +120,7 @@ public final class CheckpointedProcess implements GpuProcess, AutoCloseable {
     Target target = self.target();
     return target.exclusively(
         "dump",
+        Turn.Kind.MOVE,
         self.generation(),
         verb -> {
           verb.require(ProcessState.CHECKPOINTED);

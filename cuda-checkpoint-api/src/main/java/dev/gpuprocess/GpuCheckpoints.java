@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  * @param listener told of every step
  * @param timeouts how long driver calls may take
  * @param stateDirectory where it is written which processes are not running because of us, for
- *     {@link #recover()}
+ *     {@link #recover()}, and where the JVMs of this machine lock the processes they are at
  * @param imageKey signs the images that are made and is asked of those that are opened; null for
  *     none
  */
@@ -101,6 +101,7 @@ public record GpuCheckpoints(
     Target target = Target.of(this, pid, "inspect");
     return target.exclusively(
         "inspect",
+        Turn.Kind.LOOK,
         0,
         verb -> {
           ProcessState state = verb.readState();
@@ -183,7 +184,11 @@ public record GpuCheckpoints(
   }
 
   /**
-   * With another state directory. Controllers find each other's work only in the same one.
+   * With another state directory. Controllers know of each other only in the same one: with
+   * different ones two JVMs can be at one process at the same time, and {@link #recover()} does not
+   * find what the other left. The default is {@code GPUPROCESS_STATE_DIR}, else {@code
+   * /run/gpuprocess}, for who may not write there a directory of the user among the temporary
+   * files.
    *
    * @param directory made when needed
    * @return a copy

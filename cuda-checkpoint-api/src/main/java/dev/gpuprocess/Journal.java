@@ -3,21 +3,21 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
-import java.nio.channels.FileLock;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -34,6 +34,7 @@ final class Journal {
 
   private static final Logger LOG = LoggerFactory.getLogger(Journal.class);
 
+  private static final long POLL_NANOS = 5_000_000;
   private static final String SUFFIX = ".process";
   private static final String HALF = ".half";
   private static final Pattern HALF_OF = Pattern.compile(".*\\.(\\d{1,9})-(\\d{1,18})\\.half");
@@ -94,15 +95,13 @@ final class Journal {
     return notBefore;
   }
 
-  private void write(JournalEntry entry) {
+  void write(JournalEntry entry) {
     Path file = file(entry.target());
     Path half =
         directory.resolve(
             "%s.%d-%d%s".formatted(file.getFileName(), self.pid(), self.startTicks(), HALF));
     try {
-      Files.createDirectories(
-          directory,
-          PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+      LockFile.makeDirectory(directory);
       Files.writeString(half, entry.text());
       Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
@@ -164,21 +163,41 @@ final class Journal {
     return entry.controller().equals(self);
   }
 
-  /** Lets one recovery run at a time, over all controllers of this machine. */
-  <T> T alone(Supplier<T> body) {
+  /**
+   * Lets one recovery run at a time, over all controllers of this machine.
+   *
+   * @throws OperationTimedOutException when another one does not end in time
+   */
+  <T> T alone(Duration patience, Supplier<T> body) {
     if (!Files.isDirectory(directory)) {
       return body.get();
     }
-    try (FileChannel channel =
-            FileChannel.open(
-                directory.resolve("recover.lock"),
-                StandardOpenOption.CREATE,
-                StandardOpenOption.WRITE);
-        FileLock lock = channel.lock()) {
-      LOG.debug("recovering under {}", lock);
-      return body.get();
+    try {
+      LockFile.Lock lock = recovery(System.nanoTime() + patience.toNanos());
+      try {
+        return body.get();
+      } finally {
+        lock.release();
+      }
     } catch (IOException e) {
       throw unreadable(e);
+    }
+  }
+
+  private LockFile.Lock recovery(long end) throws IOException {
+    while (true) {
+      Optional<LockFile.Lock> lock = LockFile.tryLock(directory, LockFile.RECOVERY);
+      if (lock.isPresent()) {
+        return lock.get();
+      }
+      if (System.nanoTime() > end) {
+        OptionalInt other = LockFile.holder(directory, LockFile.RECOVERY);
+        throw new OperationTimedOutException(
+            "another recovery with the journal in %s does not end%s: look at what it waits for"
+                .formatted(directory, other.isPresent() ? ", in process " + other.getAsInt() : ""),
+            Failure.of("recover", 0));
+      }
+      LockSupport.parkNanos(POLL_NANOS);
     }
   }
 

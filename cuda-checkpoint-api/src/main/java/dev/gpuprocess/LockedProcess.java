@@ -58,7 +58,7 @@ public final class LockedProcess implements GpuProcess, AutoCloseable {
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer locked
    */
   public RunningProcess unlock() {
-    return self.move(
+    return self.bringBack(
         "unlock",
         ProcessState.LOCKED,
         (verb, steps) -> steps.run("unlock", 0, verb::unlock),

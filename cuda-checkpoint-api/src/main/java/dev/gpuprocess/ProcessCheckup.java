@@ -49,9 +49,9 @@ final class ProcessCheckup {
     checkup.ok(subject, describe(stat.get()));
     boolean reachable = lookAtWhatHoldsIt(stat.get());
     lookAtJournal();
-    Optional<String> busy = Target.busyWith(process);
+    Optional<String> busy = Turn.describe(process, checkpoints.stateDirectory());
     if (busy.isPresent()) {
-      checkup.warning(subject, busy.get() + " is at work on it in this JVM", "wait for it");
+      checkup.warning(subject, busy.get(), "wait for it");
     } else if (reachable) {
       lookAtState();
     }

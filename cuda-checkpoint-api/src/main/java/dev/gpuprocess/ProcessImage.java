@@ -32,6 +32,9 @@ public final class ProcessImage {
   private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
   private static final long POLL_NANOS = 1_000_000;
 
+  /** In place of a start time: whoever will have the pid. */
+  private static final long NOT_STARTED = 0;
+
   private final GpuCheckpoints checkpoints;
   private final ImageDirectory directory;
   private final List<Step> steps;
@@ -135,6 +138,8 @@ public final class ProcessImage {
    *     altered; CRIU was not started
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
+   * @throws dev.gpuprocess.error.OperationInProgressException when another restore of it is under
+   *     way on this machine
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
@@ -142,7 +147,22 @@ public final class ProcessImage {
     RestoreOptions all = KeptOptions.with(manifest().options(), options);
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
-    requirePidFree(manifest.pid());
+    Turn turn =
+        Turn.take(
+            new ProcessIdentity(manifest.pid(), NOT_STARTED),
+            "restore",
+            Turn.Kind.MOVE,
+            checkpoints.stateDirectory());
+    try {
+      requirePidFree(manifest.pid());
+      return restore(all, measured);
+    } finally {
+      turn.end();
+    }
+  }
+
+  private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
+    Manifest manifest = manifest();
     Map<GpuUuid, Long> held = held(manifest);
     Journal journal = checkpoints.journal();
     try (VerifiedImage verified =
@@ -154,7 +174,7 @@ public final class ProcessImage {
       try {
         RestoreReport report =
             measured.run(
-                "criu restore", () -> criuRestore(verified, log, all), RestoreReport::bytes);
+                "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
         ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
         target = new Target(checkpoints, report.process(), held, origin);
         target.noteState(ProcessState.CHECKPOINTED);

@@ -24,6 +24,11 @@ public record Recovered(
     GONE,
     /** CRIU had restored it by half; that half was ended. The image is still there. */
     HALF_RESTORED_ENDED,
+    /**
+     * The driver calls it FAILED. {@link GpuProcess#inspect} gives it as a {@link FailedProcess},
+     * which can only be ended.
+     */
+    FAILED,
     /** A live controller is at it; it was not touched. */
     IN_USE,
     /** It is stopped or does not answer; it was not touched, and the next recovery finds it. */

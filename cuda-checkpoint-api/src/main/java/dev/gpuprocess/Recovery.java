@@ -5,12 +5,13 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
@@ -23,6 +24,7 @@ final class Recovery {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
+  private static final String VERB = "recover";
   private static final long POLL_NANOS = 5_000_000;
 
   private final GpuCheckpoints checkpoints;
@@ -35,28 +37,48 @@ final class Recovery {
 
   List<Recovered> run() {
     return journal.alone(
+        checkpoints.timeouts().transfer(),
         () -> {
           journal.removeHalves();
-          return journal.entries().stream().map(this::recover).toList();
+          List<Recovered> all = new ArrayList<>();
+          journal.entries().stream()
+              .filter(JournalEntry::isImageRestore)
+              .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
+          journal.entries().stream()
+              .filter(entry -> !entry.isImageRestore())
+              .map(this::recover)
+              .forEach(all::add);
+          return all;
         });
   }
 
   private Recovered recover(JournalEntry entry) {
-    if (journal.isOurs(entry) || entry.controller().isAlive()) {
+    if (isOfLiveController(entry)) {
       return ofLiveController(entry);
     }
-    if (!entry.isImageRestore()) {
-      awaitUntraced(entry.target());
-    }
+    awaitUntraced(entry.target());
     // Before the entry goes, which tells where they are.
     removeHalfImages(entry.image());
-    Recovered recovered =
-        entry.isImageRestore() ? ofImageRestore(entry) : ofProcess(entry, entry.target());
+    return tidied(entry, ofProcess(entry));
+  }
+
+  /** Empty when the process is back and has an entry of its own. */
+  private Optional<Recovered> recoverRestore(JournalEntry entry) {
+    return isOfLiveController(entry)
+        ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
+        : ofImageRestore(entry).map(recovered -> tidied(entry, recovered));
+  }
+
+  private static Recovered tidied(JournalEntry entry, Recovered recovered) {
     if (entry.log() != null && LogDirectory.isOne(entry.log())) {
       new LogDirectory(entry.log()).delete();
     }
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
+  }
+
+  private boolean isOfLiveController(JournalEntry entry) {
+    return journal.isOurs(entry) || entry.controller().isAlive();
   }
 
   /** What died meanwhile needs nobody any more, unless its image is being made. */
@@ -68,17 +90,20 @@ final class Recovery {
     return new Recovered(entry.target(), Outcome.GONE, null);
   }
 
-  private Recovered ofProcess(JournalEntry entry, ProcessIdentity process) {
+  private Recovered ofProcess(JournalEntry entry) {
+    ProcessIdentity process = entry.target();
     if (!process.isAlive()) {
       journal.remove(process);
       return new Recovered(process, Outcome.GONE, null);
     }
     try {
-      return mend(entry, process);
+      return mend(entry);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
       // One without CUDA state is a stranger that got the pid.
       journal.remove(process);
       return new Recovered(process, Outcome.GONE, null);
+    } catch (OperationInProgressException e) {
+      return new Recovered(process, Outcome.IN_USE, null);
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
       return new Recovered(process, Outcome.UNREACHABLE, null);
@@ -94,44 +119,85 @@ final class Recovery {
     }
   }
 
-  private Recovered mend(JournalEntry entry, ProcessIdentity process) {
-    GpuProcess found = checkpoints.inspect(process.pid());
-    if (!found.identity().equals(process)) {
+  /** All in one turn, so that no live controller can take the process over in between. */
+  private Recovered mend(JournalEntry entry) {
+    ProcessIdentity process = entry.target();
+    Target target = Target.of(checkpoints, process.pid(), VERB);
+    if (!target.identity.equals(process)) {
       journal.remove(process);
       return new Recovered(process, Outcome.GONE, null);
     }
-    if (found instanceof LockedProcess locked) {
-      RunningProcess running = locked.unlock();
-      return new Recovered(running.identity(), Outcome.UNLOCKED, null);
-    }
-    if (found instanceof CheckpointedProcess suspended) {
-      journal.write(process, "checkpointed", entry.held(), null, null);
-      return new Recovered(process, Outcome.SUSPENDED, suspended);
-    }
-    journal.remove(process);
-    return new Recovered(process, Outcome.RUNNING, null);
+    return target.exclusively(
+        VERB,
+        Turn.Kind.MOVE,
+        0,
+        verb ->
+            journal.find(process).equals(Optional.of(entry))
+                ? mend(entry, target, verb)
+                : new Recovered(process, Outcome.IN_USE, null));
   }
 
-  /** CRIU may have finished the restore without us, have given it up, or have died half way. */
-  private Recovered ofImageRestore(JournalEntry entry) {
+  private Recovered mend(JournalEntry entry, Target target, Verb verb) {
+    ProcessIdentity process = target.identity;
+    return switch (verb.readState()) {
+      case RUNNING -> {
+        target.forget();
+        yield new Recovered(process, Outcome.RUNNING, null);
+      }
+      case LOCKED -> {
+        verb.unlock();
+        target.forget();
+        yield new Recovered(process, Outcome.UNLOCKED, null);
+      }
+      case CHECKPOINTED -> {
+        journal.write(process, "checkpointed", entry.held(), null, null);
+        StateObject self = StateObject.next(target, List.of());
+        yield new Recovered(process, Outcome.SUSPENDED, new CheckpointedProcess(self));
+      }
+      case FAILED -> new Recovered(process, Outcome.FAILED, null);
+      default -> new Recovered(process, Outcome.UNREACHABLE, null);
+    };
+  }
+
+  /**
+   * CRIU may have finished the restore without us, have given it up, or have died half way. What it
+   * finished gets an entry of its own.
+   */
+  private Optional<Recovered> ofImageRestore(JournalEntry entry) {
     ProcessIdentity expected = entry.target();
-    Optional<ProcStat> found =
-        ProcFs.stat(expected.pid())
-            .filter(stat -> stat.startTicks() >= expected.startTicks() && !stat.isDead());
+    Optional<ProcessIdentity> found =
+        ProcessIdentity.of(expected.pid())
+            .filter(who -> who.startTicks() >= expected.startTicks() && who.isAlive());
     if (found.isEmpty()) {
       journal.remove(expected);
-      return new Recovered(expected, Outcome.GONE, null);
+      return Optional.of(new Recovered(expected, Outcome.GONE, null));
     }
-    ProcessIdentity process = new ProcessIdentity(expected.pid(), found.get().startTicks());
-    if (holdsLog(process, entry.log())) {
+    ProcessIdentity process = found.get();
+    try {
+      Turn turn = Turn.take(process, VERB, Turn.Kind.MOVE, checkpoints.stateDirectory());
+      try {
+        return ofRestored(entry, process);
+      } finally {
+        turn.end();
+      }
+    } catch (OperationInProgressException e) {
+      return Optional.of(new Recovered(process, Outcome.IN_USE, null));
+    }
+  }
+
+  private Optional<Recovered> ofRestored(JournalEntry entry, ProcessIdentity process) {
+    boolean half = holdsLog(process, entry.log());
+    if (half) {
       end(process);
-      journal.remove(expected);
-      return new Recovered(process, Outcome.HALF_RESTORED_ENDED, null);
+    } else if (journal.find(process).isEmpty()) {
+      journal.write(
+          new JournalEntry(
+              process, entry.controller(), "checkpointed", entry.held(), null, entry.log()));
     }
-    journal.write(process, "checkpointed", entry.held(), null, null);
-    journal.remove(expected);
-    awaitUntraced(process);
-    return ofProcess(entry, process);
+    journal.remove(entry.target());
+    return half
+        ? Optional.of(new Recovered(process, Outcome.HALF_RESTORED_ENDED, null))
+        : Optional.empty();
   }
 
   /** A task that CRIU let go has nothing of CRIU open; one that it built by half writes its log. */

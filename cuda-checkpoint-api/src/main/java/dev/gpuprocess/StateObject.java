@@ -22,19 +22,31 @@ record StateObject(Target target, int generation, List<Step> steps) {
   }
 
   /**
-   * Runs a verb that leads from one state to another.
+   * Runs a verb that leads from one state to the next away from running.
    *
    * @param next makes the object of the state that was reached
    */
   <T extends GpuProcess> T move(
       String name, ProcessState from, Work work, Function<StateObject, T> next) {
+    return move(name, Turn.Kind.MOVE, from, work, next);
+  }
+
+  /** The same for one that leads nearer to running. */
+  <T extends GpuProcess> T bringBack(
+      String name, ProcessState from, Work work, Function<StateObject, T> next) {
+    return move(name, Turn.Kind.BRING_BACK, from, work, next);
+  }
+
+  private <T extends GpuProcess> T move(
+      String name, Turn.Kind kind, ProcessState from, Work work, Function<StateObject, T> next) {
     return target.exclusively(
         name,
+        kind,
         generation,
         verb -> {
           Steps measured = new Steps(target.checkpoints.listener(), target.pid(), steps);
           verb.require(from);
-          target.note(name);
+          target.note(name, kind);
           try {
             work.run(verb, measured);
           } catch (RuntimeException e) {
@@ -59,7 +71,7 @@ record StateObject(Target target, int generation, List<Step> steps) {
     } catch (NoSuchProcessException e) {
       target.advance();
     } catch (OperationInProgressException e) {
-      if (target.closeLater()) {
+      if (Turn.wantBack(target.identity)) {
         throw e;
       }
       undo.run();

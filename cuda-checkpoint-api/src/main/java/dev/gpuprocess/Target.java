@@ -4,7 +4,6 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.StaleStateException;
@@ -14,8 +13,6 @@ import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
@@ -23,21 +20,11 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The process behind a line of state objects. It knows which of them is the current one and lets
- * one verb at a time work on the process, in the whole JVM.
+ * one verb at a time work on the process.
  */
 final class Target {
 
   private static final long POLL_NANOS = 1_000_000;
-
-  /**
-   * A verb at work.
-   *
-   * @param closed whether somebody wants the process to run again as soon as the verb ends
-   */
-  private record Work(String verb, boolean closed) {}
-
-  /** What works on which process right now. */
-  private static final Map<ProcessIdentity, Work> BUSY = new ConcurrentHashMap<>();
 
   final GpuCheckpoints checkpoints;
   final ProcessIdentity identity;
@@ -82,11 +69,6 @@ final class Target {
     return new Target(checkpoints, identity, held);
   }
 
-  /** Which verb is at work on a process in this JVM. */
-  static Optional<String> busyWith(ProcessIdentity process) {
-    return Optional.ofNullable(BUSY.get(process)).map(Work::verb);
-  }
-
   int pid() {
     return identity.pid();
   }
@@ -101,9 +83,16 @@ final class Target {
     return held;
   }
 
-  /** Says in the journal what is about to be done, so that it can be mended if we die now. */
-  void note(String step) {
-    checkpoints.journal().write(identity, step, held, null, null);
+  /**
+   * Says in the journal what is about to be done, so that it can be mended if we die now. Whoever
+   * brings the process back goes on without: what was written before it was locked would do.
+   */
+  void note(String step, Turn.Kind kind) {
+    if (kind == Turn.Kind.BRING_BACK) {
+      checkpoints.journal().update(identity, step, held);
+    } else {
+      checkpoints.journal().write(identity, step, held, null, null);
+    }
   }
 
   /** Says in the journal that an image is being made, and where CRIU's log is meanwhile. */
@@ -142,15 +131,9 @@ final class Target {
    * Runs a verb of a state object: alone on this process, on the very process it was, and only if
    * no newer state object took over.
    */
-  <T> T exclusively(String name, int generation, Function<Verb, T> body) {
-    Work other = BUSY.putIfAbsent(identity, new Work(name, false));
-    if (other != null) {
-      throw new OperationInProgressException(
-          "%s is under way on process %d; %s has to wait until it ends"
-              .formatted(other.verb(), pid(), name),
-          Failure.of(name, pid()));
-    }
-    Verb verb = new Verb(this, name);
+  <T> T exclusively(String name, Turn.Kind kind, int generation, Function<Verb, T> body) {
+    Turn turn = Turn.take(identity, name, kind, checkpoints.stateDirectory());
+    Verb verb = new Verb(this, name, turn);
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(
@@ -162,36 +145,7 @@ final class Target {
       return body.apply(verb);
     } finally {
       if (!verb.isAbandoned()) {
-        release();
-      }
-    }
-  }
-
-  /** Lets other verbs at the process again. */
-  void release() {
-    BUSY.remove(identity);
-  }
-
-  /**
-   * Asks for the process to run again when the call that was left behind on it ends: nobody else
-   * can get at it before.
-   *
-   * @return false when there is no such call any more
-   */
-  boolean closeLater() {
-    return BUSY.computeIfPresent(identity, (who, work) -> new Work(work.verb(), true)) != null;
-  }
-
-  /** Lets other verbs at the process again, after bringing it back if that was asked for. */
-  void release(Runnable bringBack) {
-    while (true) {
-      Work work = BUSY.get(identity);
-      if (work == null || (!work.closed() && BUSY.remove(identity, work))) {
-        return;
-      }
-      if (work.closed()) {
-        BUSY.replace(identity, work, new Work(work.verb(), false));
-        bringBack.run();
+        turn.end();
       }
     }
   }

@@ -27,14 +27,16 @@ final class Verb {
 
   private final Target target;
   private final String name;
+  private final Turn turn;
   private final long began = System.nanoTime();
   private final CudaDriver cuda;
   private @Nullable ProcessState before;
   private boolean abandoned;
 
-  Verb(Target target, String name) {
+  Verb(Target target, String name, Turn turn) {
     this.target = target;
     this.name = name;
+    this.turn = turn;
     this.cuda = target.checkpoints.cuda();
   }
 
@@ -42,7 +44,7 @@ final class Verb {
     return target.pid();
   }
 
-  /** True when a call was left behind; it releases the process when it ends. */
+  /** True when a call was left behind; the turn ends when it does. */
   boolean isAbandoned() {
     return abandoned;
   }
@@ -181,7 +183,7 @@ final class Verb {
     try {
       undo.run();
     } finally {
-      target.release(this::bringBack);
+      turn.end(this::bringBack);
     }
   }
 

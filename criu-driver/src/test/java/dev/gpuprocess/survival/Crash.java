@@ -9,7 +9,6 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.proc.ProcFs;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -29,7 +28,7 @@ final class Crash {
   private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   /** Marks the controller and the CRIUs that it starts. */
-  private static final String MARK = "GPUPROCESS_STATE_DIR";
+  static final String MARK = "GPUPROCESS_STATE_DIR";
 
   /**
    * When the controller is killed.
@@ -193,25 +192,17 @@ final class Crash {
 
   private List<String> untidy() {
     List<String> untidy = new ArrayList<>();
-    if (!Waiting.until(PATIENCE, () -> criuLeft().isEmpty())) {
-      untidy.add("CRIU runs: " + criuLeft());
+    String mark = MARK + "=" + lane.state();
+    if (!Waiting.until(PATIENCE, () -> Signals.criuWith(mark).isEmpty())) {
+      untidy.add("CRIU runs: " + Signals.criuWith(mark));
     }
     Lane.names(lane.images()).stream()
         .filter(name -> name.endsWith(".partial"))
         .forEach(name -> untidy.add("half image " + name));
     Lane.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
     Lane.names(lane.state()).stream()
-        .filter(name -> !name.equals("recover.lock"))
+        .filter(name -> !name.equals("locks"))
         .forEach(name -> untidy.add("journal entry " + name));
     return untidy;
-  }
-
-  private List<Long> criuLeft() {
-    String mark = MARK + "=" + lane.state();
-    return ProcessHandle.allProcesses()
-        .map(ProcessHandle::pid)
-        .filter(pid -> Signals.isCriu(Math.toIntExact(pid)))
-        .filter(pid -> ProcFs.read(pid, "environ").orElse("").contains(mark))
-        .toList();
   }
 }

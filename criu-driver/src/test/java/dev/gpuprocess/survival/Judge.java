@@ -166,9 +166,7 @@ final class Judge {
   }
 
   private List<String> entries() {
-    return Lane.names(scene.lane().state()).stream()
-        .filter(name -> !name.equals("recover.lock"))
-        .toList();
+    return Lane.names(scene.lane().state()).stream().filter(name -> !name.equals("locks")).toList();
   }
 
   /** Makes our journal entries those of a dead controller: no process has this start time. */

@@ -20,7 +20,7 @@ import java.util.stream.Stream;
 final class Lane implements AutoCloseable {
 
   private static final Duration HASTE = Duration.ofMillis(200);
-  private static final Duration CRIU_HASTE = Duration.ofSeconds(8);
+  private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
   private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
 
   final SimulatedDriver machine;
@@ -80,11 +80,20 @@ final class Lane implements AutoCloseable {
     return watched(LibCuda.in(machine), LibNvml.in(machine), state, moments, CRIU_PATIENCE);
   }
 
+  /** One that gives up soon, for a JVM that has the machine of another one's lane. */
+  static GpuCheckpoints hastyCheckpoints(Path machine, Path state) {
+    return GpuCheckpoints.standard()
+        .with(LibCuda.in(machine), LibNvml.in(machine))
+        .with(WatchedCriu.of(new RpcCriuDriver(), moment -> {}, CRIU_HASTE))
+        .with(new Timeouts(HASTE, HASTE, HASTE))
+        .withStateDirectory(state);
+  }
+
   private static GpuCheckpoints watched(
       LibCuda cuda, LibNvml nvml, Path state, Moments moments, Duration criuDeadline) {
     return GpuCheckpoints.standard()
         .with(new WatchedDriver(cuda, moments), nvml)
-        .with(WatchedCriu.of(new RpcCriuDriver(), moments, criuDeadline))
+        .with(WatchedCriu.of(new RpcCriuDriver(), moments::reached, criuDeadline))
         .with((StepListener) moments)
         .withStateDirectory(state);
   }

@@ -3,6 +3,7 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
+import java.util.List;
 import java.util.Optional;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
@@ -45,7 +46,16 @@ final class Signals {
   }
 
   static boolean isCriu(int pid) {
-    return ProcFs.commandLine(pid).stream().anyMatch(word -> word.contains("criu"));
+    return ProcFs.commandLine(pid).contains("swrk");
+  }
+
+  /** The CRIUs that have this in their environment. */
+  static List<Long> criuWith(String variable) {
+    return ProcessHandle.allProcesses()
+        .map(ProcessHandle::pid)
+        .filter(pid -> isCriu(Math.toIntExact(pid)))
+        .filter(pid -> ProcFs.read(pid, "environ").orElse("").contains(variable))
+        .toList();
   }
 
   private static Optional<Integer> tracer(int pid) {

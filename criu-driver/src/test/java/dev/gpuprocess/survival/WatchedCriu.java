@@ -9,6 +9,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
+import java.util.function.Consumer;
 
 /** A CRIU that tells its stages, and is given up at a deadline. */
 final class WatchedCriu {
@@ -18,15 +19,15 @@ final class WatchedCriu {
   /** The stage after which CRIU may kill the tree. */
   private static final String COMPLETE = "postDump";
 
-  private final Moments moments;
+  private final Consumer<String> moments;
   private final Duration deadline;
 
-  private WatchedCriu(Moments moments, Duration deadline) {
+  private WatchedCriu(Consumer<String> moments, Duration deadline) {
     this.moments = moments;
     this.deadline = deadline;
   }
 
-  static CriuDriver of(CriuDriver driver, Moments moments, Duration deadline) {
+  static CriuDriver of(CriuDriver driver, Consumer<String> moments, Duration deadline) {
     WatchedCriu watched = new WatchedCriu(moments, deadline);
     return proxy(CriuDriver.class, (method, args) -> call(method, driver, watched.replace(args)));
   }
@@ -64,10 +65,10 @@ final class WatchedCriu {
   }
 
   private Object tell(Method stage, Object listener, Object[] args) throws Throwable {
-    moments.reached(STAGE + stage.getName());
+    moments.accept(STAGE + stage.getName());
     Object answer = call(stage, listener, args);
     if (stage.getName().equals(COMPLETE)) {
-      moments.reached(STAGE + "may kill");
+      moments.accept(STAGE + "may kill");
     }
     return answer;
   }

@@ -1,0 +1,83 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.fixtures.Fault;
+import java.time.Duration;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/** Makes things go wrong at random on a machine. */
+final class Chaos {
+
+  private static final List<String> FUNCTIONS =
+      List.of("GetState", "Lock", "Checkpoint", "Restore", "Unlock");
+  private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
+  private static final int LONGEST_HANG_MILLIS = 3000;
+  private static final int LONGEST_STOP_MILLIS = 700;
+  private static final int LONGEST_PAUSE_MILLIS = 200;
+
+  /** One of so many. */
+  private static final int KILLED_OF = 8;
+
+  private final Lane lane;
+  private final Random random;
+  private int made;
+
+  Chaos(Lane lane, Random random) {
+    this.lane = lane;
+    this.random = random;
+  }
+
+  /** How much went wrong up to now. */
+  int made() {
+    return made;
+  }
+
+  /** Goes on until the time is over; leaves the machine calm. */
+  void rage(List<SoakSubject> subjects, long endNanos) {
+    while (System.nanoTime() < endNanos) {
+      SoakSubject subject = subjects.get(random.nextInt(subjects.size()));
+      switch (random.nextInt(8)) {
+        case 0, 1, 2, 3 -> lane.machine.faults(fault(subject.pid()));
+        case 4 -> stop(subject);
+        case 5 -> Signals.criuOf(subject.pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+        case 6 -> lane.machine.clearFaults();
+        default -> {
+          if (random.nextInt(KILLED_OF) == 0) {
+            subject.kill();
+          }
+        }
+      }
+      made++;
+      pause(LONGEST_PAUSE_MILLIS);
+    }
+    lane.calm();
+  }
+
+  private Fault fault(int pid) {
+    Fault fault =
+        Fault.in("cuCheckpointProcess" + FUNCTIONS.get(random.nextInt(FUNCTIONS.size())))
+            .pid(pid)
+            .call(1 + random.nextInt(3));
+    Fault placed =
+        switch (random.nextInt(4)) {
+          case 0 -> fault.after();
+          case 1 -> fault.during();
+          default -> fault;
+        };
+    return random.nextInt(3) == 0
+        ? placed.hangs(Duration.ofMillis(random.nextInt(LONGEST_HANG_MILLIS)))
+        : placed.answers(CODES[random.nextInt(CODES.length)]);
+  }
+
+  private void stop(SoakSubject subject) {
+    subject.signal(Signals.STOP);
+    pause(LONGEST_STOP_MILLIS);
+    subject.signal(Signals.CONTINUE);
+  }
+
+  private void pause(int longestMillis) {
+    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1 + random.nextInt(longestMillis)));
+  }
+}

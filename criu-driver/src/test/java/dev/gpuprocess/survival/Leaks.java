@@ -1,0 +1,59 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.proc.OpenFile;
+import dev.gpuprocess.proc.ProcFs;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/** What this JVM has more of than it had before, and should not. */
+final class Leaks {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  private final List<String> filesBefore = files();
+
+  /** Says what is left; empty in the good case. Waits for what is about to end. */
+  List<String> left(Path temporary) {
+    Waiting.until(PATIENCE, () -> now(temporary).isEmpty());
+    return now(temporary);
+  }
+
+  private List<String> now(Path temporary) {
+    List<String> left = new ArrayList<>();
+    if (GpuCheckpoints.abandonedCalls() > 0) {
+      left.add(GpuCheckpoints.abandonedCalls() + " abandoned calls");
+    }
+    Thread.getAllStackTraces().keySet().stream()
+        .map(Thread::getName)
+        .filter(name -> name.startsWith("gpuprocess") && !name.equals("gpuprocess idle"))
+        .forEach(name -> left.add("thread " + name));
+    List<String> files = files();
+    filesBefore.forEach(files::remove);
+    files.forEach(file -> left.add("descriptor of " + file));
+    Lane.names(temporary).forEach(name -> left.add("temporary " + name));
+    ProcessHandle.current()
+        .children()
+        .map(ProcessHandle::pid)
+        .filter(Leaks::isZombie)
+        .forEach(pid -> left.add("zombie " + pid));
+    return left;
+  }
+
+  private static boolean isZombie(long pid) {
+    return ProcFs.stat(pid).map(stat -> stat.isDead()).orElse(false);
+  }
+
+  /** Sockets and pipes have numbers, which differ from one to the next. */
+  private static List<String> files() {
+    return new ArrayList<>(
+        ProcFs.openFiles(ProcessHandle.current().pid()).stream()
+            .map(OpenFile::target)
+            .map(target -> target.replaceAll("\\[\\d+]", ""))
+            // Opened when first needed, once.
+            .filter(target -> !target.endsWith(".jar") && !target.startsWith("/dev/"))
+            .toList());
+  }
+}

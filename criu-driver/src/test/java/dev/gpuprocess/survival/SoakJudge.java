@@ -1,0 +1,176 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.FailedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+
+/** Looks between two rounds of the soak whether everything is as it should be. */
+final class SoakJudge {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+  private final Lane lane;
+  private final GpuCheckpoints checkpoints;
+  private final List<String> complaints = new ArrayList<>();
+  private int images;
+  private int cameBack;
+  private int replaced;
+  private int lost;
+
+  SoakJudge(Lane lane) {
+    this.lane = lane;
+    this.checkpoints = lane.checkpoints();
+  }
+
+  /** What was not as it should be up to now. */
+  List<String> complaints() {
+    return complaints;
+  }
+
+  void complain(String complaint) {
+    complaints.add(complaint);
+  }
+
+  /** How many images were made. */
+  int images() {
+    return images;
+  }
+
+  /** How many processes came back from an image here. */
+  int cameBack() {
+    return cameBack;
+  }
+
+  /** How many were killed or broken by what was made to go wrong, before there was an image. */
+  int replaced() {
+    return replaced;
+  }
+
+  int lost() {
+    return lost;
+  }
+
+  /** Brings every process back, and puts a new one in place of each that nobody could. */
+  void judge(List<SoakSubject> subjects) {
+    List<ProcessImage> whole = wholeImages(subjects);
+    for (int i = 0; i < subjects.size(); i++) {
+      if (!settle(subjects.get(i), whole)) {
+        subjects.get(i).close();
+        subjects.set(i, SoakSubject.start(lane.machine));
+      }
+      subjects.get(i).fault().ifPresent(this::lost);
+    }
+    checkpoints.recover();
+    Lane.names(lane.state()).stream()
+        .filter(name -> !name.equals("locks"))
+        .forEach(name -> complain("journal entry " + name));
+    removeOldImages(subjects, whole);
+  }
+
+  private void lost(String why) {
+    lost++;
+    complain("lost: " + why);
+  }
+
+  /** What has an image's name is one, and verifies. */
+  private List<ProcessImage> wholeImages(List<SoakSubject> subjects) {
+    List<ProcessImage> whole = new ArrayList<>();
+    for (String name : Lane.names(lane.images())) {
+      try {
+        ProcessImage image = checkpoints.open(lane.images().resolve(name));
+        image.verify();
+        whole.add(image);
+        subjects.stream()
+            .filter(subject -> subject.pid() == image.manifest().pid())
+            .forEach(subject -> subject.imageFound(name));
+      } catch (ImageException e) {
+        complain("not a whole image: " + e.getMessage());
+      }
+    }
+    return whole;
+  }
+
+  private static Optional<ProcessImage> newest(SoakSubject subject, List<ProcessImage> images) {
+    return images.stream()
+        .filter(image -> image.manifest().pid() == subject.pid())
+        .max(Comparator.comparing(image -> image.manifest().created()));
+  }
+
+  /** False when the process is gone for good. */
+  private boolean settle(SoakSubject subject, List<ProcessImage> whole) {
+    Optional<ProcessImage> image = newest(subject, whole);
+    List<String> tried = new ArrayList<>();
+    Optional<Boolean> settled =
+        Waiting.forValue(
+            PATIENCE,
+            () -> {
+              try {
+                return tryToSettle(subject, image);
+              } catch (GpuCheckpointException e) {
+                SoakVerbs.removeLogs(e);
+                tried.add(e.toString());
+                return Optional.empty();
+              }
+            });
+    if (settled.isEmpty()) {
+      lost("process %d does not settle: %s".formatted(subject.pid(), tried.get(tried.size() - 1)));
+    }
+    return settled.orElse(false);
+  }
+
+  /** Empty when it has to be tried again. */
+  private Optional<Boolean> tryToSettle(SoakSubject subject, Optional<ProcessImage> image) {
+    // It may have been dumped while it was stopped.
+    subject.signal(Signals.CONTINUE);
+    try {
+      GpuProcess found = checkpoints.inspect(subject.pid());
+      if (found instanceof FailedProcess) {
+        subject.kill();
+        return Optional.empty();
+      }
+      SoakVerbs.bringBack(found);
+      return Optional.of(true);
+    } catch (NoSuchProcessException e) {
+      return ofGone(subject, image);
+    }
+  }
+
+  private Optional<Boolean> ofGone(SoakSubject subject, Optional<ProcessImage> image) {
+    if (image.isPresent()) {
+      image.get().restore();
+      subject.cameBackFrom(image.get().directory().getFileName().toString());
+      cameBack++;
+      return Optional.empty();
+    }
+    if (subject.wasKilled()) {
+      replaced++;
+    } else {
+      lost("process " + subject.pid() + " is gone without an image");
+    }
+    return Optional.of(false);
+  }
+
+  private void removeOldImages(List<SoakSubject> subjects, List<ProcessImage> whole) {
+    images += whole.size();
+    for (ProcessImage image : whole) {
+      boolean wanted =
+          subjects.stream().anyMatch(subject -> newest(subject, whole).equals(Optional.of(image)));
+      if (!wanted) {
+        String name = image.directory().getFileName().toString();
+        Lane.remove(image.directory());
+        subjects.forEach(subject -> subject.imageRemoved(name));
+      }
+    }
+    // The one that is kept is counted again in the next round.
+    images -= Lane.names(lane.images()).size();
+  }
+}

@@ -1,0 +1,83 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+
+/** A controller in a JVM of its own, in the middle of a lock that does not end. */
+final class OtherController implements AutoCloseable {
+
+  private static final String BEGUN = "begun";
+
+  private final Process process;
+
+  private OtherController(Process process) {
+    this.process = process;
+  }
+
+  /** Starts one; the driver must hang in the lock. */
+  static OtherController locking(SimulatedDriver machine, Path state, long pid) throws IOException {
+    Process process =
+        new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                System.getProperty(
+                    "surefire.test.class.path", System.getProperty("java.class.path")),
+                OtherController.class.getName(),
+                machine.directory().toString(),
+                state.toString(),
+                Long.toString(pid))
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    BufferedReader out = process.inputReader();
+    if (!BEGUN.equals(out.readLine())) {
+      throw new IllegalStateException("the other controller did not begin");
+    }
+    return new OtherController(process);
+  }
+
+  /** Locks until it is killed. */
+  public static void main(String[] args) {
+    Path machine = Path.of(args[0]);
+    StepListener beginning =
+        new StepListener() {
+          @Override
+          public void started(String name, int pid) {
+            System.out.println(BEGUN);
+          }
+        };
+    GpuCheckpoints.standard()
+        .with(LibCuda.in(machine), LibNvml.in(machine))
+        .withStateDirectory(Path.of(args[1]))
+        .with(beginning)
+        .process(Integer.parseInt(args[2]))
+        .lock(Duration.ofMinutes(5));
+  }
+
+  long pid() {
+    return process.pid();
+  }
+
+  /** Kills it and waits until the kernel has taken its locks away. */
+  @Override
+  public void close() {
+    process.destroyForcibly();
+    try {
+      if (!process.waitFor(30, TimeUnit.SECONDS)) {
+        throw new IllegalStateException("the other controller does not die");
+      }
+      process.getInputStream().close();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}
