@@ -3,11 +3,13 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashSet;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
@@ -79,10 +81,13 @@ final class HalfRestored implements CriuCall.BeforeKill {
           Posix.kill(process);
         }
       }
-      if (!living) {
-        return ProcessIdentity.of(pid).map(left -> !left.isAlive()).orElse(true);
+      Optional<ProcStat> left = ProcFs.stat(pid).filter(stat -> !stat.isDead());
+      if (!living && left.isEmpty()) {
+        return true;
       }
-      if (deadline.passed()) {
+      // A task that CRIU has killed has nothing open any more by which it could be known.
+      boolean goes = living || left.get().isExiting();
+      if (!goes || deadline.passed()) {
         return false;
       }
       LockSupport.parkNanos(PAUSE_NANOS);

@@ -17,6 +17,7 @@ final class Hints {
     DUMP.put("Use link-remap option", "set DumpOptions.linkRemap(true)");
     DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
+    DUMP.put("Tracking memory is not available", "leave DumpOptions.trackMemory(true) out");
     RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
     RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
     RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");

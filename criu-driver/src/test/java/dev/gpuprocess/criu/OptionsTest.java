@@ -2,14 +2,12 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.InheritedDescriptor;
@@ -28,7 +26,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.NullUnmarked;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -373,20 +370,6 @@ class OptionsTest {
       site.dump(workload.identity(), Site.dump().unprivileged(true).build());
       Workload.end(
           site.restore(workload.pid(), Site.shellJob().unprivileged(true).build()).process());
-    }
-  }
-
-  @Test
-  void namesTheMissingProgram_whenConnectionsAreToBeLockedByIt() {
-    Assumptions.assumeTrue(
-        NetworkLocks.installed(System.getenv()) == NetworkLock.NFTABLES, "iptables is installed");
-    try (Workload workload = perl(CONNECTED)) {
-      DumpOptions options =
-          Site.dump().tcpEstablished(true).networkLock(NetworkLock.IPTABLES).build();
-      CriuException e =
-          assertThrows(CriuException.class, () -> site.dump(workload.identity(), options));
-      assertTrue(e.getMessage().contains("DumpOptions.networkLock(NFTABLES)"), e.getMessage());
-      assertTrue(workload.identity().isAlive());
     }
   }
 }

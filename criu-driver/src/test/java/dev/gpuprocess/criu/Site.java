@@ -58,6 +58,11 @@ record Site(CriuDriver driver, Path images, Path work) {
     return new Site(other, images, work);
   }
 
+  /** The same, with the images elsewhere. */
+  Site at(Path otherImages) {
+    return new Site(driver, otherImages, work);
+  }
+
   DumpReport dump(ProcessIdentity process, DumpOptions options) {
     return dump(process, options, DumpListener.NONE);
   }

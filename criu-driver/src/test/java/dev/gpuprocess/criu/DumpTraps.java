@@ -1,0 +1,441 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.proto.Rpc.criu_features;
+import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.MissingCapabilityException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.options.External;
+import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.spi.DumpListener;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import org.junit.jupiter.api.Assumptions;
+
+/** The dumps of section 4.2 of the facts. */
+final class DumpTraps {
+
+  private static final int ESRCH = 3;
+  private static final int EBADRQC = 56;
+
+  private static final String CONNECTED =
+      """
+      use Socket;
+      socket(my $l, AF_INET, SOCK_STREAM, 0); bind $l, pack_sockaddr_in(0, INADDR_LOOPBACK);
+      listen $l, 1; socket(my $c, AF_INET, SOCK_STREAM, 0); connect $c, getsockname $l;
+      accept my $a, $l; close $l; open my $f, '>', $ARGV[0]; close $f;
+      sleep 1000 while 1;
+      """;
+
+  private DumpTraps() {}
+
+  static List<Trap> all() {
+    return List.of(
+        new Trap("4.2 pid absent", DumpTraps::pidAbsent),
+        new Trap("4.2 images dir missing", DumpTraps::imagesDirMissing),
+        new Trap("4.2 images dir not given", DumpTraps::imagesDirNotGiven),
+        new Trap("4.2 slash in log_file", DumpTraps::slashInLogFile),
+        new Trap("4.2 images dir a file", DumpTraps::imagesDirIsAFile),
+        new Trap("4.2 images dir on a read-only fs", DumpTraps::readOnlyFs),
+        new Trap("4.2 ro images with rw work dir", DumpTraps::readOnlyImagesOnly),
+        new Trap("4.2 fs full", DumpTraps::fsFull),
+        new Trap(
+            "4.2 perf_event fd",
+            ground ->
+                heldDescriptor(
+                    ground, "perf", "anon_inode:[perf_event]", "Can't dump file 4 of that type")),
+        new Trap(
+            "4.2 io_uring fd",
+            ground ->
+                heldDescriptor(ground, "io_uring", "anon_inode:[io_uring]", "send_fds failed")),
+        new Trap("4.2 file lock without option", DumpTraps::fileLock),
+        new Trap("4.2 connected TCP without option", DumpTraps::connectedTcp),
+        new Trap("4.2 unlinked 3 MB file", DumpTraps::unlinkedFile),
+        new Trap("4.2 tcp_established, no iptables binary", DumpTraps::noIptables),
+        new Trap("4.2 socketpair to outside", DumpTraps::socketpairToOutside),
+        new Trap("4.2 broken .so in the plugin dir", DumpTraps::brokenPlugin),
+        new Trap("4.2 track_mem unsupported", DumpTraps::trackMemUnsupported),
+        new Trap("4.2 non-root, no capability", DumpTraps::noCapability));
+  }
+
+  private static RawCriu.Said raw(criu_opts.Builder opts) {
+    return RawCriu.ask(RawCriu.request(criu_req_type.DUMP, opts));
+  }
+
+  private static void pidAbsent(Ground ground) {
+    Site site = ground.site("raw");
+    try (Workload counter = ground.counter()) {
+      NoSuchProcessException e =
+          assertThrows(
+              NoSuchProcessException.class,
+              () ->
+                  ground
+                      .site("ours")
+                      .dump(
+                          counter.identity(),
+                          Site.dump().build(),
+                          new DumpListener() {
+                            @Override
+                            public void preDump() {
+                              counter.close(); // so late that only CRIU can notice
+                            }
+                          }));
+      assertTrue(e.getMessage().contains("no process " + counter.pid()), e.getMessage());
+      RawCriu.Said said = raw(RawCriu.dump(site, counter.pid()));
+      assertFalse(said.success());
+      assertEquals(ESRCH, said.errno());
+      assertEquals(List.of(), CriuLog.errorsIn(RawCriu.log(site)), "it does not say why");
+    }
+  }
+
+  private static void imagesDirMissing(Ground ground) throws IOException {
+    Site site = ground.site("site");
+    Files.delete(site.images());
+    try (Workload counter = ground.counter()) {
+      assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't open dir");
+      ground.refusedDump(ImageDirectoryException.class, site, counter);
+    }
+  }
+
+  /** CRIU says EBADRQC and no more; its reason is on stderr only. */
+  private static void assertNothingButPrinted(RawCriu.Said said, String reason) {
+    assertFalse(said.success());
+    assertEquals(EBADRQC, said.errno());
+    assertEquals("", said.message());
+    assertTrue(said.printed().contains(reason), said::printed);
+  }
+
+  private static void imagesDirNotGiven(Ground ground) {
+    try (Workload counter = ground.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), counter.pid());
+      assertNothingButPrinted(raw(opts.clearImagesDir()), "Neither images_dir");
+      counter.assertGoesOn();
+    }
+    criu_opts sent = ground.sentDump().getOpts();
+    assertTrue(sent.getImagesDirFd() >= 0 && sent.getWorkDirFd() >= 0, sent::toString);
+  }
+
+  private static void slashInLogFile(Ground ground) {
+    try (Workload counter = ground.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), counter.pid());
+      assertNothingButPrinted(raw(opts.setLogFile("logs/dump.log")), "No subdirs");
+      counter.assertGoesOn();
+    }
+    assertEquals("dump.log", ground.sentDump().getOpts().getLogFile());
+  }
+
+  private static void imagesDirIsAFile(Ground ground) throws IOException {
+    Site site = ground.site("site");
+    Files.delete(site.images());
+    Files.createFile(site.images());
+    try (Workload counter = ground.counter()) {
+      assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't chdir");
+      ground.refusedDump(ImageDirectoryException.class, site, counter);
+    }
+  }
+
+  private static void readOnlyFs(Ground ground) {
+    Site site = ground.site("site");
+    try (TmpFs disk = TmpFs.mount(site.images(), "ro");
+        Workload counter = ground.counter()) {
+      assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't create log file");
+      ground.refusedDump(ImageDirectoryException.class, site.at(disk.point()), counter);
+    }
+  }
+
+  private static void readOnlyImagesOnly(Ground ground) throws IOException {
+    Site site = ground.site("site");
+    try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
+        Workload counter = ground.counter()) {
+      CriuException e =
+          ground.failedDump(
+              CriuException.class,
+              site,
+              counter,
+              Site.dump().build(),
+              new DumpListener() {
+                @Override
+                public void preDump() {
+                  Command.run("mount", "-o", "remount,ro", disk.point().toString());
+                }
+              });
+      assertTrue(e.criu().firstError().contains(".img"), e.criu()::firstError);
+      assertTrue(e.criu().firstError().contains("Read-only file system"), e.criu()::firstError);
+      try (ImageDirectories open = ImageDirectories.open(site.images(), site.work())) {
+        RawCriu.Said said = raw(RawCriu.dump(site, counter.pid()).setWorkDirFd(open.work()));
+        assertFalse(said.success());
+        assertEquals(0, said.errno());
+      }
+      counter.assertGoesOn();
+    }
+  }
+
+  private static void fsFull(Ground ground) {
+    Site site = ground.site("site");
+    try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
+        Workload counter = Workload.counter(ground.directory(), 8)) {
+      ground.failedDump(
+          DiskFullException.class,
+          site.at(disk.point()),
+          counter,
+          Site.dump().build(),
+          DumpListener.NONE);
+      RawCriu.Said said = raw(RawCriu.dump(site, counter.pid()));
+      assertFalse(said.success());
+      assertEquals(0, said.errno());
+      counter.assertGoesOn();
+    }
+  }
+
+  private static UnsupportedResource unsupported(
+      Site site, dev.gpuprocess.fixtures.Workload idle, DumpOptions options) {
+    ProcessIdentity process = ProcessIdentity.of(idle.pid()).orElseThrow();
+    UnsupportedResourceException e =
+        assertThrows(UnsupportedResourceException.class, () -> site.dump(process, options));
+    assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
+    UnsupportedResource resource = e.resources().get(0);
+    assertTrue(e.getMessage().contains(resource.name()), e.getMessage());
+    if (resource.option() != null) {
+      assertTrue(e.getMessage().contains("set " + resource.option()), e.getMessage());
+    }
+    assertEquals(idle.pid(), resource.pid());
+    assertTrue(Long.parseLong(idle.ask("?")) > 0, "it goes on");
+    return resource;
+  }
+
+  private static String hold(Ground ground, dev.gpuprocess.fixtures.Workload idle, String what) {
+    String held = idle.ask(what.replace("FILE", ground.directory().resolve("file").toString()));
+    Assumptions.assumeFalse(held.startsWith("error"), () -> "no " + what + ": " + held);
+    return held;
+  }
+
+  /** CRIU fails without a number, and its log says this. */
+  private static void assertLogged(Site site, RawCriu.Said said, String reason) {
+    assertFalse(said.success());
+    assertEquals(0, said.errno());
+    assertTrue(RawCriu.log(site).contains(reason), () -> RawCriu.log(site));
+  }
+
+  private static void heldDescriptor(Ground ground, String what, String name, String criuSays) {
+    Site raw = ground.site("raw");
+    try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
+      String held = hold(ground, idle, what);
+      assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), criuSays);
+      UnsupportedResource resource = unsupported(ground.site("ours"), idle, Site.dump().build());
+      assertEquals("descriptor " + held, resource.handle());
+      assertEquals(name, resource.name());
+      assertNull(resource.option());
+    }
+  }
+
+  private static void fileLock(Ground ground) {
+    Site raw = ground.site("raw");
+    try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
+      hold(ground, idle, "lock FILE");
+      assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "--file-locks");
+      UnsupportedResource lock = unsupported(ground.site("ours"), idle, Site.dump().build());
+      assertEquals(ground.directory().resolve("file").toString(), lock.name());
+      assertEquals("DumpOptions.fileLocks(true)", lock.option());
+    }
+  }
+
+  private static void connectedTcp(Ground ground) {
+    Site raw = ground.site("raw");
+    try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
+      hold(ground, idle, "tcp");
+      assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "--tcp-established");
+      UnsupportedResource tcp = unsupported(ground.site("ours"), idle, Site.dump().build());
+      assertTrue(tcp.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), tcp::name);
+      assertEquals("DumpOptions.tcpEstablished(true)", tcp.option());
+    }
+  }
+
+  private static void unlinkedFile(Ground ground) {
+    Site raw = ground.site("raw");
+    DumpOptions small = Site.backup().ghostLimit(1 << 20).build();
+    try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
+      hold(ground, idle, "deleted FILE 3000000");
+      assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "Can't dump ghost file");
+      UnsupportedResource file = unsupported(ground.site("ours"), idle, small);
+      assertEquals(ground.directory().resolve("file").toString(), file.name());
+      String option = String.valueOf(file.option());
+      assertTrue(option.matches("DumpOptions\\.ghostLimit\\(\\d+\\)"), option);
+      long enough = Long.parseLong(option.replaceAll("\\D", ""));
+      ground
+          .site("cured")
+          .dump(
+              ProcessIdentity.of(idle.pid()).orElseThrow(),
+              Site.backup().ghostLimit(enough).build());
+    }
+  }
+
+  /** CRIU may be a script that needs a few programs, but no iptables. */
+  private static Path withoutIptables(Ground ground) throws IOException {
+    Path programs = Files.createDirectory(ground.directory().resolve("programs"));
+    for (String name : Set.of("dirname", "readlink")) {
+      FakeCriu.write(
+          programs.resolve(name),
+          "#!/bin/sh\nexec %s \"$@\"\n".formatted(Command.run("sh", "-c", "command -v " + name)));
+    }
+    return ground.wrapped("PATH=" + programs);
+  }
+
+  private static void noIptables(Ground ground) throws IOException {
+    Path program = withoutIptables(ground);
+    Site raw = ground.site("raw");
+    try (Workload connected = ground.perl(CONNECTED)) {
+      criu_opts.Builder opts =
+          RawCriu.dump(raw, connected.pid())
+              .setTcpEstablished(true)
+              .setNetworkLock(criu_network_lock_method.IPTABLES);
+      RawCriu.Said said = RawCriu.ask(program, RawCriu.request(criu_req_type.DUMP, opts));
+      assertLogged(raw, said, "ptables");
+      CriuException e =
+          assertThrows(
+              CriuException.class,
+              () -> backupConnected(ground, program, connected, NetworkLock.IPTABLES));
+      assertTrue(e.getMessage().contains("DumpOptions.networkLock(NFTABLES)"), e.getMessage());
+      assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
+      backupConnected(ground, program, connected, NetworkLock.NFTABLES);
+      backupConnected(ground, program, connected, NetworkLock.SKIP);
+    }
+  }
+
+  private static void backupConnected(
+      Ground ground, Path program, Workload connected, NetworkLock lock) {
+    ground
+        .site("with " + lock)
+        .with(new RpcCriuDriver(program))
+        .dump(connected.identity(), Site.backup().tcpEstablished(true).networkLock(lock).build());
+  }
+
+  private static void socketpairToOutside(Ground ground) {
+    String program =
+        """
+        use Socket;
+        socketpair my $a, my $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC;
+        if (my $child = fork) { close $b; open my $f, '>', $ARGV[0]; close $f; sleep 1000 while 1 }
+        close $a; sleep 1000 while getppid != 1;
+        """;
+    Site raw = ground.site("raw");
+    try (Workload parent = ground.perl(program)) {
+      Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
+      ProcessIdentity half =
+          ProcessIdentity.of(ProcFs.descendants(parent.pid()).get(0)).orElseThrow();
+      try {
+        assertLogged(raw, raw(RawCriu.dump(raw, half.pid())), "External socket is used");
+        Site alone = ground.site("raw alone");
+        assertFalse(raw(RawCriu.dump(alone, half.pid()).setExtUnixSk(true)).success());
+
+        UnsupportedResourceException e =
+            assertThrows(
+                UnsupportedResourceException.class,
+                () -> ground.site("ours").dump(half, Site.backup().build()));
+        assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
+        assertTrue(e.resources().get(0).name().startsWith("unix"), e.getMessage());
+        External socket = External.unixSocket(socketOf(half));
+        ground.site("cured").dump(half, Site.backup().external(socket).build());
+      } finally {
+        Workload.end(half);
+      }
+    }
+  }
+
+  private static long socketOf(ProcessIdentity process) {
+    return ProcFs.openFiles(process.pid()).stream()
+        .filter(file -> file.target().startsWith("socket:["))
+        .map(file -> Long.parseLong(file.target().replaceAll("\\D", "")))
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static void brokenPlugin(Ground ground) throws IOException {
+    Path plugins = Files.createDirectory(ground.directory().resolve("plugins"));
+    Path broken = Files.writeString(plugins.resolve("broken.so"), "this is no library");
+    Site raw = ground.site("raw");
+    Path config =
+        Files.writeString(ground.directory().resolve("config"), "libdir " + plugins + "\n");
+    try (Workload counter = ground.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(raw, counter.pid()).setConfigFile(config.toString());
+      assertLogged(raw, raw(opts), "Unable to load " + broken);
+      counter.assertGoesOn();
+      ground
+          .site("ours")
+          .with(new RpcCriuDriver(ground.wrapped("export CRIU_LIBS_DIR=" + plugins)))
+          .dump(counter.identity(), Site.backup().build());
+    }
+  }
+
+  private static void trackMemUnsupported(Ground ground) {
+    criu_req question =
+        criu_req
+            .newBuilder()
+            .setType(criu_req_type.FEATURE_CHECK)
+            .setFeatures(criu_features.newBuilder().setMemTrack(true))
+            .build();
+    boolean tracks =
+        RawCriu.ask(question).reply().map(said -> said.getFeatures().getMemTrack()).orElse(false);
+    Assumptions.assumeFalse(tracks, "this kernel tracks memory");
+    Site raw = ground.site("raw");
+    try (Workload counter = ground.counter()) {
+      RawCriu.Said said = raw(RawCriu.dump(raw, counter.pid()).setTrackMem(true));
+      assertFalse(said.success());
+      assertEquals(EBADRQC, said.errno());
+      CriuException e =
+          ground.failedDump(
+              CriuException.class,
+              ground.site("ours"),
+              counter,
+              Site.dump().trackMemory(true).build(),
+              DumpListener.NONE);
+      assertTrue(e.criu().firstError().contains("Tracking memory"), e.getMessage());
+      assertTrue(e.getMessage().contains("DumpOptions.trackMemory"), e.getMessage());
+    }
+  }
+
+  private static void noCapability(Ground ground) {
+    // It keeps the one by which it reads /proc of this JVM, which has more rights.
+    Path program =
+        ground.wrapped(
+            "exec setpriv --bounding-set -all,+sys_ptrace %s \"$@\"".formatted(RawCriu.program()));
+    Site raw = ground.site("raw");
+    try (Workload counter = ground.counter()) {
+      RawCriu.Said said =
+          RawCriu.ask(
+              program, RawCriu.request(criu_req_type.DUMP, RawCriu.dump(raw, counter.pid())));
+      assertFalse(said.success());
+      assertEquals(EBADRQC, said.errno());
+      assertEquals("", said.message());
+      MissingCapabilityException e =
+          ground.failedDump(
+              MissingCapabilityException.class,
+              ground.site("ours").with(new RpcCriuDriver(program)),
+              counter,
+              Site.dump().build(),
+              DumpListener.NONE);
+      assertEquals(
+          Set.of("CAP_SYS_ADMIN", "CAP_CHECKPOINT_RESTORE"), e.capabilities(), e.getMessage());
+    }
+  }
+}

@@ -1,0 +1,111 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.DumpListener;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * Where a trap is shown.
+ *
+ * @param directory its own
+ * @param driver the driver, with the real CRIU
+ */
+record Ground(Path directory, RpcCriuDriver driver) {
+
+  Site site(String name) {
+    return Site.in(directory.resolve(name), driver);
+  }
+
+  Workload counter() {
+    return Workload.counter(directory);
+  }
+
+  /** A perl program that makes the file {@code $ARGV[0]} when it is ready. */
+  Workload perl(String program) {
+    Path ready = directory.resolve("ready");
+    Workload workload = Workload.of("perl", "-e", program, ready.toString());
+    Workload.await(() -> Files.exists(ready), "the program to be ready");
+    return workload;
+  }
+
+  /** The real CRIU, started by a script after these lines. */
+  Path wrapped(String... lines) {
+    return FakeCriu.write(
+        directory.resolve("wrapped").resolve("criu"),
+        "#!/bin/sh\n%s\nexec %s \"$@\"\n".formatted(String.join("\n", lines), RawCriu.program()));
+  }
+
+  /** What a driver sends for something that it does; what it is told is a failure. */
+  criu_req sentBy(Trap.Proof something) {
+    Path file = directory.resolve("request");
+    String scenario =
+        "open my $f, '>:raw', '%s' or die; print $f $request; close $f; reply($type, 0)"
+            .formatted(file);
+    Path recorder = FakeCriu.create(directory.resolve("recorder"), scenario);
+    Ground recorded = new Ground(directory.resolve("recorder"), new RpcCriuDriver(recorder));
+    assertThrows(GpuCheckpointException.class, () -> something.show(recorded));
+    try {
+      return criu_req.parseFrom(Files.readAllBytes(file));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** What the driver sends for a dump. */
+  criu_req sentDump() {
+    try (Workload counter = counter()) {
+      return sentBy(
+          recorded -> recorded.site("sent").dump(counter.identity(), Site.backup().build()));
+    }
+  }
+
+  /** A dump fails, is told so in this type, and the process counts on. */
+  <T extends GpuCheckpointException> T failedDump(
+      Class<T> type, Site site, Workload counter, DumpOptions options, DumpListener listener) {
+    T e = assertThrows(type, () -> site.dump(counter.identity(), options, listener));
+    assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
+    assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
+    counter.assertGoesOn();
+    return e;
+  }
+
+  /** A dump is refused before CRIU is started, and the process has not even noticed. */
+  <T extends GpuCheckpointException> T refusedDump(Class<T> type, Site site, Workload counter) {
+    T e = assertThrows(type, () -> site.dump(counter.identity(), Site.dump().build()));
+    assertTrue(e.getMessage().contains("did not begin"), e.getMessage());
+    counter.assertGoesOn();
+    return e;
+  }
+
+  /** A restore fails in this type, and nothing is left of it. */
+  <T extends GpuCheckpointException> T failedRestore(Class<T> type, Site site, int pid) {
+    T e = assertThrows(type, () -> site.restore(pid, Site.shellJob().build()));
+    assertNotEquals(Fate.UNKNOWN, e.failure().fate(), e.getMessage());
+    assertNothingLeft(pid);
+    return e;
+  }
+
+  static void assertNothingLeft(int pid) {
+    assertTrue(ProcFs.stat(pid).map(ProcStat::isDead).orElse(true), () -> pid + " is there");
+  }
+
+  /** Waits until a pid can be used again. Init may take two seconds for that. */
+  static void awaitFree(int pid) {
+    Workload.await(() -> ProcessIdentity.of(pid).isEmpty(), "init to reap " + pid);
+  }
+}

@@ -1,0 +1,76 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.image.ImageDirectory;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.StagedImage;
+import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+
+/** Durable, verified images of processes that have nothing on a GPU. */
+public final class PlainImage {
+
+  private static final Manifest.Options SHELL_JOB =
+      new Manifest.Options(
+          true, false, false, false, false, false, false, false, false, false, List.of(), "");
+
+  private PlainImage() {}
+
+  /** Dumps as a checkpointed process is dumped: the image is on disk before the process may die. */
+  public static void dump(
+      CriuDriver driver, ProcessIdentity process, Path directory, boolean leaveRunning) {
+    try (StagedImage image = StagedImage.create(directory, process, 0, null)) {
+      driver.dump(
+          new DumpRequest(
+              process,
+              image.images(),
+              image.work(),
+              Site.dump().leaveRunning(leaveRunning).build()),
+          new DumpListener() {
+            @Override
+            public void postDump() {
+              image.publish(files -> manifest(process, files));
+            }
+          });
+      image.succeeded();
+    }
+  }
+
+  private static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
+    return new Manifest(
+        Manifest.FORMAT,
+        Instant.EPOCH,
+        process.pid(),
+        process.startTicks(),
+        List.of(),
+        Map.of(),
+        0,
+        "",
+        "",
+        "",
+        SHELL_JOB,
+        files);
+  }
+
+  /** Restores what is proven to be as it was made. */
+  public static RestoreReport restore(
+      CriuDriver driver, Path directory, Path work, RestoreListener listener) {
+    ImageDirectory image = ImageDirectory.open(directory);
+    RestoreOptions options = Site.shellJob().build();
+    try (VerifiedImage verified = image.verified()) {
+      return driver.restore(
+          new RestoreRequest(verified.images(), work, image.manifest().pid(), options), listener);
+    }
+  }
+}

@@ -1,0 +1,190 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.error.CriuCrashedException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.image.ImageDirectory;
+import dev.gpuprocess.proc.ProcFs;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** The restores of section 4.2 of the facts. */
+final class RestoreTraps {
+
+  private static final int EEXIST = 17;
+
+  private RestoreTraps() {}
+
+  static List<Trap> all() {
+    return Stream.of(
+            Stream.of(
+                new Trap("4.2 pid taken", RestoreTraps::pidTaken),
+                new Trap("4.2 unreaped zombie", RestoreTraps::unreapedZombie),
+                new Trap("4.2 pstree.img missing", RestoreTraps::pstreeMissing)),
+            missing("inventory", ImageMissingException.class, "Unexpected EOF on (empty-image)"),
+            missing("core-", ImageCorruptException.class, "Unexpected EOF on (empty-image)"),
+            missing("pages-", ImageCorruptException.class, "Can't read pages data"),
+            missing("mm-", ImageCorruptException.class, "killed by signal 11"),
+            missing("files", ImageCorruptException.class, "killed by signal 11"),
+            missing("pagemap-", ImageCorruptException.class, "Restoring FAILED"),
+            Stream.of(new Trap("4.2 seccomp.img missing is harmless", RestoreTraps::noSeccomp)),
+            Stream.of("inventory", "core-", "mm-", "files", "pstree", "pagemap-", "fdinfo-")
+                .map(RestoreTraps::cutInHalf),
+            Stream.of(new Trap("4.2 pages cut", RestoreTraps::pagesCut)))
+        .flatMap(traps -> traps)
+        .toList();
+  }
+
+  private static RawCriu.Said raw(Site site) {
+    return RawCriu.ask(RawCriu.request(criu_req_type.RESTORE, RawCriu.restore(site)));
+  }
+
+  /** Dumps a counter; whoever restores it ends it. */
+  static int dumped(Ground ground, Site site) {
+    try (Workload counter = ground.counter()) {
+      site.dump(counter.identity(), Site.dump().build());
+      return counter.pid();
+    }
+  }
+
+  private static void pidTaken(Ground ground) {
+    Site site = ground.site("site");
+    try (Workload counter = ground.counter()) {
+      site.dump(counter.identity(), Site.backup().build());
+      RawCriu.Said said = raw(site);
+      assertEquals(EEXIST, said.errno());
+      assertEquals(-1, said.restored());
+      assertTrue(RawCriu.log(site).contains("Can't fork for " + counter.pid() + ": File exists"));
+      PidTakenException e =
+          assertThrows(
+              PidTakenException.class, () -> site.restore(counter.pid(), Site.shellJob().build()));
+      assertTrue(e.getMessage().contains("process " + counter.pid() + " (perl"), e.getMessage());
+      counter.assertGoesOn();
+    }
+  }
+
+  private static void unreapedZombie(Ground ground) {
+    Site site = ground.site("site");
+    try (Workload parent = Workload.of("perl", "-e", "fork; sleep 1000 while 1")) {
+      Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
+      int child = ProcFs.descendants(parent.pid()).get(0);
+      site.dump(ProcessIdentity.of(child).orElseThrow(), Site.dump().build());
+      RawCriu.Said said = raw(site);
+      assertEquals(EEXIST, said.errno());
+      assertEquals(-1, said.restored());
+      PidTakenException e =
+          assertThrows(PidTakenException.class, () -> site.restore(child, Site.shellJob().build()));
+      assertTrue(e.getMessage().contains("its parent " + parent.pid()), e.getMessage());
+      assertTrue(parent.identity().isAlive());
+    }
+  }
+
+  private static void pstreeMissing(Ground ground) throws IOException {
+    Site site = ground.site("site");
+    Path tree = site.images().resolve("pstree.img");
+    RpcCriuDriver late = new RpcCriuDriver(ground.wrapped("rm -f " + tree));
+    assertTrue(late.version().major() > 0); // found now, so that the restore need not look for it
+    int pid = dumped(ground, site);
+    // Ours does not start CRIU without it, so it has to go when CRIU is starting.
+    CriuCrashedException e = ground.failedRestore(CriuCrashedException.class, site.with(late), pid);
+    assertEquals(11, e.signal(), e.getMessage());
+    assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
+    RawCriu.Said said = raw(site);
+    assertTrue(said.reply().isEmpty());
+    assertEquals("signal 11", said.exit().toString());
+    ground.failedRestore(ImageCorruptException.class, site, pid);
+  }
+
+  private static Stream<Trap> missing(
+      String name, Class<? extends GpuCheckpointException> type, String criuSays) {
+    return Stream.of(
+        new Trap(
+            "4.2 %s*.img missing".formatted(name),
+            ground -> {
+              Site raw = ground.site("raw");
+              int pid = dumped(ground, raw);
+              Files.delete(raw.images(name).get(0));
+              assertFailsRaw(raw, pid, criuSays);
+              Site ours = ground.site("ours");
+              int other = dumped(ground, ours);
+              Files.delete(ours.images(name).get(0));
+              GpuCheckpointException e = ground.failedRestore(type, ours, other);
+              assertTrue(e.getMessage().contains("image"), e.getMessage());
+            }));
+  }
+
+  /** CRIU fails without a useful word, and the pid that it names is not to be signalled. */
+  private static void assertFailsRaw(Site site, int pid, String criuSays) {
+    RawCriu.Said said = raw(site);
+    assertFalse(said.success());
+    assertEquals(0, said.errno());
+    assertTrue(said.restored() == -1 || said.restored() == pid, () -> "" + said.restored());
+    assertTrue(RawCriu.log(site).contains(criuSays), () -> RawCriu.log(site));
+  }
+
+  private static void noSeccomp(Ground ground) throws IOException {
+    Site site = ground.site("site");
+    int pid = dumped(ground, site);
+    Files.delete(site.images("seccomp").get(0));
+    RawCriu.Said said = raw(site);
+    assertTrue(said.success(), () -> RawCriu.log(site));
+    Workload.end(ProcessIdentity.of(pid).orElseThrow());
+    Ground.awaitFree(pid);
+    Workload.end(site.restore(pid, Site.shellJob().build()).process());
+  }
+
+  private static Trap cutInHalf(String name) {
+    return new Trap(
+        "4.2 %s*.img cut in half".formatted(name),
+        ground -> {
+          Site raw = ground.site("raw");
+          int root = dumped(ground, raw);
+          cut(raw.images(name).get(0));
+          RawCriu.Said said = raw(raw);
+          assertFalse(said.success());
+          assertTrue(said.restored() == -1 || said.restored() == root, () -> "" + said.restored());
+          assertTrue(
+              RawCriu.log(raw).matches("(?s).*Read \\d+ bytes while \\d+ expected.*"),
+              () -> RawCriu.log(raw));
+          Site ours = ground.site("ours");
+          int pid = dumped(ground, ours);
+          cut(ours.images(name).get(0));
+          ground.failedRestore(ImageCorruptException.class, ours, pid);
+        });
+  }
+
+  static void cut(Path file) throws IOException {
+    try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+      channel.truncate(channel.size() / 2);
+    }
+  }
+
+  /** CRIU would spin: section 0 shows that, and how it is ended. An image is looked at before. */
+  private static void pagesCut(Ground ground) throws IOException {
+    Path directory = ground.directory().resolve("image");
+    try (Workload counter = ground.counter()) {
+      PlainImage.dump(ground.driver(), counter.identity(), directory, true);
+    }
+    ImageDirectory image = ImageDirectory.open(directory);
+    image.verify();
+    Path pages = ground.site("none").at(image.images()).images("pages-").get(0);
+    cut(pages);
+    ImageCorruptException e = assertThrows(ImageCorruptException.class, image::verify);
+    assertTrue(e.getMessage().contains(pages.getFileName().toString()), e.getMessage());
+  }
+}
