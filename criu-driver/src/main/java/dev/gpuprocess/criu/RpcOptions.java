@@ -140,7 +140,7 @@ final class RpcOptions {
     };
   }
 
-  private static int mask(CpuCheck check) {
+  static int mask(CpuCheck check) {
     return switch (check) {
       case NONE -> 0;
       case FPU -> CPU_FPU;
