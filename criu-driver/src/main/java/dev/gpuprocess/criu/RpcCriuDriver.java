@@ -96,6 +96,19 @@ public final class RpcCriuDriver implements CriuDriver {
     new CpuImage(finder.find("check CPU"), images).check(check);
   }
 
+  /**
+   * Starts the receiving end of a dump whose memory pages are sent here. When this returns, it
+   * listens.
+   *
+   * @param request where to listen, and where the pages go
+   * @return the server; close it
+   * @throws dev.gpuprocess.error.ImageDirectoryException when a directory cannot be written to
+   * @throws dev.gpuprocess.error.CriuException when CRIU cannot listen there
+   */
+  public PageServer pageServer(PageServerRequest request) {
+    return PageServer.start(finder.find("page server"), request);
+  }
+
   /** Needs no CRIU. */
   @Override
   public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
