@@ -48,6 +48,7 @@ final class Dump {
 
   ProcessImage into(Path directory) {
     int pid = target.pid();
+    requireOwnMemory();
     List<Integer> children = ProcFs.descendants(pid);
     children.forEach(child -> TreeCheck.requireNoGpu(verb, child));
     CriuDriver criu = target.checkpoints.criu();
@@ -79,6 +80,15 @@ final class Dump {
       throw e;
     }
     return new ProcessImage(target.checkpoints, requirePublished(), steps.taken());
+  }
+
+  /** The process may die for what is complete and durable here, and for nothing else. */
+  private void requireOwnMemory() {
+    if (options.pageServer().isPresent()) {
+      throw new IllegalArgumentException(
+          "an image with a manifest holds its own memory: dump without pageServer, or with"
+              + " CriuDriver.dump");
+    }
   }
 
   /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */

@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.options.PageEndpoint;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -121,6 +122,11 @@ public final class DumpOptions extends TreeOptions {
     return Optional.ofNullable(set.parentImages);
   }
 
+  /** {@return where the memory pages are sent to, instead of into the images directory} */
+  public Optional<PageEndpoint> pageServer() {
+    return Optional.ofNullable(set.pageServer);
+  }
+
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -137,6 +143,7 @@ public final class DumpOptions extends TreeOptions {
     private Duration freezeTimeout = Duration.ofSeconds(10);
     private boolean trackMemory;
     private @Nullable Path parentImages;
+    private @Nullable PageEndpoint pageServer;
 
     private Builder() {}
 
@@ -316,6 +323,25 @@ public final class DumpOptions extends TreeOptions {
       }
       this.parentImages = parentImages;
       this.trackMemory = true;
+      return this;
+    }
+
+    /**
+     * Sends the memory pages to a page server of CRIU, on another host or on this one, while the
+     * other images stay here (CRIU {@code page-server}). The images directory then lacks {@code
+     * pages-*.img} and {@code pagemap-*.img}, which the server has: a restore needs both in one
+     * directory. For {@link dev.gpuprocess.spi.CriuDriver#dump} alone, as an image with a manifest
+     * holds its own memory.
+     *
+     * @param pageServer where it listens; none by default
+     * @return this builder
+     * @throws IllegalArgumentException without a port
+     */
+    public Builder pageServer(PageEndpoint pageServer) {
+      if (pageServer.port() == 0) {
+        throw new IllegalArgumentException("pages are sent to a port: name that of " + pageServer);
+      }
+      this.pageServer = pageServer;
       return this;
     }
 

@@ -61,7 +61,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.emptyNetworkNamespace;
   }
 
-  /** {@return what of the CPU must be the same; empty for CRIU's default} */
+  /** {@return what of the CPU must be the same; empty for the default} */
   public final Optional<CpuCheck> cpuCheck() {
     return Optional.ofNullable(set.cpuCheck);
   }
@@ -260,9 +260,11 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * What of the CPU must be the same where the image is restored (CRIU {@code cpu-cap}).
+     * What of the CPU must be the same where the image is restored (CRIU {@code cpu-cap}). At a
+     * dump it has the CPU written down.
      *
-     * @param cpuCheck the new value; by default CRIU decides
+     * @param cpuCheck the new value; by default a dump writes nothing down, and a restore compares
+     *     {@link CpuCheck#INSTRUCTIONS} where something is
      * @return this builder
      */
     public B cpuCheck(CpuCheck cpuCheck) {

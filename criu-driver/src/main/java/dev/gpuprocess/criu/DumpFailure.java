@@ -116,8 +116,26 @@ final class DumpFailure {
     }
     return diagnosis
         .typed(ending, options.deadline())
+        .or(() -> nobodyListens(diagnosis, ending))
         .or(() -> unsupported(diagnosis, ending))
         .orElseGet(() -> diagnosis.exception(ending, options.deadline()));
+  }
+
+  /** CRIU does not take this for an error. */
+  private Optional<GpuCheckpointException> nobodyListens(Diagnosis diagnosis, Ending ending) {
+    return options
+        .pageServer()
+        .filter(server -> diagnosis.criu().logTail().contains("Can't connect to server"))
+        .map(
+            server ->
+                new CriuException(
+                    diagnosis.message(
+                        ending,
+                        "no page server listens at " + server,
+                        "start one there, or correct DumpOptions.pageServer"),
+                    diagnosis.failure(ending),
+                    diagnosis.criu(),
+                    null));
   }
 
   private Optional<GpuCheckpointException> unsupported(Diagnosis diagnosis, Ending ending) {

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
@@ -47,6 +48,7 @@ final class DumpOperation {
   DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
+    requireFeatures();
     Outcome outcome;
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
         Wakeup wakeup = Wakeup.by(options.cancellation())) {
@@ -74,6 +76,13 @@ final class DumpOperation {
       throw failure.stillThere();
     }
     return DumpReports.read(request.work());
+  }
+
+  private void requireFeatures() {
+    if (options.trackMemory()) {
+      new FeatureCheck(criu)
+          .require(CriuFeature.MEMORY_TRACKING, subject, Failure.of("dump", root.pid()));
+    }
   }
 
   private ProcStat checkProcess() {

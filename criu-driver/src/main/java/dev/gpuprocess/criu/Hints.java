@@ -9,6 +9,7 @@ final class Hints {
 
   private static final Map<String, String> DUMP = new LinkedHashMap<>();
   private static final Map<String, String> RESTORE = new LinkedHashMap<>();
+  private static final Map<String, String> OTHER = new LinkedHashMap<>();
 
   static {
     DUMP.put("Connected TCP socket", "set DumpOptions.tcpEstablished(true)");
@@ -18,6 +19,8 @@ final class Hints {
     DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
     DUMP.put("Tracking memory is not available", "leave DumpOptions.trackMemory(true) out");
+    OTHER.put("Address already in use", "listen on another port, or on 0 for any that is free");
+    OTHER.put("Cannot assign requested", "listen on an address of this machine");
     RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
     RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
     RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");
@@ -28,7 +31,12 @@ final class Hints {
   private Hints() {}
 
   static Optional<String> of(String operation, String error) {
-    Map<String, String> hints = operation.equals("dump") ? DUMP : RESTORE;
+    Map<String, String> hints =
+        switch (operation) {
+          case "dump" -> DUMP;
+          case "restore" -> RESTORE;
+          default -> OTHER;
+        };
     return hints.entrySet().stream()
         .filter(hint -> error.contains(hint.getKey()))
         .map(Map.Entry::getValue)

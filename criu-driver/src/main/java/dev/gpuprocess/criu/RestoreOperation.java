@@ -12,6 +12,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -119,6 +120,10 @@ final class RestoreOperation {
             .setWorkDirFd(directories.work())
             .setLogFile(LOG_FILE)
             .addAllInheritFd(inherited.names());
+    if (options.cpuCheck().isEmpty() && Files.exists(request.images().resolve(CpuImage.NAME))) {
+      // Whoever had it recorded wants it compared; by itself CRIU does not.
+      opts.setCpuCap(RpcOptions.mask(CpuCheck.INSTRUCTIONS));
+    }
     if (ConfigFile.write(options, request.work())) {
       opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
     }
@@ -160,6 +165,7 @@ final class RestoreOperation {
     }
     return diagnosis
         .typed(fate, options.deadline())
+        .or(() -> CpuImage.mismatch(diagnosis, fate))
         .orElseGet(() -> ImageSet.explain(diagnosis, fate, outcome.givenUp()));
   }
 

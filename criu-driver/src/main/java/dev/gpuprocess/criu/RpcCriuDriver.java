@@ -5,7 +5,9 @@ import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -15,6 +17,8 @@ import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * CRIU through {@code criu swrk}. Needs root, or the capabilities that CRIU needs.
@@ -58,6 +62,51 @@ public final class RpcCriuDriver implements CriuDriver {
   @Override
   public void check() {
     new CheckOperation(finder.find("check")).run();
+  }
+
+  @Override
+  public Optional<Set<CriuFeature>> features() {
+    return Optional.of(new FeatureCheck(finder.find("features")).run());
+  }
+
+  /**
+   * Writes down which CPU this machine has, so that another can be asked whether its own will do
+   * ({@code criu cpuinfo dump}). A dump with a {@link dev.gpuprocess.TreeOptions#cpuCheck()} does
+   * this by itself.
+   *
+   * @param images where to: an existing directory, such as one with images made here
+   * @throws dev.gpuprocess.error.ImageDirectoryException when it cannot be written to
+   * @throws dev.gpuprocess.error.CriuException when CRIU cannot do it
+   */
+  public void recordCpu(Path images) {
+    new CpuImage(finder.find("record CPU"), images).record();
+  }
+
+  /**
+   * Asks whether the CPU of this machine will do for images ({@code criu cpuinfo check}). Needs
+   * nothing of the images but what {@link #recordCpu} wrote.
+   *
+   * @param images the directory with that file
+   * @param check what has to be the same
+   * @throws dev.gpuprocess.error.CpuMismatchException when it will not do
+   * @throws dev.gpuprocess.error.ImageMissingException when nothing was recorded there
+   * @throws dev.gpuprocess.error.CriuException when CRIU cannot tell
+   */
+  public void checkCpu(Path images, CpuCheck check) {
+    new CpuImage(finder.find("check CPU"), images).check(check);
+  }
+
+  /**
+   * Starts the receiving end of a dump whose memory pages are sent here. When this returns, it
+   * listens.
+   *
+   * @param request where to listen, and where the pages go
+   * @return the server; close it
+   * @throws dev.gpuprocess.error.ImageDirectoryException when a directory cannot be written to
+   * @throws dev.gpuprocess.error.CriuException when CRIU cannot listen there
+   */
+  public PageServer pageServer(PageServerRequest request) {
+    return PageServer.start(finder.find("page server"), request);
   }
 
   /** Needs no CRIU. */

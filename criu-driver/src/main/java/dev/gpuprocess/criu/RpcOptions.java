@@ -7,6 +7,7 @@ import dev.gpuprocess.criu.proto.Rpc.cgroup_root;
 import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
@@ -14,8 +15,12 @@ import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.LsmProfile;
 import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.Tls;
 import java.nio.file.Path;
 import java.util.Locale;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 
 /** Our options in the words of CRIU's RPC. What has no default of ours is left to CRIU. */
 final class RpcOptions {
@@ -43,6 +48,7 @@ final class RpcOptions {
     options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(path.toString()));
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
     options.parentImages().map(Path::toString).ifPresent(opts::setParentImg);
+    options.pageServer().ifPresent(server -> add(opts, server));
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -50,6 +56,30 @@ final class RpcOptions {
       case AUTOMATIC -> {}
     }
     return opts;
+  }
+
+  /** Where pages travel to, at either end. */
+  static void add(criu_opts.Builder opts, PageEndpoint endpoint) {
+    opts.setPs(
+        criu_page_server_info.newBuilder().setAddress(endpoint.host()).setPort(endpoint.port()));
+    Tls tls = endpoint.tls();
+    if (tls != null) {
+      opts.setTls(true);
+      setPath(tls.authority(), opts::setTlsCacert);
+      setPath(tls.revocations(), opts::setTlsCacrl);
+      setPath(tls.certificate(), opts::setTlsCert);
+      setPath(tls.key(), opts::setTlsKey);
+      // CRIU looks only whether it is there.
+      if (!tls.nameChecked()) {
+        opts.setTlsNoCnVerify(true);
+      }
+    }
+  }
+
+  private static void setPath(@Nullable Path path, Consumer<String> field) {
+    if (path != null) {
+      field.accept(path.toString());
+    }
   }
 
   private static int seconds(DumpOptions options) {
@@ -140,7 +170,7 @@ final class RpcOptions {
     };
   }
 
-  private static int mask(CpuCheck check) {
+  static int mask(CpuCheck check) {
     return switch (check) {
       case NONE -> 0;
       case FPU -> CPU_FPU;

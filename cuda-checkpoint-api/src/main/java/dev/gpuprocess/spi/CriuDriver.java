@@ -6,6 +6,8 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.dumped.DumpedTree;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * What this library needs of CRIU.
@@ -31,6 +33,16 @@ public interface CriuDriver {
    * @throws dev.gpuprocess.error.CriuException when it does not, with CRIU's reason
    */
   void check();
+
+  /**
+   * Asks CRIU what this kernel has of what not every kernel has.
+   *
+   * @return what it has; empty when this driver cannot tell
+   * @throws dev.gpuprocess.error.CriuException when CRIU gives no answer
+   */
+  default Optional<Set<CriuFeature>> features() {
+    return Optional.empty();
+  }
 
   /**
    * Says what would stop a dump of a process tree, without touching it: it only looks at what the

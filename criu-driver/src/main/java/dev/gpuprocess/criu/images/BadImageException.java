@@ -3,7 +3,7 @@ package dev.gpuprocess.criu.images;
 import java.io.IOException;
 
 /** A file that is not what CRIU writes. */
-final class BadImageException extends IOException {
+public final class BadImageException extends IOException {
 
   private static final long serialVersionUID = 1L;
 

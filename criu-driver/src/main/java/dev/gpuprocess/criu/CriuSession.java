@@ -1,0 +1,114 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.proc.ProcFs;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A CRIU that is asked more than once, as with {@code keep_open}. Closing ends and reaps it. For
+ * one thread at a time.
+ */
+final class CriuSession implements AutoCloseable {
+
+  private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
+
+  private final CriuProcess criu;
+  private final Deadline deadline;
+  private final Conversation.Watch watch;
+  private final Wakeup wakeup;
+  private boolean ended;
+
+  private CriuSession(
+      CriuProcess criu, Deadline deadline, Conversation.Watch watch, Wakeup wakeup) {
+    this.criu = criu;
+    this.deadline = deadline;
+    this.watch = watch;
+    this.wakeup = wakeup;
+  }
+
+  /**
+   * Starts CRIU.
+   *
+   * @param deadline for all requests together
+   * @param watch looks around while CRIU works
+   * @param wakeup tells when the caller wants it no more
+   */
+  static CriuSession start(Path program, Deadline deadline, Conversation.Watch watch, Wakeup wakeup)
+      throws NativeCallException {
+    return new CriuSession(CriuProcess.start(program, List.of()), deadline, watch, wakeup);
+  }
+
+  int pid() {
+    return criu.pid();
+  }
+
+  /** Asks; CRIU runs on afterwards if the reply is a good one. */
+  Outcome ask(criu_req request) throws NativeCallException {
+    criu_resp reply = null;
+    GivenUpException givenUp = null;
+    try {
+      reply =
+          new Conversation(criu, deadline, watch, wakeup, Conversation.Notifications.NONE)
+              .ask(request)
+              .orElse(null);
+    } catch (GivenUpException e) {
+      givenUp = e;
+    } catch (NativeCallException e) {
+      givenUp = GivenUpException.broken(e);
+    }
+    boolean good = reply != null && reply.getSuccess();
+    return outcome(reply, good ? ExitStatus.UNKNOWN : end(givenUp), givenUp);
+  }
+
+  /** How it went with a process that CRIU has started. */
+  Outcome outcomeOf(ExitStatus child) {
+    return outcome(null, child, null);
+  }
+
+  private Outcome outcome(
+      @Nullable criu_resp reply, ExitStatus exit, @Nullable GivenUpException givenUp) {
+    return new Outcome(reply, exit, givenUp, criu.output(), deadline.elapsed());
+  }
+
+  private ExitStatus end(@Nullable GivenUpException givenUp) throws NativeCallException {
+    if (ended) {
+      return ExitStatus.UNKNOWN;
+    }
+    ended = true;
+    if (givenUp == null) {
+      criu.hangUp();
+      Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(EXIT_GRACE));
+      if (exit.isPresent()) {
+        return exit.get();
+      }
+    }
+    endChildren();
+    return criu.kill();
+  }
+
+  /** What CRIU has started for us would outlive it. Not once it is reaped: its pid may be taken. */
+  private void endChildren() throws NativeCallException {
+    for (int child : ProcFs.descendants(criu.pid())) {
+      Optional<ProcessIdentity> process = ProcessIdentity.of(child);
+      if (process.isPresent() && ProcFs.descendants(criu.pid()).contains(child)) {
+        Posix.kill(process.get());
+      }
+    }
+  }
+
+  @Override
+  public void close() throws NativeCallException {
+    try (criu) {
+      if (!ended) {
+        ended = true;
+        endChildren();
+      }
+    }
+  }
+}

@@ -1,0 +1,256 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.Cancellation;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.images.BadImageException;
+import dev.gpuprocess.criu.images.PageFiles;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.proc.ProcFs;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * CRIU at the receiving end of a dump: it takes one connection, writes the memory pages that come
+ * over it into its images directory, and ends (CRIU's requests PAGE_SERVER_CHLD and WAIT_PID). May
+ * be shared between threads.
+ *
+ * <p>The sender names it with {@link dev.gpuprocess.DumpOptions.Builder#pageServer}. All pages have
+ * come before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}; a listener that waits
+ * there until this end has said that {@link #await} returned lets the process die only for pages
+ * that are complete and on disk. Everybody who can reach the port can send, unless TLS says who
+ * may.
+ *
+ * <p>Closing ends it. Should this JVM be killed, the server stays until a sender has come and gone.
+ */
+public final class PageServer implements AutoCloseable {
+
+  private static final String OPERATION = "page server";
+  private static final String LOG_FILE = "page-server.log";
+  private static final int LOG_LEVEL = 3;
+
+  private final PageServerRequest request;
+  private final Cancellation closing;
+  private final Wakeup wakeup;
+  private final CriuSession session;
+  private final ProcessIdentity server;
+  private final int port;
+  private boolean served;
+  private boolean ended;
+
+  private PageServer(
+      PageServerRequest request,
+      Cancellation closing,
+      Wakeup wakeup,
+      CriuSession session,
+      criu_page_server_info started) {
+    this.request = request;
+    this.closing = closing;
+    this.wakeup = wakeup;
+    this.session = session;
+    this.server = identify(session, started.getPid());
+    this.port = started.getPort();
+  }
+
+  /** Starts one; when this returns it listens. */
+  static PageServer start(CriuBinary criu, PageServerRequest request) {
+    requireDirectory(request.images());
+    requireDirectory(request.work());
+    Cancellation closing = new Cancellation();
+    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
+      Path log = request.work().resolve(LOG_FILE);
+      Files.deleteIfExists(log);
+      Wakeup wakeup = Wakeup.by(Optional.of(closing));
+      @Nullable PageServer started = null;
+      @Nullable CriuSession session = null;
+      try {
+        session =
+            CriuSession.start(
+                criu.program(), Deadline.after(request.deadline()), new LogLimit(log), wakeup);
+        Outcome outcome = session.ask(message(directories, request));
+        criu_resp reply = outcome.reply();
+        if (reply == null || !reply.getSuccess()) {
+          throw failure(request, outcome, "nothing was received");
+        }
+        started = new PageServer(request, closing, wakeup, session, reply.getPs());
+        return started;
+      } finally {
+        if (started == null) {
+          wakeup.close();
+          if (session != null) {
+            session.close();
+          }
+        }
+      }
+    } catch (IOException e) {
+      throw new CriuUnavailableException(
+          subject(request) + " did not begin: " + e.getMessage(), Failure.of(OPERATION, 0), e);
+    }
+  }
+
+  private static void requireDirectory(Path directory) {
+    if (!Files.isDirectory(directory) || !Files.isWritable(directory)) {
+      throw new ImageDirectoryException(
+          "a page server needs directories that it can write to, and "
+              + directory
+              + " is none: make it first",
+          Failure.of(OPERATION, 0));
+    }
+  }
+
+  private static criu_req message(ImageDirectories directories, PageServerRequest request) {
+    criu_opts.Builder opts =
+        criu_opts
+            .newBuilder()
+            .setImagesDirFd(directories.images())
+            .setWorkDirFd(directories.work())
+            .setLogFile(LOG_FILE)
+            .setLogLevel(LOG_LEVEL);
+    RpcOptions.add(opts, request.endpoint());
+    if (request.parentImages() != null) {
+      opts.setParentImg(request.parentImages().toString());
+    }
+    return criu_req
+        .newBuilder()
+        .setType(criu_req_type.PAGE_SERVER_CHLD)
+        .setKeepOpen(true)
+        .setOpts(opts)
+        .build();
+  }
+
+  /** Only what CRIU has started itself is ever ended by us. */
+  private static ProcessIdentity identify(CriuSession session, int pid) {
+    return ProcessIdentity.of(pid)
+        .filter(process -> ProcFs.descendants(session.pid()).contains(process.pid()))
+        .orElseThrow(
+            () ->
+                new CriuUnavailableException(
+                    "CRIU says its page server is process " + pid + ", which is not its child",
+                    Failure.of(OPERATION, pid)));
+  }
+
+  /** {@return the process that listens} */
+  public ProcessIdentity process() {
+    return server;
+  }
+
+  /** {@return where it listens, with the port that the kernel picked if it was left to it} */
+  public PageEndpoint endpoint() {
+    PageEndpoint asked = request.endpoint();
+    return new PageEndpoint(asked.host(), port, asked.tls());
+  }
+
+  /** {@return the directory that the pages come into} */
+  public Path images() {
+    return request.images();
+  }
+
+  /**
+   * Waits until a sender has come and gone, and sees to it that all pages are there and on disk.
+   *
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed; the server is
+   *     ended then
+   * @throws dev.gpuprocess.error.OperationCancelledException when another thread closed this
+   * @throws ImageCorruptException when there are fewer pages than were announced
+   * @throws CriuException when the transfer failed, as when the sender went away
+   * @throws IllegalStateException when it was closed, or has failed, before
+   */
+  public synchronized void await() {
+    if (served) {
+      return;
+    }
+    if (ended) {
+      throw new IllegalStateException(subject(request) + " has ended");
+    }
+    try {
+      criu_req wait =
+          criu_req.newBuilder().setType(criu_req_type.WAIT_PID).setPid(server.pid()).build();
+      Outcome outcome = session.ask(wait);
+      criu_resp reply = outcome.reply();
+      if (reply == null || !reply.getSuccess()) {
+        end();
+        throw failure(request, outcome, kept());
+      }
+      served = true;
+      end();
+      ExitStatus exit = ExitStatus.ofWaitStatus(reply.getStatus());
+      if (exit.code() != 0) {
+        served = false;
+        throw failure(request, session.outcomeOf(exit), kept());
+      }
+      PageFiles.requireDurable(request.images(), LibC.functions().getpagesize());
+    } catch (BadImageException e) {
+      served = false;
+      throw new ImageCorruptException(
+          subject(request) + " did not get all pages: " + e.getMessage() + "; send them again",
+          Failure.of(OPERATION, 0),
+          e);
+    } catch (IOException e) {
+      served = false;
+      throw new ImageException(
+          subject(request) + " has pages that may not be on disk: " + e.getMessage(),
+          Failure.of(OPERATION, 0),
+          e);
+    }
+  }
+
+  private String kept() {
+    return "what has come stays in " + request.images();
+  }
+
+  private static String subject(PageServerRequest request) {
+    return "the page server at " + request.endpoint();
+  }
+
+  private static GpuCheckpointException failure(
+      PageServerRequest request, Outcome outcome, String ending) {
+    Path log = request.work().resolve(LOG_FILE);
+    return new Diagnosis(OPERATION, subject(request), 0, outcome, log)
+        .exception(new Ending(null, ending), request.deadline());
+  }
+
+  /** Ends the server, unless it has ended by itself. */
+  private void end() throws NativeCallException {
+    if (ended) {
+      return;
+    }
+    ended = true;
+    try (wakeup;
+        session) {
+      // Also when its parent died before it.
+      if (!served) {
+        Posix.kill(server);
+      }
+    }
+  }
+
+  /** Ends it, whatever it is at, and wakes a thread that waits. What has come stays. */
+  @Override
+  public void close() {
+    closing.cancel();
+    synchronized (this) {
+      try {
+        end();
+      } catch (NativeCallException e) {
+        throw new CriuUnavailableException(
+            subject(request) + " could not be ended: " + e.getMessage(),
+            Failure.of(OPERATION, server.pid()),
+            e);
+      }
+    }
+  }
+}

@@ -1,0 +1,48 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.options.PageEndpoint;
+import java.nio.file.Path;
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A page server to start.
+ *
+ * @param images an existing directory for the memory pages
+ * @param work an existing directory for CRIU's log
+ * @param endpoint an address of this machine, and a port; 0 has the kernel pick one
+ * @param parentImages the pages of the round before, relative to the images directory; null for
+ *     none
+ * @param deadline how long it may take until everything has come, the wait for the sender included
+ */
+public record PageServerRequest(
+    Path images, Path work, PageEndpoint endpoint, @Nullable Path parentImages, Duration deadline) {
+
+  /**
+   * Checks what can be checked here.
+   *
+   * @throws IllegalArgumentException for an absolute parent, as the images could not be moved, and
+   *     for a deadline that is not positive
+   */
+  public PageServerRequest {
+    if (parentImages != null && parentImages.isAbsolute()) {
+      throw new IllegalArgumentException(
+          "the parent is named relative to the images directory, not by " + parentImages);
+    }
+    if (deadline.isNegative() || deadline.isZero()) {
+      throw new IllegalArgumentException("the deadline must be positive, not " + deadline);
+    }
+  }
+
+  /**
+   * For a dump without a parent.
+   *
+   * @param images an existing directory for the memory pages
+   * @param work an existing directory for CRIU's log
+   * @param endpoint an address of this machine, and a port; 0 has the kernel pick one
+   * @param deadline how long it may take until everything has come
+   */
+  public PageServerRequest(Path images, Path work, PageEndpoint endpoint, Duration deadline) {
+    this(images, work, endpoint, null, deadline);
+  }
+}

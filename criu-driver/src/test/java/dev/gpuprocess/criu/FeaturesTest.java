@@ -1,0 +1,187 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.ByteString;
+import com.google.protobuf.UnknownFieldSet;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.CpuMismatchException;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.MissingKernelFeatureException;
+import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.spi.CriuFeature;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Set;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the kernel has and what the CPU can, and what is refused where they have not. */
+@NullUnmarked
+class FeaturesTest {
+
+  private static final int HEAD = 12; // two magic numbers and a size
+  private static final int X86_ENTRY = 1;
+  private static final int XSAVE_SIZE = 9;
+
+  @TempDir Path directory;
+
+  private RpcCriuDriver fake(String scenario) {
+    return new RpcCriuDriver(FakeCriu.create(directory.resolve("fake"), scenario));
+  }
+
+  private static RpcCriuDriver real() {
+    RealCriu.assume();
+    return new RpcCriuDriver();
+  }
+
+  @Test
+  void features_areReadFromTheReply() {
+    // The reply's criu_features: no tracking, the others.
+    String scenario =
+        "$type == 9 && reply(9, 1, text(8, field(1, 0) . field(2, 1) . field(3, 1))); exit 0";
+    assertEquals(
+        Set.of(CriuFeature.LAZY_PAGES, CriuFeature.PIDFD_STORE),
+        fake(scenario).features().orElseThrow());
+  }
+
+  @Test
+  void features_askForEachOne_asCriuLooksAtNoOther() {
+    // features is field 5, with three fields that are true.
+    String scenario =
+        "reply(9, $request eq \"\\x08\\x09\\x2a\\x06\\x08\\x01\\x10\\x01\\x18\\x01\"); exit 0";
+    assertEquals(Set.of(), fake(scenario).features().orElseThrow());
+  }
+
+  @Test
+  void features_withoutAnAnswer_isACriuException() {
+    CriuException e = assertThrows(CriuException.class, () -> fake("exit 3").features());
+    assertTrue(e.getMessage().contains("nothing was touched"), e.getMessage());
+  }
+
+  @Test
+  void features_ofTheRealOne_agreeWithItsCommandLine() throws IOException {
+    RpcCriuDriver driver = real();
+    Path program = new CriuFinder(new CriuLocator()).find("test").program();
+    boolean tracks =
+        new ProcessBuilder(program.toString(), "check", "--feature", "mem_dirty_track")
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .start()
+                .onExit()
+                .join()
+                .exitValue()
+            == 0;
+    assertEquals(tracks, driver.features().orElseThrow().contains(CriuFeature.MEMORY_TRACKING));
+  }
+
+  @Test
+  void dump_thatTracksMemory_isRefusedWhereTheKernelDoesNot() {
+    Site site = Site.in(directory.resolve("site"), real());
+    Assumptions.assumeFalse(
+        site.driver().features().orElseThrow().contains(CriuFeature.MEMORY_TRACKING),
+        "this kernel tracks memory");
+    try (Workload workload = Workload.counter(directory)) {
+      DumpOptions options = Site.backup().trackMemory(true).build();
+      MissingKernelFeatureException e =
+          assertThrows(
+              MissingKernelFeatureException.class, () -> site.dump(workload.identity(), options));
+      assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
+      assertEquals("not started", e.criu().exit());
+      assertFalse(Files.exists(site.work().resolve("dump.log")));
+      workload.assertGoesOn();
+    }
+  }
+
+  @Test
+  void checkCpu_ofWhatWasRecordedHere_passes() {
+    RpcCriuDriver driver = real();
+    driver.recordCpu(directory);
+    for (CpuCheck check : CpuCheck.values()) {
+      driver.checkCpu(directory, check);
+    }
+    String[] files = directory.toFile().list();
+    assertEquals(CpuImage.NAME, String.join(" ", files == null ? new String[0] : files));
+  }
+
+  @Test
+  void checkCpu_ofAnotherCpu_namesTheDifference() throws IOException {
+    RpcCriuDriver driver = real();
+    driver.recordCpu(directory);
+    alter(directory.resolve(CpuImage.NAME));
+    CpuMismatchException e =
+        assertThrows(
+            CpuMismatchException.class, () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
+    assertTrue(e.getMessage().contains("CPU xsave size mismatch (1/"), e.getMessage());
+    driver.checkCpu(directory, CpuCheck.NONE);
+  }
+
+  @Test
+  void checkCpu_ofAFileCutOff_isCorrupt() throws IOException {
+    RpcCriuDriver driver = real();
+    driver.recordCpu(directory);
+    Path file = directory.resolve(CpuImage.NAME);
+    Files.write(file, Arrays.copyOf(Files.readAllBytes(file), 20));
+    assertThrows(
+        ImageCorruptException.class, () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
+  }
+
+  @Test
+  void checkCpu_ofNothing_isMissing() {
+    RpcCriuDriver driver = real();
+    assertThrows(
+        ImageMissingException.class, () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
+    assertThrows(
+        ImageDirectoryException.class, () -> driver.recordCpu(directory.resolve("nowhere")));
+  }
+
+  @Test
+  void restore_onAnotherCpu_isRefusedByItsType() throws IOException {
+    Site site = Site.in(directory.resolve("site"), real());
+    try (Workload workload = Workload.counter(directory)) {
+      site.dump(workload.identity(), Site.dump().cpuCheck(CpuCheck.INSTRUCTIONS).build());
+      alter(site.images().resolve(CpuImage.NAME));
+      CpuMismatchException e =
+          assertThrows(
+              CpuMismatchException.class,
+              () -> site.restore(workload.pid(), Site.shellJob().build()));
+      assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
+      RestoreOptions unchecked = Site.shellJob().cpuCheck(CpuCheck.NONE).build();
+      Workload.end(site.restore(workload.pid(), unchecked).process());
+    }
+  }
+
+  /** Makes it the image of a CPU with larger registers. */
+  private static void alter(Path file) throws IOException {
+    byte[] image = Files.readAllBytes(file);
+    UnknownFieldSet whole =
+        UnknownFieldSet.parseFrom(ByteString.copyFrom(image, HEAD, image.length - HEAD));
+    UnknownFieldSet cpu =
+        UnknownFieldSet.parseFrom(whole.getField(X86_ENTRY).getLengthDelimitedList().get(0));
+    UnknownFieldSet.Field one = UnknownFieldSet.Field.newBuilder().addVarint(1).build();
+    ByteString other = cpu.toBuilder().addField(XSAVE_SIZE, one).build().toByteString();
+    byte[] message =
+        UnknownFieldSet.newBuilder()
+            .addField(
+                X86_ENTRY, UnknownFieldSet.Field.newBuilder().addLengthDelimited(other).build())
+            .build()
+            .toByteArray();
+    ByteBuffer bytes = ByteBuffer.allocate(HEAD + message.length).order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put(image, 0, HEAD - 4).putInt(message.length).put(message);
+    Files.write(file, bytes.array());
+  }
+}

@@ -1,0 +1,36 @@
+package dev.gpuprocess.error;
+
+import dev.gpuprocess.spi.CriuFeature;
+import org.jspecify.annotations.Nullable;
+
+/** What was asked for needs something that CRIU does not find in this kernel. */
+public class MissingKernelFeatureException extends CriuException {
+
+  private static final long serialVersionUID = 1L;
+
+  private final CriuFeature feature;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param criu what CRIU answered
+   * @param feature what is missing
+   * @param cause what was caught, or null
+   */
+  public MissingKernelFeatureException(
+      String message,
+      Failure failure,
+      CriuFailure criu,
+      CriuFeature feature,
+      @Nullable Throwable cause) {
+    super(message, failure, criu, cause);
+    this.feature = feature;
+  }
+
+  /** {@return what is missing} */
+  public final CriuFeature feature() {
+    return feature;
+  }
+}
