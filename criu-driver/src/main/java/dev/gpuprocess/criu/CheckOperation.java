@@ -1,9 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import java.io.IOException;
 import java.time.Duration;
 
 /** One CHECK. */
@@ -11,18 +10,17 @@ final class CheckOperation {
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  private final CriuBinary criu;
+  private final CriuLink criu;
 
-  CheckOperation(CriuBinary criu) {
+  CheckOperation(CriuLink criu) {
     this.criu = criu;
   }
 
   void run() {
-    criu_req request = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
     Outcome outcome;
     try {
-      outcome = CriuCall.plain(criu.program(), Deadline.after(LIMIT)).make(request);
-    } catch (NativeCallException e) {
+      outcome = criu.check(Supervision.plain(Deadline.after(LIMIT)));
+    } catch (IOException e) {
       throw new CriuUnavailableException(
           "CRIU cannot be started: " + e.getMessage(), Failure.of("check", 0), e);
     }

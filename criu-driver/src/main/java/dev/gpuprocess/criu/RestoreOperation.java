@@ -2,9 +2,6 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.criu.proto.Rpc.criu_opts;
-import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
@@ -32,11 +29,10 @@ import org.slf4j.LoggerFactory;
 final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
-  private static final String LOG_FILE = "restore.log";
   private static final int EEXIST = 17;
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d+): File exists");
 
-  private final CriuBinary criu;
+  private final CriuLink criu;
   private final RestoreRequest request;
   private final RestoreOptions options;
   private final int pid;
@@ -44,13 +40,13 @@ final class RestoreOperation {
   private final Path log;
   private final RestoreListener listener;
 
-  RestoreOperation(CriuBinary criu, RestoreRequest request, RestoreListener listener) {
+  RestoreOperation(CriuLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
     this.request = request;
     this.options = request.options();
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
-    this.log = request.work().resolve(LOG_FILE);
+    this.log = request.work().resolve(CriuLink.RESTORE_LOG);
     this.listener = listener;
   }
 
@@ -66,21 +62,18 @@ final class RestoreOperation {
     RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
     HalfRestored remains = new HalfRestored(ownNumbers ? 0 : pid, log, stages);
     Outcome outcome;
-    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        InheritedDescriptors inherited = InheritedDescriptors.open(options.inherit());
-        Wakeup wakeup = Wakeup.by(options.cancellation())) {
+    try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.RESTORE));
       outcome =
-          new CriuCall(
-                  criu.program(),
+          criu.restore(
+              request,
+              new Supervision(
                   Deadline.after(options.deadline()),
                   stages,
                   new DeadRoot(stages, new LogLimit(log)),
                   remains,
-                  wakeup,
-                  inherited.descriptors())
-              .make(message(directories, inherited));
+                  wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(
           subject + " did not begin: " + e.getMessage(), Failure.of("restore", pid), e);
@@ -109,20 +102,6 @@ final class RestoreOperation {
                   Failure.of("restore", pid),
                   cause);
             });
-  }
-
-  private criu_req message(ImageDirectories directories, InheritedDescriptors inherited)
-      throws IOException {
-    criu_opts.Builder opts =
-        RpcOptions.of(options)
-            .setImagesDirFd(directories.images())
-            .setWorkDirFd(directories.work())
-            .setLogFile(LOG_FILE)
-            .addAllInheritFd(inherited.names());
-    if (ConfigFile.write(options, request.work())) {
-      opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
-    }
-    return criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build();
   }
 
   private GpuCheckpointException afterFailure(

@@ -57,7 +57,7 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public void check() {
-    new CheckOperation(finder.find("check")).run();
+    new CheckOperation(link("check")).run();
   }
 
   /** Needs no CRIU. */
@@ -68,12 +68,16 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public DumpReport dump(DumpRequest request, DumpListener listener) {
-    return new DumpOperation(finder.find("dump"), request, listener).run();
+    return new DumpOperation(link("dump"), request, listener).run();
   }
 
   @Override
   public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
-    return new RestoreOperation(finder.find("restore"), request, listener).run();
+    return new RestoreOperation(link("restore"), request, listener).run();
+  }
+
+  private CriuLink link(String operation) {
+    return new RpcLink(finder.find(operation).program());
   }
 
   @Override
