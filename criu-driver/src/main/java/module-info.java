@@ -12,6 +12,7 @@ module dev.gpuprocess.criu {
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
   requires com.google.protobuf;
+  requires org.apache.commons.exec;
   requires org.slf4j;
 
   // Unqualified because JNR's generated classes live in an unnamed module.
