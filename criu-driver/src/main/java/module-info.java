@@ -1,5 +1,5 @@
 /**
- * Dumps and restores process trees through CRIU's RPC; the provider of {@link
+ * Dumps and restores process trees through CRIU; the provider of {@link
  * dev.gpuprocess.spi.CriuDriver}.
  */
 module dev.gpuprocess.criu {
@@ -19,5 +19,5 @@ module dev.gpuprocess.criu {
   exports dev.gpuprocess.criu;
 
   provides dev.gpuprocess.spi.CriuDriver with
-      dev.gpuprocess.criu.RpcCriuDriver;
+      dev.gpuprocess.criu.AutomaticCriuDriver;
 }

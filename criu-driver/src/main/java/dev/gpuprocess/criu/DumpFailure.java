@@ -99,7 +99,7 @@ final class DumpFailure {
     if (thrown != null) {
       return diagnosis.thrownByListener(ending, thrown);
     }
-    if (outcome.errno() == ESRCH) {
+    if (outcome.errno() == ESRCH || neverStopped(diagnosis)) {
       CriuException details = diagnosis.general(ending, null);
       if (!root.isAlive()) {
         return noSuchProcess(root, details);
@@ -118,6 +118,11 @@ final class DumpFailure {
         .typed(ending, options.deadline())
         .or(() -> unsupported(diagnosis, ending))
         .orElseGet(() -> diagnosis.exception(ending, options.deadline()));
+  }
+
+  /** What the command line has to say in place of an errno. */
+  private boolean neverStopped(Diagnosis diagnosis) {
+    return diagnosis.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
   }
 
   private Optional<GpuCheckpointException> unsupported(Diagnosis diagnosis, Ending ending) {

@@ -8,6 +8,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Matcher;
@@ -62,37 +64,32 @@ final class StageScript implements AutoCloseable {
 
   private final int[] calls;
   private final int answers;
-  private final Path directory;
   private final Path file;
   private boolean open = true;
 
-  private StageScript(int[] calls, int answers, Path directory) {
+  private StageScript(int[] calls, int answers, Path file) {
     this.calls = calls;
     this.answers = answers;
-    this.directory = directory;
-    this.file = directory.resolve("stage");
+    this.file = file;
   }
 
   /**
-   * Writes the script.
+   * Writes the script into a directory of its own.
    *
-   * @param work a directory that CRIU can reach, in which a directory of ours is made for it
+   * @param work where that is, unless no program can be run from there: then it is where temporary
+   *     files are
+   * @throws IOException when no program can be run from there either
    */
   static StageScript write(Path work) throws IOException {
     int[] calls = {-1, -1};
     int[] answers = {-1, -1};
-    Path directory = null;
     boolean written = false;
     try {
       check(LibC.functions().pipe2(calls, LibC.CLOEXEC), "pipe2");
       check(LibC.functions().pipe2(answers, LibC.CLOEXEC), "pipe2");
-      directory =
-          Files.createTempDirectory(
-              work.toAbsolutePath(), "stages-", PosixFilePermissions.asFileAttribute(OURS));
-      StageScript script = new StageScript(calls, answers[1], directory);
-      script.writeFile();
+      Path file = writeFile(work.toAbsolutePath(), calls[0], answers[1]);
       written = true;
-      return script;
+      return new StageScript(calls, answers[1], file);
     } finally {
       // Reading from the other end's number opens it anew, so only one end is kept of this pipe.
       LibC.close(answers[0]);
@@ -100,29 +97,38 @@ final class StageScript implements AutoCloseable {
         LibC.close(calls[0]);
         LibC.close(calls[1]);
         LibC.close(answers[1]);
-        if (directory != null) {
-          Files.deleteIfExists(directory.resolve("stage"));
-          Files.delete(directory);
-        }
       }
     }
   }
 
-  private void writeFile() throws IOException {
-    Object user = Files.getAttribute(directory, "unix:uid");
-    String own = user.equals(0) ? "" : OWN;
-    String text =
-        TEXT.replace("@OWN@", own)
-            .replace("@JVM@", Long.toString(ProcessHandle.current().pid()))
-            .replace("@ANSWERS@", Integer.toString(answers))
-            .replace("@CALLS@", Integer.toString(calls[0]))
-            .replace("@ANSWERS_PIPE@", pipe(answers))
-            .replace("@CALLS_PIPE@", pipe(calls[0]))
-            .replace("@UID@", user.toString())
-            .replace("@GID@", Files.getAttribute(directory, "unix:gid").toString());
-    Files.createFile(file, PosixFilePermissions.asFileAttribute(OURS));
-    Files.writeString(file, text);
-    Files.setPosixFilePermissions(file, OURS); // whatever the umask is
+  private static Path writeFile(Path work, int calls, int answers) throws IOException {
+    Path temporary = Path.of(System.getProperty("java.io.tmpdir")).toAbsolutePath();
+    for (Path place : List.of(work, temporary)) {
+      Path directory =
+          Files.createTempDirectory(place, "stages-", PosixFilePermissions.asFileAttribute(OURS));
+      Path file = directory.resolve("stage");
+      Files.createFile(file, PosixFilePermissions.asFileAttribute(OURS));
+      Files.setPosixFilePermissions(file, OURS); // whatever the umask is
+      Files.writeString(file, text(file, calls, answers));
+      if (Files.isExecutable(file)) {
+        return file;
+      }
+      remove(file);
+    }
+    throw new IOException(
+        "no program can be run from %s or %s, which are mounted noexec".formatted(work, temporary));
+  }
+
+  private static String text(Path file, int calls, int answers) throws IOException {
+    Object user = Files.getAttribute(file, "unix:uid");
+    return TEXT.replace("@OWN@", user.equals(0) ? "" : OWN)
+        .replace("@JVM@", Long.toString(ProcessHandle.current().pid()))
+        .replace("@ANSWERS@", Integer.toString(answers))
+        .replace("@CALLS@", Integer.toString(calls))
+        .replace("@ANSWERS_PIPE@", pipe(answers))
+        .replace("@CALLS_PIPE@", pipe(calls))
+        .replace("@UID@", user.toString())
+        .replace("@GID@", Files.getAttribute(file, "unix:gid").toString());
   }
 
   /** Such as {@code pipe:[4711]}, a number that no other pipe has. */
@@ -183,7 +189,11 @@ final class StageScript implements AutoCloseable {
   @Override
   public void close() throws IOException {
     hangUp();
+    remove(file);
+  }
+
+  private static void remove(Path file) throws IOException {
     Files.deleteIfExists(file);
-    Files.deleteIfExists(directory);
+    Files.deleteIfExists(Objects.requireNonNull(file.getParent()));
   }
 }

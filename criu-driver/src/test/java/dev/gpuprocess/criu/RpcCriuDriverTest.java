@@ -2,7 +2,6 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -24,7 +23,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
-import java.util.ServiceLoader;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 
@@ -38,12 +36,6 @@ class RpcCriuDriverTest extends CriuDriverContract {
   protected CriuDriver driver() {
     RealCriu.assume();
     return DRIVER;
-  }
-
-  @Test
-  void isFoundAsAService() {
-    assertInstanceOf(
-        RpcCriuDriver.class, ServiceLoader.load(CriuDriver.class).findFirst().orElseThrow());
   }
 
   @Test
