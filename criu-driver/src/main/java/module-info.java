@@ -1,5 +1,5 @@
 /**
- * Dumps and restores process trees through CRIU's RPC; the provider of {@link
+ * Dumps and restores process trees through CRIU; the provider of {@link
  * dev.gpuprocess.spi.CriuDriver}.
  */
 module dev.gpuprocess.criu {
@@ -12,11 +12,12 @@ module dev.gpuprocess.criu {
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
   requires com.google.protobuf;
+  requires org.apache.commons.exec;
   requires org.slf4j;
 
   // Unqualified because JNR's generated classes live in an unnamed module.
   exports dev.gpuprocess.criu;
 
   provides dev.gpuprocess.spi.CriuDriver with
-      dev.gpuprocess.criu.RpcCriuDriver;
+      dev.gpuprocess.criu.AutomaticCriuDriver;
 }

@@ -13,6 +13,7 @@ import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -63,13 +64,21 @@ public record GpuCheckpoints(
   }
 
   private static CriuDriver findCriu() {
-    return ServiceLoader.load(CriuDriver.class)
-        .findFirst()
-        .orElseThrow(
-            () ->
-                new CriuUnavailableException(
-                    "no CriuDriver is on the class path or module path: add the dependency dev.gpuprocess:criu-driver",
-                    Failure.of("find CRIU", 0)));
+    Failure failure = Failure.of("find CRIU", 0);
+    try {
+      return ServiceLoader.load(CriuDriver.class)
+          .findFirst()
+          .orElseThrow(
+              () ->
+                  new CriuUnavailableException(
+                      "no CriuDriver is on the class path or module path: add the dependency dev.gpuprocess:criu-driver",
+                      failure));
+    } catch (ServiceConfigurationError e) {
+      throw new CriuUnavailableException(
+          "the CriuDriver on the class path or module path cannot be loaded: " + e.getMessage(),
+          failure,
+          e);
+    }
   }
 
   /**
@@ -131,10 +140,12 @@ public record GpuCheckpoints(
   }
 
   /**
-   * The CRIU driver.
+   * The CRIU driver: the one handed in, or else the first that the service loader finds. The one of
+   * this library talks to CRIU over its RPC, or by its command line where only that is possible.
    *
    * @return the driver
-   * @throws CriuUnavailableException when none is on the class path or module path
+   * @throws CriuUnavailableException when none is on the class path or module path, or it cannot be
+   *     loaded
    */
   public CriuDriver criu() {
     return criuSource.get();

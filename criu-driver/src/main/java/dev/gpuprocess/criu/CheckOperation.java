@@ -1,18 +1,32 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import java.io.IOException;
+import java.time.Duration;
 
 /** One CHECK. */
 final class CheckOperation {
 
-  private final Question question;
+  private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  CheckOperation(CriuBinary criu) {
-    this.question = new Question(criu, "check", "CRIU's check of this kernel");
+  private final CriuLink criu;
+
+  CheckOperation(CriuLink criu) {
+    this.criu = criu;
   }
 
   void run() {
-    question.require(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
+    Outcome outcome;
+    try {
+      outcome = criu.check(Supervision.plain(Deadline.after(LIMIT)));
+    } catch (IOException e) {
+      throw new CriuUnavailableException(
+          "CRIU cannot be started: " + e.getMessage(), Failure.of("check", 0), e);
+    }
+    if (!outcome.success()) {
+      throw new Diagnosis("check", "CRIU's check of this kernel", 0, outcome, null)
+          .exception(new Ending(null, "nothing was touched"), LIMIT);
+    }
   }
 }

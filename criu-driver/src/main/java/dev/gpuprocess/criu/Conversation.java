@@ -69,22 +69,13 @@ final class Conversation {
   }
 
   private final CriuProcess criu;
-  private final Deadline deadline;
-  private final Watch watch;
-  private final Wakeup wakeup;
+  private final Supervision supervision;
   private final Notifications notifications;
 
-  Conversation(
-      CriuProcess criu,
-      Deadline deadline,
-      Watch watch,
-      Wakeup wakeup,
-      Notifications notifications) {
+  Conversation(CriuProcess criu, Supervision supervision) {
     this.criu = criu;
-    this.deadline = deadline;
-    this.watch = watch;
-    this.wakeup = wakeup;
-    this.notifications = notifications;
+    this.supervision = supervision;
+    this.notifications = supervision.notifications();
   }
 
   /**
@@ -95,7 +86,7 @@ final class Conversation {
    */
   Optional<criu_resp> ask(criu_req request) throws NativeCallException, GivenUpException {
     LOG.debug("criu {}: {}", criu.pid(), request.getType());
-    requireWanted(notifications.canStop());
+    supervision.requireWanted(notifications.canStop());
     if (!criu.send(request.toByteArray())) {
       return Optional.empty();
     }
@@ -127,7 +118,7 @@ final class Conversation {
     Answer answer =
         notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
     // Not sent yet, so whatever the answer is, it can still be taken back.
-    requireWanted(canStop);
+    supervision.requireWanted(canStop);
     LOG.debug("criu {}: {} answered {}", criu.pid(), notify.getScript(), answer);
     criu_req.Builder message =
         criu_req.newBuilder().setType(criu_req_type.NOTIFY).setNotifySuccess(answer.agreed());
@@ -140,26 +131,13 @@ final class Conversation {
     return criu.send(message.build().toByteArray());
   }
 
-  private void requireWanted(boolean canStop) throws GivenUpException {
-    if (deadline.passed()) {
-      throw GivenUpException.deadline();
-    }
-    if (canStop && wakeup.isCancelled()) {
-      throw GivenUpException.cancelled();
-    }
-  }
-
   private Optional<Packet> next() throws NativeCallException, GivenUpException {
-    while (!criu.await(deadline.millis(SLICE_MILLIS), wakeupNow())) {
-      requireWanted(notifications.canStop());
-      watch.look();
+    while (!criu.await(
+        supervision.deadline().millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
+      supervision.requireWanted(notifications.canStop());
+      supervision.watch().look();
     }
     return criu.receive();
-  }
-
-  /** Once it has woken us it would wake us for ever. */
-  private int wakeupNow() {
-    return wakeup.isCancelled() ? -1 : wakeup.descriptor();
   }
 
   private static criu_resp parse(ByteBuffer message) throws GivenUpException {

@@ -12,21 +12,10 @@ import org.jspecify.annotations.Nullable;
  * One request to a CRIU of its own, from its start to its end.
  *
  * @param program CRIU
- * @param deadline for all of it
- * @param notifications answers what CRIU asks
- * @param watch looks around while CRIU works
- * @param beforeKill told CRIU's pid while it is still there, when it has to be ended
- * @param wakeup tells when the caller wants it no more
+ * @param supervision what goes along with it
  * @param inherited descriptors that CRIU has open from the number after its socket on
  */
-record CriuCall(
-    Path program,
-    Deadline deadline,
-    Conversation.Notifications notifications,
-    Conversation.Watch watch,
-    BeforeKill beforeKill,
-    Wakeup wakeup,
-    List<Integer> inherited) {
+record CriuCall(Path program, Supervision supervision, List<Integer> inherited) {
 
   /** CRIU replies first and ends then; it has nothing left to do. */
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
@@ -49,14 +38,7 @@ record CriuCall(
 
   /** A request without notifications. */
   static CriuCall plain(Path program, Deadline deadline) {
-    return new CriuCall(
-        program,
-        deadline,
-        Conversation.Notifications.NONE,
-        Conversation.Watch.NONE,
-        BeforeKill.NONE,
-        Wakeup.NEVER,
-        List.of());
+    return new CriuCall(program, Supervision.plain(deadline), List.of());
   }
 
   /**
@@ -69,17 +51,14 @@ record CriuCall(
       criu_resp reply = null;
       GivenUpException givenUp = null;
       try {
-        reply =
-            new Conversation(criu, deadline, watch, wakeup, notifications)
-                .ask(request)
-                .orElse(null);
+        reply = new Conversation(criu, supervision).ask(request).orElse(null);
       } catch (GivenUpException e) {
         givenUp = e;
       } catch (NativeCallException e) {
         givenUp = GivenUpException.broken(e);
       }
       ExitStatus exit = end(criu, givenUp);
-      return new Outcome(reply, exit, givenUp, criu.output(), deadline.elapsed());
+      return new Outcome(reply, exit, givenUp, criu.output(), supervision.deadline().elapsed());
     }
   }
 
@@ -91,7 +70,7 @@ record CriuCall(
         return exit.get();
       }
     }
-    beforeKill.aboutToKill(criu.pid());
+    supervision.beforeKill().aboutToKill(criu.pid());
     // A CRIU that waits for our answer takes this for a refusal and cleans up after itself.
     criu.hangUp();
     Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(HANG_UP_GRACE));

@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
-import jnr.ffi.Pointer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -26,14 +25,9 @@ final class CriuProcess implements AutoCloseable {
    * Where CRIU looks for plugins: a directory that has none, and where nobody can put one that CRIU
    * would then load as root. Its entries are numbers.
    */
-  private static final String NO_PLUGINS = "/proc/self/fdinfo";
+  static final String NO_PLUGINS = "/proc/self/fdinfo";
 
   private static final int OUTPUT_LIMIT = 16 << 10;
-
-  // struct pollfd
-  private static final int POLL_EVENTS = 4;
-  private static final int POLL_RESULT = 6;
-  private static final int POLLFD_BYTES = 8;
 
   private static final Duration REAP_LIMIT = Duration.ofSeconds(5);
   private static final long REAP_PAUSE_NANOS = 200_000;
@@ -44,7 +38,7 @@ final class CriuProcess implements AutoCloseable {
   private final int output;
   private final TailBuffer printed = new TailBuffer(OUTPUT_LIMIT);
   private final byte[] chunk = new byte[4096];
-  private final Pointer polled = LibC.allocate(3 * POLLFD_BYTES);
+  private final Poll poll = new Poll(3);
   private boolean outputOpen = true;
   private @Nullable ExitStatus exit;
 
@@ -131,26 +125,13 @@ final class CriuProcess implements AutoCloseable {
    * @return false when nothing came in this time
    */
   boolean await(int millis, int wakeup) throws NativeCallException {
-    // poll skips negative numbers
-    int[] descriptors = {socket.descriptor(), outputOpen ? output : -1, wakeup};
-    long at = 0;
-    for (int descriptor : descriptors) {
-      polled.putInt(at, descriptor);
-      polled.putShort(at + POLL_EVENTS, LibC.POLLIN);
-      polled.putShort(at + POLL_RESULT, (short) 0);
-      at += POLLFD_BYTES;
-    }
-    int ready = LibC.functions().poll(polled, descriptors.length, millis);
-    if (ready < 0 && LibC.errno() != LibC.EINTR) {
-      check(ready, "poll");
-    }
-    if (ready <= 0) {
+    if (!poll.await(millis, socket.descriptor(), outputOpen ? output : -1, wakeup)) {
       return false;
     }
-    if (polled.getShort(POLLFD_BYTES + POLL_RESULT) != 0) {
+    if (poll.isReady(1)) {
       drain();
     }
-    return polled.getShort(POLL_RESULT) != 0;
+    return poll.isReady(0);
   }
 
   /**

@@ -19,29 +19,21 @@ final class CriuSession implements AutoCloseable {
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
 
   private final CriuProcess criu;
-  private final Deadline deadline;
-  private final Conversation.Watch watch;
-  private final Wakeup wakeup;
+  private final Supervision supervision;
   private boolean ended;
 
-  private CriuSession(
-      CriuProcess criu, Deadline deadline, Conversation.Watch watch, Wakeup wakeup) {
+  private CriuSession(CriuProcess criu, Supervision supervision) {
     this.criu = criu;
-    this.deadline = deadline;
-    this.watch = watch;
-    this.wakeup = wakeup;
+    this.supervision = supervision;
   }
 
   /**
    * Starts CRIU.
    *
-   * @param deadline for all requests together
-   * @param watch looks around while CRIU works
-   * @param wakeup tells when the caller wants it no more
+   * @param supervision what goes along with all requests together
    */
-  static CriuSession start(Path program, Deadline deadline, Conversation.Watch watch, Wakeup wakeup)
-      throws NativeCallException {
-    return new CriuSession(CriuProcess.start(program, List.of()), deadline, watch, wakeup);
+  static CriuSession start(Path program, Supervision supervision) throws NativeCallException {
+    return new CriuSession(CriuProcess.start(program, List.of()), supervision);
   }
 
   int pid() {
@@ -53,10 +45,7 @@ final class CriuSession implements AutoCloseable {
     criu_resp reply = null;
     GivenUpException givenUp = null;
     try {
-      reply =
-          new Conversation(criu, deadline, watch, wakeup, Conversation.Notifications.NONE)
-              .ask(request)
-              .orElse(null);
+      reply = new Conversation(criu, supervision).ask(request).orElse(null);
     } catch (GivenUpException e) {
       givenUp = e;
     } catch (NativeCallException e) {
@@ -73,7 +62,7 @@ final class CriuSession implements AutoCloseable {
 
   private Outcome outcome(
       @Nullable criu_resp reply, ExitStatus exit, @Nullable GivenUpException givenUp) {
-    return new Outcome(reply, exit, givenUp, criu.output(), deadline.elapsed());
+    return new Outcome(reply, exit, givenUp, criu.output(), supervision.deadline().elapsed());
   }
 
   private ExitStatus end(@Nullable GivenUpException givenUp) throws NativeCallException {

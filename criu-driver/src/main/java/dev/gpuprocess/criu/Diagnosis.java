@@ -210,10 +210,11 @@ final class Diagnosis {
       case DEADLINE ->
           Optional.of(
               new OperationTimedOutException(
-                  "%s did not end within %d ms; CRIU was ended, %s: allow more time, or look into %s"
+                  "%s did not end within %d ms; CRIU %s, %s: allow more time, or look into %s"
                       .formatted(
                           subject,
                           deadline.toMillis(),
+                          whatBecameOfCriu(),
                           ending.words(),
                           log.file() == null ? "CRIU's output" : log.file()),
                   failure(ending),
@@ -221,9 +222,17 @@ final class Diagnosis {
       case CANCELLED ->
           Optional.of(
               new OperationCancelledException(
-                  subject + " was cancelled, " + ending.words(), failure(ending), details));
+                  subject + " was cancelled, CRIU " + whatBecameOfCriu() + ", " + ending.words(),
+                  failure(ending),
+                  details));
       case MISBEHAVIOUR -> Optional.empty();
     };
+  }
+
+  private String whatBecameOfCriu() {
+    return outcome.exit().equals(ExitStatus.STILL_RUNS)
+        ? "belongs to another user and cannot be ended from here"
+        : "was ended";
   }
 
   private MissingCapabilityException missingCapability(Ending ending) {

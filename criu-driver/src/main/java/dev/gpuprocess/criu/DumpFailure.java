@@ -99,7 +99,7 @@ final class DumpFailure {
     if (thrown != null) {
       return diagnosis.thrownByListener(ending, thrown);
     }
-    if (outcome.errno() == ESRCH) {
+    if (outcome.errno() == ESRCH || neverStopped(diagnosis)) {
       CriuException details = diagnosis.general(ending, null);
       if (!root.isAlive()) {
         return noSuchProcess(root, details);
@@ -136,6 +136,11 @@ final class DumpFailure {
                     diagnosis.failure(ending),
                     diagnosis.criu(),
                     null));
+  }
+
+  /** What the command line has to say in place of an errno. */
+  private boolean neverStopped(Diagnosis diagnosis) {
+    return diagnosis.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
   }
 
   private Optional<GpuCheckpointException> unsupported(Diagnosis diagnosis, Ending ending) {

@@ -2,9 +2,6 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.criu.proto.Rpc.criu_opts;
-import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
@@ -17,7 +14,6 @@ import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -25,9 +21,7 @@ import org.jspecify.annotations.Nullable;
 /** One DUMP. */
 final class DumpOperation {
 
-  private static final String LOG_FILE = "dump.log";
-
-  private final CriuBinary criu;
+  private final CriuLink criu;
   private final DumpRequest request;
   private final DumpOptions options;
   private final ProcessIdentity root;
@@ -35,13 +29,13 @@ final class DumpOperation {
   private final Path log;
   private final DumpStages stages;
 
-  DumpOperation(CriuBinary criu, DumpRequest request, DumpListener listener) {
+  DumpOperation(CriuLink criu, DumpRequest request, DumpListener listener) {
     this.criu = criu;
     this.request = request;
     this.options = request.options();
     this.root = request.process();
     this.subject = "dump of " + Who.process(root.pid());
-    this.log = request.work().resolve(LOG_FILE);
+    this.log = request.work().resolve(CriuLink.DUMP_LOG);
     this.stages = new DumpStages(root, listener);
   }
 
@@ -50,20 +44,19 @@ final class DumpOperation {
     checkDirectories();
     requireFeatures();
     Outcome outcome;
-    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        Wakeup wakeup = Wakeup.by(options.cancellation())) {
+    try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
       outcome =
-          new CriuCall(
-                  criu.program(),
+          criu.dump(
+              request,
+              !stat.leadsSession(),
+              new Supervision(
                   Deadline.after(options.deadline()),
                   stages,
                   new LogLimit(log),
                   CriuCall.BeforeKill.NONE,
-                  wakeup,
-                  List.of())
-              .make(message(directories, stat));
+                  wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(
           subject + " did not begin: " + e.getMessage(), Failure.of("dump", root.pid()), e);
@@ -80,8 +73,14 @@ final class DumpOperation {
 
   private void requireFeatures() {
     if (options.trackMemory()) {
-      new FeatureCheck(criu)
-          .require(CriuFeature.MEMORY_TRACKING, subject, Failure.of("dump", root.pid()));
+      criu.features()
+          .ifPresent(
+              features ->
+                  FeatureCheck.require(
+                      features,
+                      CriuFeature.MEMORY_TRACKING,
+                      subject,
+                      Failure.of("dump", root.pid())));
     }
   }
 
@@ -126,19 +125,5 @@ final class DumpOperation {
         subject + " did not begin: " + directory + " " + problem,
         Failure.of("dump", root.pid()),
         cause);
-  }
-
-  private criu_req message(ImageDirectories directories, ProcStat stat) throws IOException {
-    criu_opts.Builder opts =
-        RpcOptions.of(options, NetworkLocks.choose(options, root))
-            .setImagesDirFd(directories.images())
-            .setWorkDirFd(directories.work())
-            .setPid(root.pid())
-            .setLogFile(LOG_FILE)
-            .setShellJob(!stat.leadsSession());
-    if (ConfigFile.write(options, request.work())) {
-      opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
-    }
-    return criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build();
   }
 }

@@ -4,12 +4,15 @@ package dev.gpuprocess.criu;
  * How a process ended.
  *
  * @param code its exit code, -1 when it was killed or nobody knows
- * @param signal what killed it, 0 when it exited, -1 when nobody knows
+ * @param signal what killed it, 0 when it exited, below 0 when nobody knows
  */
 record ExitStatus(int code, int signal) {
 
   /** The launcher of this JVM ignored SIGCHLD, so the kernel kept no status. */
   static final ExitStatus UNKNOWN = new ExitStatus(-1, -1);
+
+  /** It has not ended, and we have no right to end it. */
+  static final ExitStatus STILL_RUNS = new ExitStatus(-1, -2);
 
   static ExitStatus ofWaitStatus(int status) {
     int signal = status & 0x7f;
@@ -25,6 +28,9 @@ record ExitStatus(int code, int signal) {
     if (signal > 0) {
       return "signal " + signal;
     }
-    return signal == 0 ? "exit " + code : "unknown exit";
+    if (signal == 0) {
+      return "exit " + code;
+    }
+    return equals(STILL_RUNS) ? "still running" : "unknown exit";
   }
 }

@@ -7,6 +7,7 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.spi.CriuFeature;
+import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.Set;
 
@@ -15,8 +16,8 @@ final class FeatureCheck {
 
   private final Question question;
 
-  FeatureCheck(CriuBinary criu) {
-    this.question = new Question(criu, "features", "CRIU's look at what this kernel has");
+  FeatureCheck(Path program) {
+    this.question = new Question(program, "features", "CRIU's look at what this kernel has");
   }
 
   Set<CriuFeature> run() {
@@ -43,11 +44,14 @@ final class FeatureCheck {
    * Refuses what CRIU could only fail at, and not always in good order: a pre-dump without memory
    * tracking ends in an assertion of its own.
    *
+   * @param features what there is
+   * @param feature what is needed
    * @param subject for the message, such as {@code dump of process 12}
    * @param failure for the exception
    */
-  void require(CriuFeature feature, String subject, Failure failure) {
-    if (run().contains(feature)) {
+  static void require(
+      Set<CriuFeature> features, CriuFeature feature, String subject, Failure failure) {
+    if (features.contains(feature)) {
       return;
     }
     String missing =

@@ -80,7 +80,13 @@ public final class PageServer implements AutoCloseable {
       try {
         session =
             CriuSession.start(
-                criu.program(), Deadline.after(request.deadline()), new LogLimit(log), wakeup);
+                criu.program(),
+                new Supervision(
+                    Deadline.after(request.deadline()),
+                    Conversation.Notifications.NONE,
+                    new LogLimit(log),
+                    CriuCall.BeforeKill.NONE,
+                    wakeup));
         Outcome outcome = session.ask(message(directories, request));
         criu_resp reply = outcome.reply();
         if (reply == null || !reply.getSuccess()) {

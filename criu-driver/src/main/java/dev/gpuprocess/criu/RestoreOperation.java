@@ -2,9 +2,6 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.criu.proto.Rpc.criu_opts;
-import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
@@ -33,11 +30,10 @@ import org.slf4j.LoggerFactory;
 final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
-  private static final String LOG_FILE = "restore.log";
   private static final int EEXIST = 17;
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d+): File exists");
 
-  private final CriuBinary criu;
+  private final CriuLink criu;
   private final RestoreRequest request;
   private final RestoreOptions options;
   private final int pid;
@@ -45,14 +41,23 @@ final class RestoreOperation {
   private final Path log;
   private final RestoreListener listener;
 
-  RestoreOperation(CriuBinary criu, RestoreRequest request, RestoreListener listener) {
+  RestoreOperation(CriuLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
-    this.request = request;
-    this.options = request.options();
+    this.options = withRecordedCpu(request);
+    this.request = new RestoreRequest(request.images(), request.work(), request.pid(), options);
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
-    this.log = request.work().resolve(LOG_FILE);
+    this.log = request.work().resolve(CriuLink.RESTORE_LOG);
     this.listener = listener;
+  }
+
+  /** Whoever had the CPU recorded wants it compared; by itself CRIU does not. */
+  private static RestoreOptions withRecordedCpu(RestoreRequest request) {
+    RestoreOptions options = request.options();
+    boolean recorded = Files.exists(request.images().resolve(CpuImage.NAME));
+    return recorded && options.cpuCheck().isEmpty()
+        ? options.toBuilder().cpuCheck(CpuCheck.INSTRUCTIONS).build()
+        : options;
   }
 
   RestoreReport run() {
@@ -67,21 +72,18 @@ final class RestoreOperation {
     RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
     HalfRestored remains = new HalfRestored(ownNumbers ? 0 : pid, log, stages);
     Outcome outcome;
-    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        InheritedDescriptors inherited = InheritedDescriptors.open(options.inherit());
-        Wakeup wakeup = Wakeup.by(options.cancellation())) {
+    try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.RESTORE));
       outcome =
-          new CriuCall(
-                  criu.program(),
+          criu.restore(
+              request,
+              new Supervision(
                   Deadline.after(options.deadline()),
                   stages,
                   new DeadRoot(stages, new LogLimit(log)),
                   remains,
-                  wakeup,
-                  inherited.descriptors())
-              .make(message(directories, inherited));
+                  wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(
           subject + " did not begin: " + e.getMessage(), Failure.of("restore", pid), e);
@@ -110,24 +112,6 @@ final class RestoreOperation {
                   Failure.of("restore", pid),
                   cause);
             });
-  }
-
-  private criu_req message(ImageDirectories directories, InheritedDescriptors inherited)
-      throws IOException {
-    criu_opts.Builder opts =
-        RpcOptions.of(options)
-            .setImagesDirFd(directories.images())
-            .setWorkDirFd(directories.work())
-            .setLogFile(LOG_FILE)
-            .addAllInheritFd(inherited.names());
-    if (options.cpuCheck().isEmpty() && Files.exists(request.images().resolve(CpuImage.NAME))) {
-      // Whoever had it recorded wants it compared; by itself CRIU does not.
-      opts.setCpuCap(RpcOptions.mask(CpuCheck.INSTRUCTIONS));
-    }
-    if (ConfigFile.write(options, request.work())) {
-      opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
-    }
-    return criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build();
   }
 
   private GpuCheckpointException afterFailure(

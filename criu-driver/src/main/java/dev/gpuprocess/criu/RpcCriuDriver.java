@@ -61,12 +61,12 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public void check() {
-    new CheckOperation(finder.find("check")).run();
+    new CheckOperation(link("check")).run();
   }
 
   @Override
   public Optional<Set<CriuFeature>> features() {
-    return Optional.of(new FeatureCheck(finder.find("features")).run());
+    return Optional.of(new FeatureCheck(finder.find("features").program()).run());
   }
 
   /**
@@ -79,7 +79,7 @@ public final class RpcCriuDriver implements CriuDriver {
    * @throws dev.gpuprocess.error.CriuException when CRIU cannot do it
    */
   public void recordCpu(Path images) {
-    new CpuImage(finder.find("record CPU"), images).record();
+    new CpuImage(finder.find("record CPU").program(), images).record();
   }
 
   /**
@@ -93,7 +93,7 @@ public final class RpcCriuDriver implements CriuDriver {
    * @throws dev.gpuprocess.error.CriuException when CRIU cannot tell
    */
   public void checkCpu(Path images, CpuCheck check) {
-    new CpuImage(finder.find("check CPU"), images).check(check);
+    new CpuImage(finder.find("check CPU").program(), images).check(check);
   }
 
   /**
@@ -117,12 +117,16 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public DumpReport dump(DumpRequest request, DumpListener listener) {
-    return new DumpOperation(finder.find("dump"), request, listener).run();
+    return new DumpOperation(link("dump"), request, listener).run();
   }
 
   @Override
   public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
-    return new RestoreOperation(finder.find("restore"), request, listener).run();
+    return new RestoreOperation(link("restore"), request, listener).run();
+  }
+
+  private CriuLink link(String operation) {
+    return new RpcLink(finder.find(operation).program());
   }
 
   @Override

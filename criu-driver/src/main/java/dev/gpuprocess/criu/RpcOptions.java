@@ -82,7 +82,8 @@ final class RpcOptions {
     }
   }
 
-  private static int seconds(DumpOptions options) {
+  /** CRIU counts whole seconds. */
+  static int seconds(DumpOptions options) {
     long seconds = options.freezeTimeout().plusNanos(999_999_999).toSeconds();
     return (int) Math.min(seconds, Integer.MAX_VALUE);
   }

@@ -36,9 +36,9 @@ final class Wakeup implements AutoCloseable {
     LibC.functions().write(event, ONE, ONE.length);
   }
 
-  /** What to poll; -1 for nothing. */
+  /** What to poll; -1 for nothing, also once it has woken us, as it would wake us for ever. */
   int descriptor() {
-    return event;
+    return isCancelled() ? -1 : event;
   }
 
   boolean isCancelled() {

@@ -16,6 +16,7 @@ import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.SocketTables;
+import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
@@ -58,8 +59,16 @@ class OptionsTest {
   @BeforeEach
   void makeSite() {
     RealCriu.assume();
-    site = Site.in(directory.resolve("site"), new RpcCriuDriver());
+    site = Site.in(directory.resolve("site"), driver());
     ready = directory.resolve("ready");
+  }
+
+  CriuDriver driver() {
+    return new RpcCriuDriver();
+  }
+
+  Site site() {
+    return site;
   }
 
   private Workload perl(String program) {
@@ -262,7 +271,7 @@ class OptionsTest {
           () -> ProcFs.stat(workload.pid()).filter(s -> s.name().equals("sleep")).isPresent(),
           "sleep");
       site.dump(workload.identity(), Site.dump().build(), new Recorder(stages));
-      assertEquals(List.of("pre-dump", "network-lock", "query-ext-files", "post-dump"), stages);
+      assertEquals(dumpStages(), stages);
       stages.clear();
       ProcessIdentity restored =
           site.restore(
@@ -285,6 +294,10 @@ class OptionsTest {
         Workload.end(restored);
       }
     }
+  }
+
+  List<String> dumpStages() {
+    return List.of("pre-dump", "network-lock", "query-ext-files", "post-dump");
   }
 
   private record Recorder(List<String> stages) implements DumpListener, RestoreListener {

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.error.GpuCheckpointException;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Assumptions;
 
@@ -13,6 +14,12 @@ public final class RealCriu {
 
   public static void assume() {
     Assumptions.assumeTrue(PROBLEM == null, () -> "real CRIU: " + PROBLEM);
+  }
+
+  /** What starts the one that works here. */
+  public static List<String> command() {
+    assume();
+    return List.of(new CriuFinder(new CriuLocator()).find("test").program().toString());
   }
 
   private static @Nullable String problem() {

@@ -33,7 +33,8 @@ public interface DumpListener {
   default void networkLock() throws VetoException {}
 
   /**
-   * The tree is stopped, and its files are looked at next ({@code query-ext-files}).
+   * The tree is stopped, and its files are looked at next ({@code query-ext-files}). Not called by
+   * a driver that starts CRIU as a command: CRIU asks over its RPC only.
    *
    * @return what else is not part of the tree, in addition to the options
    * @throws VetoException to stop the dump

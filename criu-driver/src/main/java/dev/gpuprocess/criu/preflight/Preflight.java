@@ -33,11 +33,26 @@ public final class Preflight {
    * @return what stands in the way
    */
   public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
+    if (!root.isAlive()) {
+      return List.of();
+    }
+    Preflight preflight = new Preflight(root, options);
+    RightsCheck.look(preflight.troubles);
+    return preflight.look();
+  }
+
+  /**
+   * Looks, for a CRIU that has other rights than this JVM.
+   *
+   * @param root the root of the tree
+   * @param options how it would be dumped
+   * @return what stands in the way, whoever runs CRIU
+   */
+  public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
     return root.isAlive() ? new Preflight(root, options).look() : List.of();
   }
 
   private List<Finding> look() {
-    RightsCheck.look(troubles);
     tasks.lookAtRoot();
     for (int pid : tree) {
       tasks.look(pid);

@@ -1,0 +1,91 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.Finding;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuVersion;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpReport;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * CRIU by its command line, for hosts where nothing but a command is allowed, such as {@code sudo
+ * -n criu} or a wrapper; {@link RpcCriuDriver} is better where it can be had. Who may run CRIU as
+ * root with any arguments is root: this driver lets CRIU run a script of its own.
+ *
+ * <p>It keeps the same promises, with these differences:
+ *
+ * <ul>
+ *   <li>{@link DumpListener#queryExternalFiles()} is not called: CRIU does not ask.
+ *   <li>{@link dev.gpuprocess.RestoreOptions#inherit()} and {@link
+ *       dev.gpuprocess.RestoreOptions#orphanTerminals()} are refused with {@link
+ *       dev.gpuprocess.error.UnsupportedOptionException}: no descriptor travels either way.
+ *   <li>When the command changes the user, and this JVM is not root, the kernel does not let it end
+ *       CRIU. At a deadline or a cancellation CRIU is refused at its next stage; up to there it
+ *       works on, and the exception says so.
+ * </ul>
+ *
+ * <p>The command needs {@code setsid}, {@code sh}, {@code readlink} and, to change the user, {@code
+ * chown} on this machine, must see this machine's {@code /proc}, and must stay in the foreground
+ * until CRIU has ended. The work directory must allow programs to be run from it. Cheap to create;
+ * calls block, and block the carrier of a virtual thread.
+ */
+public final class CliCriuDriver implements CriuDriver {
+
+  private final CliFinder finder;
+
+  /**
+   * Uses a command.
+   *
+   * @param command the program and its first arguments, to which CRIU's own are added; no shell
+   *     sees them
+   * @throws IllegalArgumentException when it is empty
+   */
+  public CliCriuDriver(List<String> command) {
+    this.finder = new CliFinder(command);
+  }
+
+  @Override
+  public CriuVersion version() {
+    return finder.find("version").version();
+  }
+
+  @Override
+  public void check() {
+    new CheckOperation(link("check")).run();
+  }
+
+  /** Needs no CRIU. What rights CRIU will have is not known here. */
+  @Override
+  public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
+    return Preflight.withoutRights(process, options);
+  }
+
+  @Override
+  public DumpReport dump(DumpRequest request, DumpListener listener) {
+    return new DumpOperation(link("dump"), request, listener).run();
+  }
+
+  @Override
+  public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
+    return new RestoreOperation(link("restore"), request, listener).run();
+  }
+
+  @Override
+  public DumpedTree describe(Path images) {
+    return DumpReports.describe(images);
+  }
+
+  private CriuLink link(String operation) {
+    finder.find(operation);
+    return finder.link();
+  }
+}

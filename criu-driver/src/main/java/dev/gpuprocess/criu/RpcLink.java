@@ -1,0 +1,70 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Requests as messages to a {@code criu swrk}.
+ *
+ * @param program CRIU
+ */
+record RpcLink(Path program) implements CriuLink {
+
+  @Override
+  public Outcome dump(DumpRequest request, boolean shellJob, Supervision supervision)
+      throws IOException {
+    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
+      criu_opts.Builder opts =
+          RpcOptions.of(
+                  request.options(), NetworkLocks.choose(request.options(), request.process()))
+              .setImagesDirFd(directories.images())
+              .setWorkDirFd(directories.work())
+              .setPid(request.process().pid())
+              .setLogFile(DUMP_LOG)
+              .setShellJob(shellJob);
+      if (ConfigFile.write(request.options(), request.work())) {
+        opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
+      }
+      return new CriuCall(program, supervision, List.of())
+          .make(criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build());
+    }
+  }
+
+  @Override
+  public Outcome restore(RestoreRequest request, Supervision supervision) throws IOException {
+    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
+        InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit())) {
+      criu_opts.Builder opts =
+          RpcOptions.of(request.options())
+              .setImagesDirFd(directories.images())
+              .setWorkDirFd(directories.work())
+              .setLogFile(RESTORE_LOG)
+              .addAllInheritFd(inherited.names());
+      if (ConfigFile.write(request.options(), request.work())) {
+        opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
+      }
+      return new CriuCall(program, supervision, inherited.descriptors())
+          .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
+    }
+  }
+
+  @Override
+  public Outcome check(Supervision supervision) throws IOException {
+    return new CriuCall(program, supervision, List.of())
+        .make(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
+  }
+
+  @Override
+  public Optional<Set<CriuFeature>> features() {
+    return Optional.of(new FeatureCheck(program).run());
+  }
+}

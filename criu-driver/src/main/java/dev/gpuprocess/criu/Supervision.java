@@ -1,0 +1,45 @@
+package dev.gpuprocess.criu;
+
+/**
+ * What goes along with a request to CRIU, however it is put: how long it may take, who answers what
+ * CRIU asks, and who looks after it.
+ *
+ * @param deadline for all of it
+ * @param notifications answers what CRIU asks
+ * @param watch looks around while CRIU works
+ * @param beforeKill told before CRIU is ended
+ * @param wakeup tells when the caller wants it no more
+ */
+record Supervision(
+    Deadline deadline,
+    Conversation.Notifications notifications,
+    Conversation.Watch watch,
+    CriuCall.BeforeKill beforeKill,
+    Wakeup wakeup) {
+
+  /** Of a request without notifications. */
+  static Supervision plain(Deadline deadline) {
+    return new Supervision(
+        deadline,
+        Conversation.Notifications.NONE,
+        Conversation.Watch.NONE,
+        CriuCall.BeforeKill.NONE,
+        Wakeup.NEVER);
+  }
+
+  /**
+   * Checks that it is of use to go on.
+   *
+   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation comes too
+   *     late
+   * @throws GivenUpException when it is not
+   */
+  void requireWanted(boolean canStop) throws GivenUpException {
+    if (deadline.passed()) {
+      throw GivenUpException.deadline();
+    }
+    if (canStop && wakeup.isCancelled()) {
+      throw GivenUpException.cancelled();
+    }
+  }
+}

@@ -1,0 +1,79 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuVersion;
+import java.io.IOException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A CRIU driver that somebody else brings, as a jar with a service file does. */
+class ForeignCriuTest {
+
+  /** Somebody else's driver. */
+  public static final class Foreign extends StubCriu {
+
+    @Override
+    public CriuVersion version() {
+      return new CriuVersion(99, 0, 0);
+    }
+  }
+
+  @TempDir Path jar;
+  private ClassLoader before;
+
+  @BeforeEach
+  void keepLoader() {
+    before = Thread.currentThread().getContextClassLoader();
+  }
+
+  @AfterEach
+  void putLoaderBack() {
+    Thread.currentThread().setContextClassLoader(before);
+  }
+
+  private void bring(String provider) throws IOException {
+    Path services = Files.createDirectories(jar.resolve("META-INF/services"));
+    Files.writeString(services.resolve(CriuDriver.class.getName()), provider);
+    Thread.currentThread()
+        .setContextClassLoader(new URLClassLoader(new URL[] {jar.toUri().toURL()}, before));
+  }
+
+  @Test
+  void isFoundAndUsed() throws IOException {
+    bring(Foreign.class.getName());
+    assertEquals(99, GpuCheckpoints.standard().criu().version().major());
+  }
+
+  @Test
+  void isNamed_whenItCannotBeLoaded() throws IOException {
+    bring("com.example.NotThere");
+    CriuUnavailableException e =
+        assertThrows(CriuUnavailableException.class, () -> GpuCheckpoints.standard().criu());
+    assertTrue(e.getMessage().contains("com.example.NotThere"), e.getMessage());
+  }
+
+  @Test
+  void isAskedFor_whenThereIsNone() {
+    CriuUnavailableException e =
+        assertThrows(CriuUnavailableException.class, () -> GpuCheckpoints.standard().criu());
+    assertTrue(e.getMessage().contains("dev.gpuprocess:criu-driver"), e.getMessage());
+  }
+
+  @Test
+  void isUsedWithoutASearch_whenItIsHandedIn() {
+    CriuDriver driver = new Foreign();
+    assertSame(driver, GpuCheckpoints.standard().with(driver).criu());
+  }
+}
