@@ -19,12 +19,14 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.MissingCapabilityException;
+import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -402,15 +404,13 @@ final class DumpTraps {
       RawCriu.Said said = raw(RawCriu.dump(raw, counter.pid()).setTrackMem(true));
       assertFalse(said.success());
       assertEquals(EBADRQC, said.errno());
-      CriuException e =
-          ground.failedDump(
-              CriuException.class,
+      MissingKernelFeatureException e =
+          ground.refusedDump(
+              MissingKernelFeatureException.class,
               ground.site("ours"),
               counter,
-              Site.dump().trackMemory(true).build(),
-              DumpListener.NONE);
-      assertTrue(e.criu().firstError().contains("Tracking memory"), e.getMessage());
-      assertTrue(e.getMessage().contains("DumpOptions.trackMemory"), e.getMessage());
+              Site.dump().trackMemory(true).build());
+      assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     }
   }
 

@@ -86,7 +86,13 @@ record Ground(Path directory, RpcCriuDriver driver) {
 
   /** A dump is refused before CRIU is started, and the process has not even noticed. */
   <T extends GpuCheckpointException> T refusedDump(Class<T> type, Site site, Workload counter) {
-    T e = assertThrows(type, () -> site.dump(counter.identity(), Site.dump().build()));
+    return refusedDump(type, site, counter, Site.dump().build());
+  }
+
+  /** The same, with options. */
+  <T extends GpuCheckpointException> T refusedDump(
+      Class<T> type, Site site, Workload counter, DumpOptions options) {
+    T e = assertThrows(type, () -> site.dump(counter.identity(), options));
     assertTrue(e.getMessage().contains("did not begin"), e.getMessage());
     counter.assertGoesOn();
     return e;
