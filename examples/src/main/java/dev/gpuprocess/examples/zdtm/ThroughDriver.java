@@ -1,0 +1,39 @@
+package dev.gpuprocess.examples.zdtm;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.nio.file.Path;
+
+/**
+ * Through this library.
+ *
+ * @param driver the driver that is tried
+ */
+record ThroughDriver(CriuDriver driver) implements Way {
+
+  @Override
+  public void dump(Program program, ProcessIdentity process, Path images, Path work)
+      throws FailedException, NotHereException {
+    try {
+      driver.dump(new DumpRequest(process, images, work, Wishes.dump(program)), DumpListener.NONE);
+    } catch (GpuCheckpointException e) {
+      throw new FailedException(String.valueOf(e.getMessage()), e);
+    }
+  }
+
+  @Override
+  public void restore(Program program, int pid, Path images, Path work)
+      throws FailedException, NotHereException {
+    try {
+      driver.restore(
+          new RestoreRequest(images, work, pid, Wishes.restore(program)), RestoreListener.NONE);
+    } catch (GpuCheckpointException e) {
+      throw new FailedException(String.valueOf(e.getMessage()), e);
+    }
+  }
+}
