@@ -81,6 +81,7 @@ final class Soak implements AutoCloseable {
             .toList();
     Stream.generate(() -> SoakSubject.start(lane.machine)).limit(PROCESSES).forEach(subjects::add);
     round();
+    Leaks.open(lane.checkpoints());
     leaks = new Leaks();
   }
 
