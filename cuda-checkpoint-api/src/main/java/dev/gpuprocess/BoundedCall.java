@@ -62,7 +62,7 @@ final class BoundedCall {
       throws TimeoutException {
     if (ABANDONED.get() >= MOST_ABANDONED) {
       throw new OperationInProgressException(
-          "%d driver calls hang on this machine, so %s is not started: find out what stopped their processes (threads named \"gpuprocess ...\" tell which)"
+          "%d calls hang on this machine, so %s is not started: find out what stopped their processes or disks (threads named \"gpuprocess ...\" tell which)"
               .formatted(MOST_ABANDONED, name),
           Failure.of(name, 0));
     }

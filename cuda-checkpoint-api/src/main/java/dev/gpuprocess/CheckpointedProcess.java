@@ -105,13 +105,16 @@ public final class CheckpointedProcess implements GpuProcess, AutoCloseable {
   /**
    * Writes the process and its children to disk with CRIU. The image is made beside its final
    * place, and it is complete, checksummed and synced to disk there before the process may die.
-   * When this throws, the process is still checkpointed and nothing is left of the image.
+   * When this throws, the process is still checkpointed and nothing is left of the image. That
+   * holds also when the disk hangs: at the deadline of the options the process is let go, and what
+   * the disk still writes is removed when it answers.
    *
    * @param directory where the image will be: it does not exist yet, or is empty; its parent exists
    * @param options how to dump
    * @return the image
    * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
    * @throws dev.gpuprocess.error.DiskFullException when the file system has no room
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed

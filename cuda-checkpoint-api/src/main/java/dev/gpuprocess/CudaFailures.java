@@ -101,7 +101,9 @@ final class CudaFailures {
     }
     if (result.equals(CudaResult.OUT_OF_MEMORY)) {
       return new InsufficientGpuMemoryException(
-          "the driver ran out of memory in " + function + " of " + who + ": free some", failure);
+          "the driver ran out of memory in " + function + " of " + who + ": free some",
+          failure,
+          null);
     }
     if (result.equals(CudaResult.OPERATING_SYSTEM)) {
       return new ProcessUnreachableException(

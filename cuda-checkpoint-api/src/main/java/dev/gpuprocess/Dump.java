@@ -38,6 +38,7 @@ final class Dump {
   private final DumpOptions options;
   private final Steps steps;
   private @Nullable ImageDirectory published;
+  private @Nullable RuntimeException notSealed;
 
   Dump(Verb verb, Target target, DumpOptions options, Steps steps) {
     this.verb = verb;
@@ -57,23 +58,17 @@ final class Dump {
     // Before the first directory is made, so that a recovery knows where to look.
     Path place = directory.toAbsolutePath();
     target.note("dump", place, null);
-    try (StagedImage image =
-        StagedImage.create(
-            directory, target.identity, expectedBytes(children), target.checkpoints.imageKey())) {
-      target.note("dump", place, image.work());
+    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
+    try {
+      long bytes = expectedBytes(children);
+      StagedImage image = disk.run("stage", () -> stage(directory, bytes), Dump::close);
       try {
-        steps.run("dump", () -> dump(criu, image, kept), DumpReport::bytes);
-        image.succeeded();
-      } catch (RuntimeException e) {
-        if (published == null || target.identity.isAlive()) {
-          // An image of a process that lives on would be restored beside it one day.
-          image.retract();
-          throw e;
+        target.note("dump", place, image.work());
+        dump(criu, image, kept, disk);
+      } finally {
+        if (!disk.hangs()) {
+          disk.tidy("tidy", target.checkpoints.timeouts().call(), image::close);
         }
-        LOG.warn(
-            "process {} is gone and its image durable, but CRIU's end was not clean: {}",
-            pid,
-            e.getMessage());
       }
     } catch (RuntimeException e) {
       target.noteState(verb.stateNow());
@@ -88,6 +83,38 @@ final class Dump {
       throw new IllegalArgumentException(
           "an image with a manifest holds its own memory: dump without pageServer, or with"
               + " CriuDriver.dump");
+    }
+  }
+
+  private StagedImage stage(Path directory, long bytes) {
+    return StagedImage.create(directory, target.identity, bytes, target.checkpoints.imageKey());
+  }
+
+  private static void close(@Nullable StagedImage image) {
+    if (image != null) {
+      image.close();
+    }
+  }
+
+  private void dump(CriuDriver criu, StagedImage image, Manifest.Options kept, DiskWork disk) {
+    try {
+      steps.run("dump", () -> criuDump(criu, image, kept, disk), DumpReport::bytes);
+      image.logUnwanted();
+    } catch (RuntimeException e) {
+      if (notSealed != null && target.identity.isAlive()) {
+        // CRIU only says that we refused it, and its log no more than that.
+        image.logUnwanted();
+        throw notSealed;
+      }
+      if (published == null || target.identity.isAlive()) {
+        // An image of a process that lives on would be restored beside it one day.
+        image.retractWhenClosed();
+        throw e;
+      }
+      LOG.warn(
+          "process {} is gone and its image durable, but CRIU's end was not clean: {}",
+          target.pid(),
+          e.getMessage());
     }
   }
 
@@ -113,16 +140,33 @@ final class Dump {
     }
   }
 
-  private DumpReport dump(CriuDriver criu, StagedImage image, Manifest.Options kept) {
+  private DumpReport criuDump(
+      CriuDriver criu, StagedImage image, Manifest.Options kept, DiskWork disk) {
     return criu.dump(
         new DumpRequest(target.identity, image.images(), image.work(), options),
         new DumpListener() {
           @Override
           public void postDump() {
+            try {
+              seal();
+            } catch (RuntimeException e) {
+              notSealed = e;
+              throw e;
+            }
+          }
+
+          private void seal() {
             steps.run(
                 "seal",
                 () -> {
-                  published = image.publish(files -> manifest(criu, kept, files));
+                  published =
+                      disk.run(
+                          "seal",
+                          () -> image.publish(files -> manifest(criu, kept, files)),
+                          made -> {
+                            image.retractWhenClosed();
+                            image.close();
+                          });
                   return published;
                 },
                 made -> made.manifest().bytes());

@@ -5,6 +5,7 @@ import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import java.time.Duration;
 import java.util.List;
@@ -47,34 +48,44 @@ final class GpuRoom {
         .ifPresent(
             shortage -> {
               throw new InsufficientGpuMemoryException(
-                  shortage.text(verb.pid())
+                  text(shortage, verb.pid())
                       + ": free it or let resume wait for it, the process stays checkpointed",
-                  verb.failure(null, ProcessState.CHECKPOINTED));
+                  verb.failure(null, ProcessState.CHECKPOINTED),
+                  shortage);
             });
   }
 
   /** Says why a restore to where the process was would be refused now; empty if it would not. */
   static Optional<String> whyNot(GpuInventory inventory, Map<GpuUuid, Long> held, int pid) {
-    return shortage(inventory, held, List.of()).map(shortage -> shortage.text(pid));
+    return shortage(inventory, held, List.of()).map(shortage -> text(shortage, pid));
   }
 
-  private record Shortage(Gpu gpu, long neededBytes) {
-
-    String text(int pid) {
-      return "%s has %d MiB free and process %d needs %d MiB there; %s"
-          .formatted(gpu.uuid(), gpu.freeBytes() >> 20, pid, neededBytes >> 20, users(gpu));
-    }
+  private static String text(GpuShortage shortage, int pid) {
+    return "%s has %d MiB free and process %d needs %d MiB there; %s"
+        .formatted(
+            shortage.gpu(),
+            shortage.freeBytes() >> 20,
+            pid,
+            shortage.neededBytes() >> 20,
+            shortage.holders().isEmpty()
+                ? "no process is known to hold the rest"
+                : "the rest is held by " + shortage.holders());
   }
 
-  private static Optional<Shortage> shortage(
+  private static Optional<GpuShortage> shortage(
       GpuInventory inventory, Map<GpuUuid, Long> held, List<GpuPair> pairs) {
     Map<GpuUuid, Long> needed = new TreeMap<>();
     held.forEach((from, bytes) -> needed.merge(target(from, pairs), bytes + MARGIN, Long::sum));
     List<Gpu> gpus = held.isEmpty() ? List.of() : inventory.gpus().orElse(List.of());
     return gpus.stream()
-        .map(gpu -> new Shortage(gpu, needed.getOrDefault(gpu.uuid(), 0L)))
-        .filter(shortage -> shortage.gpu().freeBytes() < shortage.neededBytes())
+        .map(gpu -> shortage(gpu, needed.getOrDefault(gpu.uuid(), 0L)))
+        .filter(shortage -> shortage.freeBytes() < shortage.neededBytes())
         .findFirst();
+  }
+
+  private static GpuShortage shortage(Gpu gpu, long neededBytes) {
+    return new GpuShortage(
+        gpu.uuid(), neededBytes, gpu.freeBytes(), gpu.users().stream().map(Gpu.User::pid).toList());
   }
 
   private static GpuUuid target(GpuUuid from, List<GpuPair> pairs) {
@@ -83,10 +94,5 @@ final class GpuRoom {
         .map(GpuPair::to)
         .findFirst()
         .orElse(from);
-  }
-
-  private static String users(Gpu gpu) {
-    List<Integer> pids = gpu.users().stream().map(Gpu.User::pid).toList();
-    return pids.isEmpty() ? "no process is known to hold the rest" : "the rest is held by " + pids;
   }
 }

@@ -8,6 +8,7 @@ import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
@@ -103,6 +104,38 @@ public final class ProcessImage {
   }
 
   /**
+   * Removes older images of the same process (by pid and command line) that lie beside this one, as
+   * after a snapshot that replaces the ones before. What stays is verified first; links, half
+   * images, and what could have been written by others are not touched. Keep the images of
+   * different jobs in different directories.
+   *
+   * @param keep how many stay, this one included; at least 1
+   * @return what was removed, oldest first
+   * @throws dev.gpuprocess.error.ImageException when this one does not verify, and nothing was
+   *     removed, or when something cannot be removed
+   * @throws dev.gpuprocess.error.OperationInProgressException when an image of the process is being
+   *     restored, or another verb is at it
+   * @throws IllegalArgumentException when fewer than 1 shall stay
+   */
+  public List<Path> removeOlder(int keep) {
+    Turn turn = turn("remove older images");
+    try {
+      return new Retention(directory, checkpoints.imageKey()).keep(keep);
+    } finally {
+      turn.end();
+    }
+  }
+
+  /** Keeps every other verb from whoever has the pid, or will have it. */
+  private Turn turn(String verb) {
+    return Turn.take(
+        new ProcessIdentity(manifest().pid(), NOT_STARTED),
+        verb,
+        Turn.Kind.MOVE,
+        checkpoints.stateDirectory());
+  }
+
+  /**
    * Reads what is in the image: the tree, command lines, threads, memory by kind, open files and
    * sockets. Reads none of the memory but the command lines, and compares nothing with the
    * manifest; {@link #verify} does.
@@ -147,12 +180,7 @@ public final class ProcessImage {
     RestoreOptions all = KeptOptions.with(manifest().options(), options);
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
-    Turn turn =
-        Turn.take(
-            new ProcessIdentity(manifest.pid(), NOT_STARTED),
-            "restore",
-            Turn.Kind.MOVE,
-            checkpoints.stateDirectory());
+    Turn turn = turn("restore");
     try {
       requirePidFree(manifest.pid());
       return restore(all, measured);
@@ -165,8 +193,9 @@ public final class ProcessImage {
     Manifest manifest = manifest();
     Map<GpuUuid, Long> held = held(manifest);
     Journal journal = checkpoints.journal();
+    DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
     try (VerifiedImage verified =
-        measured.run("verify", directory::verified, image -> manifest.bytes())) {
+        measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();
       ProcessIdentity expected =
           journal.writeRestore(manifest.pid(), held, directory(), log.path());
@@ -189,6 +218,17 @@ public final class ProcessImage {
       log.delete();
       return new CheckpointedProcess(StateObject.next(target, measured.taken()));
     }
+  }
+
+  private VerifiedImage verified(DiskWork disk) {
+    return disk.run(
+        "verify",
+        directory::verified,
+        late -> {
+          if (late != null) {
+            late.close();
+          }
+        });
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */

@@ -15,6 +15,7 @@ import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoCudaDriverException;
@@ -326,6 +327,10 @@ class GpuProcessTest {
         InsufficientGpuMemoryException e =
             assertThrows(InsufficientGpuMemoryException.class, suspended::resume);
         assertTrue(e.getMessage().contains(Long.toString(filler.pid())), e.getMessage());
+        GpuShortage shortage = e.shortage().orElseThrow();
+        assertEquals(List.of((int) filler.pid()), shortage.holders());
+        assertEquals(freeBytes(), shortage.freeBytes());
+        assertTrue(shortage.neededBytes() > 400L * MIB, shortage.toString());
       }
       await().atMost(10, SECONDS).until(() -> freeBytes() > 900L * MIB);
       suspended.resume();

@@ -3,18 +3,22 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -93,6 +97,50 @@ class RecoveryTest {
       assertEquals(Outcome.IN_USE, recoverOne().outcome());
       assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
       locked.unlock();
+    }
+  }
+
+  @Test
+  void processThatTheDriverBrokeIsToldUntilItIsEnded() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));
+      assertThrows(GpuCheckpointException.class, locked::checkpoint);
+      machine.clearFaults();
+      controllerDies();
+      assertEquals(Outcome.FAILED, recoverOne().outcome());
+      assertEquals(Outcome.FAILED, recoverOne().outcome());
+      ((FailedProcess) checkpoints.inspect(counter.pid())).end();
+      assertEquals(List.of(), checkpoints.recover());
+    }
+  }
+
+  @Test
+  void processThatALiveControllerTookOverIsNotTouched() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      checkpoints.process(counter.pid()).suspend();
+      controllerDies();
+      CheckpointedProcess taken = (CheckpointedProcess) checkpoints.inspect(counter.pid());
+      LockedProcess locked = taken.restore();
+      assertEquals(Outcome.IN_USE, recoverOne().outcome());
+      locked.unlock();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void recoveriesAtTheSameTimeWaitForEachOther() throws Exception {
+    try (Counter counter = Counter.start(machine)) {
+      checkpoints.process(counter.pid()).lock();
+      controllerDies();
+      List<CompletableFuture<List<Recovered>>> both =
+          Stream.generate(() -> CompletableFuture.supplyAsync(checkpoints::recover))
+              .limit(2)
+              .toList();
+      assertEquals(
+          List.of(Outcome.UNLOCKED),
+          both.stream().flatMap(each -> each.join().stream()).map(Recovered::outcome).toList());
+      assertEquals(101, counter.increment());
     }
   }
 

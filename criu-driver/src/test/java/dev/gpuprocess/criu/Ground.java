@@ -110,6 +110,12 @@ record Ground(Path directory, RpcCriuDriver driver) {
     assertTrue(ProcFs.stat(pid).map(ProcStat::isDead).orElse(true), () -> pid + " is there");
   }
 
+  /** What CRIU itself has killed may take a moment to die. */
+  static void awaitNothingLeft(int pid) {
+    Workload.await(
+        () -> ProcFs.stat(pid).map(ProcStat::isDead).orElse(true), "process " + pid + " to die");
+  }
+
   /** Waits until a pid can be used again. Init may take two seconds for that. */
   static void awaitFree(int pid) {
     Workload.await(() -> ProcessIdentity.of(pid).isEmpty(), "init to reap " + pid);

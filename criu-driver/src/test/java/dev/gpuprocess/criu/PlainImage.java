@@ -43,7 +43,7 @@ public final class PlainImage {
               image.publish(files -> manifest(process, files));
             }
           });
-      image.succeeded();
+      image.logUnwanted();
     }
   }
 

@@ -198,7 +198,7 @@ final class TenTraps {
       Site site = ground.site(stage);
       int pid = RestoreTraps.dumped(ground, site);
       assertFalse(refuse(criu_req_type.RESTORE, RawCriu.restore(site), stage).success());
-      Ground.assertNothingLeft(pid);
+      Ground.awaitNothingLeft(pid);
     }
     for (String stage : List.of("pre-resume", "post-resume")) {
       Site site = ground.site(stage);

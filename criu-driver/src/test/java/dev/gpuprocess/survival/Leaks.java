@@ -15,6 +15,11 @@ final class Leaks {
 
   private final List<String> filesBefore = files();
 
+  /** Has all opened that stays open from its first use on: NVML keeps a device file. */
+  static void open(GpuCheckpoints checkpoints) {
+    checkpoints.gpus().gpus();
+  }
+
   /** Says what is left; empty in the good case. Waits for what is about to end. */
   List<String> left(Path temporary) {
     Waiting.until(PATIENCE, () -> now(temporary).isEmpty());

@@ -45,7 +45,7 @@ final class Soak implements AutoCloseable {
     }
 
     String figure() {
-      return "soak: %d s, %d rounds, %d verbs done and %d refused or failed, %d images, %d troubles; %d lost, %d wrong, %d leaked"
+      return "soak: %d s, %d rounds, %d verbs done and %d refused or failed, %d images, %d troubles, %d processes came back from an image and %d had none yet when they were killed; %d lost, %d wrong, %d leaked"
           .formatted(
               seconds,
               rounds,
@@ -53,6 +53,8 @@ final class Soak implements AutoCloseable {
               refused,
               images,
               troubles,
+              cameBack,
+              replaced,
               lost,
               complaints.size(),
               leaked.size());
@@ -79,6 +81,7 @@ final class Soak implements AutoCloseable {
             .toList();
     Stream.generate(() -> SoakSubject.start(lane.machine)).limit(PROCESSES).forEach(subjects::add);
     round();
+    Leaks.open(lane.checkpoints());
     leaks = new Leaks();
   }
 

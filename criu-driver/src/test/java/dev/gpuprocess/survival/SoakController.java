@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.GpuCheckpoints;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -48,9 +49,9 @@ final class SoakController {
    * @throws Exception when it cannot work
    */
   public static void main(String[] args) throws Exception {
-    SoakVerbs verbs =
-        new SoakVerbs(
-            Lane.hastyCheckpoints(Path.of(args[0]), Path.of(args[1])), Path.of(args[2]), args[3]);
+    GpuCheckpoints checkpoints = Lane.hastyCheckpoints(Path.of(args[0]), Path.of(args[1]));
+    Leaks.open(checkpoints);
+    SoakVerbs verbs = new SoakVerbs(checkpoints, Path.of(args[2]), args[3]);
     SoakController controller =
         new SoakController(verbs, Path.of(System.getProperty("java.io.tmpdir")));
     try (BufferedReader orders =

@@ -72,7 +72,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
     }
   }
 
-  private static ImageDirectory open(HeldDirectory held, @Nullable ImageKey key) {
+  static ImageDirectory open(HeldDirectory held, @Nullable ImageKey key) {
     try {
       Ownership.of(held).requireOurs(held.name());
       Path code = held.path().resolve(ManifestFile.CODE_NAME);

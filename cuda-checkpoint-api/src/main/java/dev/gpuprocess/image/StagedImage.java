@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
 /**
  * An image that is being made. It grows in a directory beside its final place, {@code
  * .gpuprocess-....partial}, and gets its name in one atomic step when it is complete and on disk.
- * Closing removes what was not published. For one thread.
+ * Closing removes what was not published. For one thread at a time.
  */
 public final class StagedImage implements AutoCloseable {
 
@@ -32,7 +32,7 @@ public final class StagedImage implements AutoCloseable {
   private final @Nullable ImageKey key;
   private @Nullable LogDirectory log;
   private boolean published;
-  private boolean succeeded;
+  private boolean logUnwanted;
 
   private StagedImage(StagingDirectory staging, Path target, int pid, @Nullable ImageKey key) {
     this.staging = staging;
@@ -139,7 +139,7 @@ public final class StagedImage implements AutoCloseable {
 
   /**
    * Where CRIU writes its log and statistics: a temporary directory. It stays when this is closed,
-   * because exceptions name the log, except after {@link #succeeded}.
+   * because exceptions name the log, except after {@link #logUnwanted}.
    *
    * @return an existing directory
    * @throws ImageDirectoryException when there is no room for one
@@ -154,7 +154,7 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Checks that the memory is complete, sums and syncs every image file, writes the manifest, and
    * gives the image its name. When this returns the image survives a loss of power. Not bounded in
-   * time: a disk that hangs holds it up.
+   * time: a disk that hangs holds it up, and so it does {@link #close}.
    *
    * @param manifest makes the manifest from the list of files
    * @return the image
@@ -195,17 +195,14 @@ public final class StagedImage implements AutoCloseable {
     }
   }
 
-  /** Takes a published image back, because its process turned out to live on. */
-  public void retract() {
-    if (published) {
-      published = false;
-      remove();
-    }
+  /** Takes a published image back when this is closed, because its process lives on. */
+  public void retractWhenClosed() {
+    published = false;
   }
 
-  /** Says that the process is in the image now, so that nobody will want the log of the dump. */
-  public void succeeded() {
-    succeeded = true;
+  /** Says that nobody will want CRIU's log: CRIU did its part. */
+  public void logUnwanted() {
+    logUnwanted = true;
   }
 
   /** Removes what was not published, and the log when nobody will want it. */
@@ -215,7 +212,7 @@ public final class StagedImage implements AutoCloseable {
       remove();
     }
     staging.close();
-    if (log != null && succeeded) {
+    if (log != null && logUnwanted) {
       log.delete();
     } else if (log != null) {
       log.deleteIfEmpty();

@@ -118,8 +118,7 @@ class StagedImageTest {
     try (StagedImage staged = create(target)) {
       TestImages.fill(staged.images(), new Random(7));
       staged.publish(TestImages::manifest);
-      staged.retract();
-      assertEquals(List.of(), entries(parent));
+      staged.retractWhenClosed();
     }
     assertEquals(List.of(), entries(parent));
   }
@@ -142,7 +141,7 @@ class StagedImageTest {
       TestImages.fill(staged.images(), new Random(7));
       staged.publish(TestImages::manifest);
       assertTrue(Files.exists(good), "statistics come after the image");
-      staged.succeeded();
+      staged.logUnwanted();
     }
     assertTrue(Files.exists(failed.resolve("dump.log")), "the exception names it");
     assertFalse(Files.exists(unused));

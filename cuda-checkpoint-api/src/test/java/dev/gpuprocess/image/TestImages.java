@@ -31,7 +31,7 @@ final class TestImages {
     try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, key)) {
       fill(staged.images(), new Random(1));
       ImageDirectory image = staged.publish(TestImages::manifest);
-      staged.succeeded();
+      staged.logUnwanted();
       return image;
     }
   }

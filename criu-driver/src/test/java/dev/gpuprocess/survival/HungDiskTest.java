@@ -1,0 +1,98 @@
+package dev.gpuprocess.survival;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.StepListener;
+import dev.gpuprocess.Timeouts;
+import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.error.OperationTimedOutException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The disk of an image hangs: the process does not wait for it. */
+class HungDiskTest {
+
+  private static final Duration LIMIT = Duration.ofSeconds(3);
+  private static final Timeouts TIMEOUTS =
+      new Timeouts(Duration.ofSeconds(5), Duration.ofSeconds(1), Duration.ofSeconds(20));
+
+  @TempDir Path directory;
+
+  /** Hangs the disk when a step begins. */
+  private static GpuCheckpoints hangingAt(String step, Lane lane, LoopMount disk) {
+    return lane.checkpoints()
+        .with(TIMEOUTS)
+        .with(
+            new StepListener() {
+              @Override
+              public void started(String name, int pid) {
+                if (name.equals(step)) {
+                  disk.hang();
+                }
+              }
+            });
+  }
+
+  @Test
+  void dump_diskHangsWhileItSyncs_processGoesOnAndTheImageIsTakenBack() throws Exception {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        LoopMount disk = LoopMount.in(directory);
+        Subject subject = Subject.start(lane.machine)) {
+      Path image = disk.path().resolve("image");
+      CheckpointedProcess suspended =
+          hangingAt("seal", lane, disk).process(subject.pid()).suspend();
+      long began = System.nanoTime();
+      OperationTimedOutException late =
+          assertThrows(
+              OperationTimedOutException.class,
+              () -> suspended.dump(image, DumpOptions.builder().deadline(LIMIT).build()));
+      assertTrue(System.nanoTime() - began < LIMIT.plusSeconds(10).toNanos());
+      assertTrue(late.getMessage().contains(image.toString()), late.getMessage());
+      suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+      assertEquals(1, GpuCheckpoints.abandonedCalls());
+
+      disk.goOn();
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await()
+          .atMost(20, SECONDS)
+          .untilAsserted(() -> assertEquals(List.of("lost+found"), Lane.names(disk.path())));
+    }
+  }
+
+  @Test
+  void dump_diskHangsBefore_processGoesOn() throws Exception {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        LoopMount disk = LoopMount.in(directory);
+        Subject subject = Subject.start(lane.machine)) {
+      CheckpointedProcess suspended = lane.checkpoints().process(subject.pid()).suspend();
+      disk.hang();
+      assertThrows(
+          OperationTimedOutException.class,
+          () ->
+              suspended.dump(
+                  disk.path().resolve("image"), DumpOptions.builder().deadline(LIMIT).build()));
+      suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+
+      disk.goOn();
+      await()
+          .atMost(20, SECONDS)
+          .untilAsserted(() -> assertEquals(List.of("lost+found"), Lane.names(disk.path())));
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    }
+  }
+}

@@ -1,0 +1,20 @@
+package dev.gpuprocess.error;
+
+import dev.gpuprocess.cuda.GpuUuid;
+import java.util.List;
+
+/**
+ * A GPU that has no room for a process.
+ *
+ * @param gpu which one
+ * @param neededBytes what the process held there, and a margin
+ * @param freeBytes what is free there
+ * @param holders the pids that are known to hold the rest
+ */
+public record GpuShortage(GpuUuid gpu, long neededBytes, long freeBytes, List<Integer> holders) {
+
+  /** Copies what is mutable. */
+  public GpuShortage {
+    holders = List.copyOf(holders);
+  }
+}

@@ -1,0 +1,112 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordedEvent;
+import jdk.jfr.consumer.RecordingFile;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What Java Flight Recorder tells of verbs afterwards. */
+class RecordedTest {
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Counter counter;
+  private final Recording recording = new Recording();
+
+  @BeforeEach
+  void start() {
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(directory.resolve("state"));
+    counter = Counter.start(machine);
+    recording.enable("dev.gpuprocess.Step").withoutThreshold();
+    recording.enable("dev.gpuprocess.AbandonedCall").withoutThreshold();
+    recording.start();
+  }
+
+  @AfterEach
+  void end() {
+    recording.close();
+    counter.close();
+    machine.close();
+  }
+
+  private List<RecordedEvent> events(String type) throws IOException {
+    Path file = directory.resolve("recording.jfr");
+    recording.dump(file);
+    return RecordingFile.readAllEvents(file).stream()
+        .filter(event -> event.getEventType().getName().equals(type))
+        .toList();
+  }
+
+  @Test
+  void everyStepIsRecordedWithItsNumbers() throws IOException {
+    RunningProcess running = checkpoints.process(counter.pid()).suspend().resume();
+    List<RecordedEvent> steps = events("dev.gpuprocess.Step");
+    assertEquals(
+        List.of("lock", "checkpoint", "restore", "unlock"),
+        steps.stream().map(step -> step.getString("step")).toList());
+    for (int i = 0; i < steps.size(); i++) {
+      RecordedEvent step = steps.get(i);
+      assertEquals(counter.pid(), step.getInt("pid"));
+      assertEquals("done", step.getString("outcome"));
+      assertEquals(running.steps().get(i).bytes(), step.getLong("bytes"));
+      assertTrue(step.getDuration().compareTo(Duration.ZERO) > 0, step.toString());
+    }
+  }
+
+  @Test
+  void aStepThatFailsIsRecordedWithItsException() throws IOException {
+    machine.faults(Fault.in("cuCheckpointProcessLock").answers(999));
+    RunningProcess running = checkpoints.process(counter.pid());
+    assertThrows(CudaDriverException.class, running::lock);
+    assertEquals(
+        List.of("CudaDriverException"),
+        events("dev.gpuprocess.Step").stream().map(step -> step.getString("outcome")).toList());
+  }
+
+  @Test
+  void aCallThatIsLeftBehindIsCountedNamedAndRecorded() throws IOException {
+    Duration haste = Duration.ofSeconds(1);
+    RunningProcess running =
+        checkpoints.with(new Timeouts(haste, haste, haste)).process(counter.pid());
+    machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
+    assertThrows(OperationTimedOutException.class, running::lock);
+    assertEquals(1, GpuCheckpoints.abandonedCalls());
+    String name = "gpuprocess lock " + counter.pid();
+    assertTrue(
+        Thread.getAllStackTraces().keySet().stream()
+            .anyMatch(thread -> thread.getName().equals(name) && thread.isDaemon()),
+        "no thread is called " + name);
+    machine.clearFaults();
+    await().atMost(10, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    List<RecordedEvent> calls = events("dev.gpuprocess.AbandonedCall");
+    assertEquals(
+        List.of("lock " + counter.pid()),
+        calls.stream().map(call -> call.getString("call")).toList());
+    assertEquals(101, counter.increment(), "the late lock was undone");
+  }
+}
