@@ -6,6 +6,7 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -15,6 +16,8 @@ import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * CRIU by its command line, for hosts where nothing but a command is allowed, such as {@code sudo
@@ -63,6 +66,11 @@ public final class CliCriuDriver implements CriuDriver {
   @Override
   public void check() {
     new CheckOperation(link("check")).run();
+  }
+
+  @Override
+  public Optional<Set<CriuFeature>> features() {
+    return link("features").features();
   }
 
   /** Needs no CRIU. What rights CRIU will have is not known here. */

@@ -54,22 +54,27 @@ record CliLink(List<String> command) implements CriuLink {
 
   @Override
   public Outcome check(Supervision supervision) throws IOException {
-    return plain(criu_req_type.CHECK, "check", supervision);
+    return plain(criu_req_type.CHECK, List.of("check"), supervision);
   }
 
   @Override
   public Optional<Set<CriuFeature>> features() {
-    return Optional.empty();
+    return Optional.of(new CliFeatures(this).run());
+  }
+
+  /** Asks for one feature of the kernel. */
+  Outcome feature(String name, Supervision supervision) throws IOException {
+    return plain(criu_req_type.FEATURE_CHECK, List.of("check", "--feature=" + name), supervision);
   }
 
   /** Asks for what CRIU prints of its version. */
   Outcome version(Supervision supervision) throws IOException {
-    return plain(criu_req_type.VERSION, "--version", supervision);
+    return plain(criu_req_type.VERSION, List.of("--version"), supervision);
   }
 
-  private Outcome plain(criu_req_type type, String argument, Supervision supervision)
+  private Outcome plain(criu_req_type type, List<String> arguments, Supervision supervision)
       throws IOException {
-    return new CliCall(type, full(List.of(argument)), null, supervision).make();
+    return new CliCall(type, full(arguments), null, supervision).make();
   }
 
   private Outcome make(
