@@ -71,6 +71,12 @@ final class Checkup {
     return Optional.empty();
   }
 
+  /** Whether this was looked at and found right. */
+  boolean hasPassed(String subject) {
+    return findings.stream()
+        .anyMatch(found -> found.severity() == Severity.OK && found.subject().equals(subject));
+  }
+
   Diagnosis diagnosis() {
     return new Diagnosis(findings);
   }

@@ -16,6 +16,9 @@ final class CriuCheckup {
   /** The driver bounds its calls itself; this is for one that does not. */
   private static final Duration DEADLINE = Duration.ofMinutes(2);
 
+  /** What says that CRIU may do its work here. */
+  static final String CHECK = "criu check";
+
   private static final String FIREWALL = "iptables-restore";
 
   private final Checkup checkup;
@@ -51,13 +54,13 @@ final class CriuCheckup {
               checkup.ok("CRIU", "version " + version + ", fit for this kernel");
               checkup
                   .ask(
-                      "criu check",
+                      CHECK,
                       DEADLINE,
                       () -> {
                         criu.check();
                         return true;
                       })
-                  .ifPresent(passed -> checkup.ok("criu check", "this kernel has what it needs"));
+                  .ifPresent(passed -> checkup.ok(CHECK, "this kernel has what it needs"));
               checkup
                   .ask("criu features", DEADLINE, criu::features)
                   .flatMap(told -> told)

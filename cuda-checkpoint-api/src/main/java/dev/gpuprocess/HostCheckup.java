@@ -37,12 +37,15 @@ final class HostCheckup {
   private void lookAtCapabilities() {
     if (ours.handsOn(Capability.SYS_ADMIN) || ours.handsOn(Capability.CHECKPOINT_RESTORE)) {
       checkup.ok("rights for CRIU", "it gets CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE from us");
+    } else if (checkup.hasPassed(CriuCheckup.CHECK)) {
+      checkup.ok("rights for CRIU", "it has them from elsewhere, as its check shows");
     } else {
       checkup.problem(
           "rights for CRIU",
           "a program started from here has neither CAP_SYS_ADMIN nor CAP_CHECKPOINT_RESTORE, and"
               + " CRIU refuses to work without",
-          "run as root, or give the JVM or the criu program one of them");
+          "run as root, or give the JVM or the criu program one of them, or name a command that has"
+              + " them, such as 'sudo -n criu', in GPUPROCESS_CRIU_COMMAND");
     }
     if (!ours.has(Capability.SYS_PTRACE)) {
       checkup.warning(

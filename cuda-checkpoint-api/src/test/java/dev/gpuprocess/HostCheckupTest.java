@@ -51,6 +51,12 @@ class HostCheckupTest {
   }
 
   @Test
+  void userWhoseCriuHasRightsFromElsewhereIsFine() {
+    checkup.ok("criu check", "this kernel has what it needs");
+    assertEquals(List.of(), look(NONE, Severity.PROBLEM));
+  }
+
+  @Test
   void noTracingAtAllIsAProblemEvenForRoot() throws IOException {
     write("proc/sys/kernel/yama/ptrace_scope", "3");
     assertEquals("ptrace_scope", look(ALL, Severity.PROBLEM).get(0).subject());

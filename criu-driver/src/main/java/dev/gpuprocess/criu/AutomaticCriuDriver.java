@@ -6,6 +6,7 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -15,6 +16,8 @@ import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -87,6 +90,11 @@ public final class AutomaticCriuDriver implements CriuDriver {
   @Override
   public void check() {
     chosen().check();
+  }
+
+  @Override
+  public Optional<Set<CriuFeature>> features() {
+    return chosen().features();
   }
 
   @Override

@@ -117,7 +117,18 @@ final class CliCall {
     if (script != null) {
       script.hangUp();
     }
-    return process.awaitExit(Deadline.after(HANG_UP_GRACE)).orElseGet(() -> process.kill(criu));
+    Optional<ExitStatus> exit = process.awaitExit(Deadline.after(HANG_UP_GRACE));
+    return exit.isPresent() ? exit.get() : process.kill(criu, this::orderEnd);
+  }
+
+  private void orderEnd() {
+    if (script != null) {
+      try {
+        script.orderEnd(supervision.notifications().canStop());
+      } catch (NativeCallException e) {
+        LOG.warn("CRIU cannot be ended: {}", e.getMessage());
+      }
+    }
   }
 
   /** What RPC would answer; only a CRIU that died says nothing. */

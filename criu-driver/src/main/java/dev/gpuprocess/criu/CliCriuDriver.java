@@ -6,6 +6,7 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -15,6 +16,8 @@ import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * CRIU by its command line, for hosts where nothing but a command is allowed, such as {@code sudo
@@ -29,14 +32,16 @@ import java.util.List;
  *       dev.gpuprocess.RestoreOptions#orphanTerminals()} are refused with {@link
  *       dev.gpuprocess.error.UnsupportedOptionException}: no descriptor travels either way.
  *   <li>When the command changes the user, and this JVM is not root, the kernel does not let it end
- *       CRIU. At a deadline or a cancellation CRIU is refused at its next stage; up to there it
- *       works on, and the exception says so.
+ *       CRIU. From CRIU's first stage on its script sees to that. Before, a CRIU that a deadline or
+ *       a cancellation cannot end works on until that stage and is refused there; the exception
+ *       says so.
  * </ul>
  *
  * <p>The command needs {@code setsid}, {@code sh}, {@code readlink} and, to change the user, {@code
- * chown} on this machine, must see this machine's {@code /proc}, and must stay in the foreground
- * until CRIU has ended. The work directory must allow programs to be run from it. Cheap to create;
- * calls block, and block the carrier of a virtual thread.
+ * cat} and {@code chown} on this machine, must see this machine's {@code /proc}, and must stay in
+ * the foreground until CRIU has ended. Programs can be run from the work directory, or else from
+ * that for temporary files. Cheap to create; calls block, and block the carrier of a virtual
+ * thread.
  */
 public final class CliCriuDriver implements CriuDriver {
 
@@ -61,6 +66,11 @@ public final class CliCriuDriver implements CriuDriver {
   @Override
   public void check() {
     new CheckOperation(link("check")).run();
+  }
+
+  @Override
+  public Optional<Set<CriuFeature>> features() {
+    return link("features").features();
   }
 
   /** Needs no CRIU. What rights CRIU will have is not known here. */

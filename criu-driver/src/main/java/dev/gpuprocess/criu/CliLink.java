@@ -36,45 +36,54 @@ record CliLink(List<String> command) implements CriuLink {
     if (shellJob) {
       arguments.add("--shell-job");
     }
-    addPlaces(arguments, request.images(), request.work(), DUMP_LOG);
     createOurs(request.work(), DUMP_LOG, StatsFile.DUMP);
-    return make(criu_req_type.DUMP, "dump", arguments, request.work(), supervision);
+    arguments.add("--log-file=" + DUMP_LOG);
+    arguments.add(0, "dump");
+    return make(criu_req_type.DUMP, arguments, request.images(), request.work(), supervision);
   }
 
   @Override
   public Outcome restore(RestoreRequest request, Supervision supervision) throws IOException {
     List<String> arguments = CliOptions.of(request.options(), request.pid());
     arguments.add("--restore-detached");
-    addPlaces(arguments, request.images(), request.work(), RESTORE_LOG);
     createOurs(request.work(), RESTORE_LOG, StatsFile.RESTORE);
-    return make(criu_req_type.RESTORE, "restore", arguments, request.work(), supervision);
+    arguments.add("--log-file=" + RESTORE_LOG);
+    arguments.add(0, "restore");
+    return make(criu_req_type.RESTORE, arguments, request.images(), request.work(), supervision);
   }
 
   @Override
   public Outcome check(Supervision supervision) throws IOException {
-    return plain(criu_req_type.CHECK, "check", supervision);
+    return plain(criu_req_type.CHECK, List.of("check"), supervision);
   }
 
   @Override
   public Optional<Set<CriuFeature>> features() {
-    return Optional.empty();
+    return Optional.of(new CliFeatures(this).run());
+  }
+
+  /** Asks for one feature of the kernel. */
+  Outcome feature(String name, Supervision supervision) throws IOException {
+    return plain(criu_req_type.FEATURE_CHECK, List.of("check", "--feature=" + name), supervision);
   }
 
   /** Asks for what CRIU prints of its version. */
   Outcome version(Supervision supervision) throws IOException {
-    return plain(criu_req_type.VERSION, "--version", supervision);
+    return plain(criu_req_type.VERSION, List.of("--version"), supervision);
   }
 
-  private Outcome plain(criu_req_type type, String argument, Supervision supervision)
+  private Outcome plain(criu_req_type type, List<String> arguments, Supervision supervision)
       throws IOException {
-    return new CliCall(type, full(List.of(argument)), null, supervision).make();
+    return new CliCall(type, full(arguments), null, supervision).make();
   }
 
   private Outcome make(
-      criu_req_type type, String name, List<String> arguments, Path work, Supervision supervision)
+      criu_req_type type, List<String> arguments, Path images, Path work, Supervision supervision)
       throws IOException {
-    try (StageScript script = StageScript.write(work)) {
-      arguments.add(0, name);
+    try (ImageDirectories directories = ImageDirectories.open(images, work);
+        StageScript script = StageScript.write(work)) {
+      arguments.add("--images-dir=" + ImageDirectories.seenByOthers(directories.images()));
+      arguments.add("--work-dir=" + ImageDirectories.seenByOthers(directories.work()));
       arguments.add("--libdir=" + CriuProcess.NO_PLUGINS);
       arguments.add("--action-script=" + script.file());
       return new CliCall(type, full(arguments), script, supervision).make();
@@ -87,16 +96,12 @@ record CliLink(List<String> command) implements CriuLink {
     return all;
   }
 
-  private static void addPlaces(List<String> arguments, Path images, Path work, String log) {
-    arguments.add("--images-dir=" + images.toAbsolutePath());
-    arguments.add("--work-dir=" + work.toAbsolutePath());
-    arguments.add("--log-file=" + log);
-  }
-
-  /** A CRIU of another user writes into them, and they stay ours to read. */
+  /** A CRIU that is root writes into files that are there, and they stay ours to read. */
   private static void createOurs(Path work, String... names) throws IOException {
-    for (String name : names) {
-      Files.createFile(work.resolve(name));
+    if (!Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0)) {
+      for (String name : names) {
+        Files.createFile(work.resolve(name));
+      }
     }
   }
 }

@@ -150,43 +150,65 @@ final class CliProcess implements AutoCloseable {
    * behind a sudo.
    *
    * @param criu CRIU, if it has told who it is; else all below the command are ended
-   * @return {@link ExitStatus#STILL_RUNS} when we have no right to end it
+   * @param order asks somebody else, when we have no right to
+   * @return {@link ExitStatus#STILL_RUNS} when nobody could end it
    */
-  ExitStatus kill(Optional<ProcessIdentity> criu) {
-    for (ProcessIdentity each : criu.map(this::line).orElseGet(this::everybody)) {
-      try {
-        Posix.kill(each);
-      } catch (NativeCallException e) {
-        LOG.debug("process {} cannot be ended", each.pid(), e);
-      }
+  ExitStatus kill(Optional<ProcessIdentity> criu, Runnable order) {
+    List<ProcessIdentity> all = criu.map(this::line).orElseGet(this::everybody);
+    boolean mayAll = true;
+    for (ProcessIdentity each : all) {
+      mayAll &= mayKill(each);
     }
-    return awaitExit(Deadline.after(KILL_LIMIT)).orElse(ExitStatus.STILL_RUNS);
+    if (mayAll) {
+      ProcessIdentity.of(pid()).ifPresent(this::mayKill);
+    } else {
+      order.run();
+      // sudo hands this on to what it runs, with the right to; it could not hand on a SIGKILL.
+      process.toHandle().destroy();
+    }
+    Deadline deadline = Deadline.after(KILL_LIMIT);
+    while (all.stream().anyMatch(ProcessIdentity::isAlive)) {
+      if (deadline.passed()) {
+        return ExitStatus.STILL_RUNS;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+    return awaitExit(deadline).orElse(ExitStatus.STILL_RUNS);
   }
 
-  /** CRIU and its ancestors up to the command; what CRIU has restored is not among them. */
+  /** Kills it, if we may. */
+  private boolean mayKill(ProcessIdentity each) {
+    try {
+      Posix.kill(each);
+      return true;
+    } catch (NativeCallException e) {
+      LOG.debug("process {} cannot be ended", each.pid(), e);
+      return false;
+    }
+  }
+
+  /** CRIU and its ancestors below the command; what CRIU has restored is not among them. */
   private List<ProcessIdentity> line(ProcessIdentity criu) {
-    List<ProcessIdentity> line = new ArrayList<>(List.of(criu));
-    for (ProcessIdentity each = criu; each.pid() != pid(); ) {
-      Optional<ProcessIdentity> parent =
-          each.stat().map(ProcStat::parent).filter(id -> id > 1).flatMap(ProcessIdentity::of);
-      if (parent.isEmpty() || parent.get().pid() == ProcessHandle.current().pid()) {
-        ProcessIdentity.of(pid()).ifPresent(line::add);
-        break;
-      }
-      each = parent.get();
-      line.add(each);
+    List<ProcessIdentity> line = new ArrayList<>();
+    List<Integer> below = ProcFs.descendants(pid());
+    Optional<ProcessIdentity> next = Optional.of(criu);
+    while (next.isPresent() && next.get().pid() != pid()) {
+      line.add(next.get());
+      next =
+          next.get()
+              .stat()
+              .map(ProcStat::parent)
+              .filter(below::contains)
+              .flatMap(ProcessIdentity::of);
     }
     return line;
   }
 
-  /** The command and all below it. */
+  /** All below the command. */
   private List<ProcessIdentity> everybody() {
-    List<ProcessIdentity> all = new ArrayList<>();
-    for (int descendant : ProcFs.descendants(pid())) {
-      ProcessIdentity.of(descendant).ifPresent(all::add);
-    }
-    ProcessIdentity.of(pid()).ifPresent(all::add);
-    return all;
+    return ProcFs.descendants(pid()).stream()
+        .flatMap(descendant -> ProcessIdentity.of(descendant).stream())
+        .toList();
   }
 
   /** What it printed on stdout and stderr, the last 16 KiB of it. */

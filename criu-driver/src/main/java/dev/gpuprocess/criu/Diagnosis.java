@@ -154,7 +154,10 @@ final class Diagnosis {
 
   private Optional<String> privilegeHint() {
     return outcome.errno() == EBADRQC && !Posix.isRoot()
-        ? Optional.of("CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE")
+        ? Optional.of(
+            "CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE, or a command that has"
+                + " them, such as 'sudo -n criu', in "
+                + AutomaticCriuDriver.VARIABLE)
         : Optional.empty();
   }
 

@@ -101,7 +101,7 @@ final class HalfRestored implements CriuCall.BeforeKill {
   }
 
   private boolean holdsOurLog(ProcessIdentity process) {
-    for (OpenFile file : ProcFs.openFiles(process.pid())) {
+    for (OpenFile file : ProcFs.visibleFiles(process.pid())) {
       Path descriptor =
           Path.of("/proc", Integer.toString(process.pid()), "fd", Integer.toString(file.number()));
       try {

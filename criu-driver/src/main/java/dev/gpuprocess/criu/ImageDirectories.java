@@ -38,7 +38,12 @@ final class ImageDirectories implements AutoCloseable {
 
   /** A file in the work directory, by a path that leads CRIU to it too. */
   String seenByCriu(String name) {
-    return "/proc/%d/fd/%d/%s".formatted(ProcessHandle.current().pid(), work, name);
+    return seenByOthers(work) + "/" + name;
+  }
+
+  /** A descriptor of this JVM by a path that leads other processes to it. */
+  static String seenByOthers(int descriptor) {
+    return "/proc/%d/fd/%d".formatted(ProcessHandle.current().pid(), descriptor);
   }
 
   @Override

@@ -121,8 +121,12 @@ final class RestoreOperation {
     try {
       fate = stages.resumed() ? afterResume(stages.root()) : ended(remains);
     } catch (NativeCallException e) {
-      return diagnosis.general(
-          new Ending(Fate.UNKNOWN, "and what it left behind could not be ended"), e);
+      GpuCheckpointException failure =
+          diagnosis.exception(
+              new Ending(Fate.UNKNOWN, "and what it left behind could not be ended"),
+              options.deadline());
+      failure.addSuppressed(e);
+      return failure;
     }
     Throwable thrown = stages.thrown();
     if (thrown != null) {

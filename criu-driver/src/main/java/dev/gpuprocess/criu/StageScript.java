@@ -8,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -34,18 +35,39 @@ final class StageScript implements AutoCloseable {
       exec 3</proc/@JVM@/fd/@ANSWERS@ 4>>/proc/@JVM@/fd/@CALLS@ || exit 1
       [ "$(readlink /proc/self/fd/3)" = '@ANSWERS_PIPE@' ] || exit 1
       [ "$(readlink /proc/self/fd/4)" = '@CALLS_PIPE@' ] || exit 1
-      @OWN@echo "$$ $PPID ${CRTOOLS_INIT_PID:-0} $CRTOOLS_SCRIPT_ACTION" >&4 || exit 1
+      @ROOT@echo "$$ $PPID ${CRTOOLS_INIT_PID:-0} $CRTOOLS_SCRIPT_ACTION" >&4 || exit 1
       exec 4>&-
       read -r script answer <&3
       [ "$script $answer" = "$$ yes" ]
       """;
 
-  /** What CRIU writes as root is ours to read before we are asked whether it is good. */
-  private static final String OWN =
+  /**
+   * What a script that runs as root does for a JVM that does not: at the first stage it leaves
+   * somebody there who ends CRIU when told to; and what CRIU has written becomes ours to read
+   * before we are asked whether it is good.
+   */
+  private static final String FOR_ANOTHER_USER =
       """
-      if [ "$CRTOOLS_SCRIPT_ACTION" = post-dump ]; then
-        chown -hR @UID@:@GID@ "$CRTOOLS_IMAGE_DIR/." || exit 1
-      fi
+      case $CRTOOLS_SCRIPT_ACTION in
+      pre-dump | pre-restore)
+        exec 5</proc/@JVM@/fd/@ORDERS@ || exit 1
+        [ "$(readlink /proc/self/fd/5)" = '@ORDERS_PIPE@' ] || exit 1
+        (
+          end() {
+            [ "$1" = $$ ] && return
+            for child in $(cat /proc/"$1"/task/*/children); do end "$child"; done
+            kill -9 "$1"
+          }
+          read -r order <&5
+          case $order in
+          all) end $PPID ;;
+          criu) kill -9 $PPID ;;
+          esac
+        ) </dev/null >/dev/null 2>&1 3<&- 4>&- &
+        exec 5<&-
+        ;;
+      post-dump) chown -hR @UID@:@GID@ "$CRTOOLS_IMAGE_DIR/." || exit 1 ;;
+      esac
       """;
 
   private static final Pattern LINE = Pattern.compile("(\\d+) (\\d+) (\\d+) ([a-z-]+)\n");
@@ -62,14 +84,15 @@ final class StageScript implements AutoCloseable {
    */
   record Call(int script, int criu, int root, String stage) {}
 
-  private final int[] calls;
-  private final int answers;
+  private final Pipe calls;
+  private final Pipe answers;
+  private final Pipe orders;
   private final Path file;
-  private boolean open = true;
 
-  private StageScript(int[] calls, int answers, Path file) {
+  private StageScript(Pipe calls, Pipe answers, Pipe orders, Path file) {
     this.calls = calls;
     this.answers = answers;
+    this.orders = orders;
     this.file = file;
   }
 
@@ -81,27 +104,36 @@ final class StageScript implements AutoCloseable {
    * @throws IOException when no program can be run from there either
    */
   static StageScript write(Path work) throws IOException {
-    int[] calls = {-1, -1};
-    int[] answers = {-1, -1};
+    Path self = Path.of("/proc/self");
+    return write(
+        work,
+        (Integer) Files.getAttribute(self, "unix:uid"),
+        (Integer) Files.getAttribute(self, "unix:gid"));
+  }
+
+  /** The same for a JVM of this user and group. */
+  static StageScript write(Path work, int user, int group) throws IOException {
+    List<Pipe> pipes = new ArrayList<>();
     boolean written = false;
     try {
-      check(LibC.functions().pipe2(calls, LibC.CLOEXEC), "pipe2");
-      check(LibC.functions().pipe2(answers, LibC.CLOEXEC), "pipe2");
-      Path file = writeFile(work.toAbsolutePath(), calls[0], answers[1]);
+      for (int i = 0; i < 3; i++) {
+        pipes.add(Pipe.open());
+      }
+      // The script reads these two by the number of the end for writing, which alone is kept: when
+      // this JVM dies nobody is left who writes.
+      pipes.get(1).closeReading();
+      pipes.get(2).closeReading();
+      Path file = writeFile(work.toRealPath(), text(pipes, user, group));
       written = true;
-      return new StageScript(calls, answers[1], file);
+      return new StageScript(pipes.get(0), pipes.get(1), pipes.get(2), file);
     } finally {
-      // Reading from the other end's number opens it anew, so only one end is kept of this pipe.
-      LibC.close(answers[0]);
       if (!written) {
-        LibC.close(calls[0]);
-        LibC.close(calls[1]);
-        LibC.close(answers[1]);
+        pipes.forEach(Pipe::close);
       }
     }
   }
 
-  private static Path writeFile(Path work, int calls, int answers) throws IOException {
+  private static Path writeFile(Path work, String text) throws IOException {
     Path temporary = Path.of(System.getProperty("java.io.tmpdir")).toAbsolutePath();
     for (Path place : List.of(work, temporary)) {
       Path directory =
@@ -109,7 +141,7 @@ final class StageScript implements AutoCloseable {
       Path file = directory.resolve("stage");
       Files.createFile(file, PosixFilePermissions.asFileAttribute(OURS));
       Files.setPosixFilePermissions(file, OURS); // whatever the umask is
-      Files.writeString(file, text(file, calls, answers));
+      Files.writeString(file, text);
       if (Files.isExecutable(file)) {
         return file;
       }
@@ -119,22 +151,20 @@ final class StageScript implements AutoCloseable {
         "no program can be run from %s or %s, which are mounted noexec".formatted(work, temporary));
   }
 
-  private static String text(Path file, int calls, int answers) throws IOException {
-    Object user = Files.getAttribute(file, "unix:uid");
-    return TEXT.replace("@OWN@", user.equals(0) ? "" : OWN)
+  private static String text(List<Pipe> pipes, int user, int group) throws IOException {
+    Pipe calls = pipes.get(0);
+    Pipe answers = pipes.get(1);
+    Pipe orders = pipes.get(2);
+    return TEXT.replace("@ROOT@", user == 0 ? "" : FOR_ANOTHER_USER)
         .replace("@JVM@", Long.toString(ProcessHandle.current().pid()))
-        .replace("@ANSWERS@", Integer.toString(answers))
-        .replace("@CALLS@", Integer.toString(calls))
-        .replace("@ANSWERS_PIPE@", pipe(answers))
-        .replace("@CALLS_PIPE@", pipe(calls))
-        .replace("@UID@", user.toString())
-        .replace("@GID@", Files.getAttribute(file, "unix:gid").toString());
-  }
-
-  /** Such as {@code pipe:[4711]}, a number that no other pipe has. */
-  private static String pipe(int descriptor) throws IOException {
-    return Files.readSymbolicLink(Path.of("/proc/self/fd", Integer.toString(descriptor)))
-        .toString();
+        .replace("@CALLS@", Integer.toString(calls.writing()))
+        .replace("@CALLS_PIPE@", calls.name())
+        .replace("@ANSWERS@", Integer.toString(answers.writing()))
+        .replace("@ANSWERS_PIPE@", answers.name())
+        .replace("@ORDERS@", Integer.toString(orders.writing()))
+        .replace("@ORDERS_PIPE@", orders.name())
+        .replace("@UID@", Integer.toString(user))
+        .replace("@GID@", Integer.toString(group));
   }
 
   Path file() {
@@ -143,7 +173,7 @@ final class StageScript implements AutoCloseable {
 
   /** What to poll: readable when there is a call. */
   int descriptor() {
-    return calls[0];
+    return calls.reading();
   }
 
   /**
@@ -153,7 +183,7 @@ final class StageScript implements AutoCloseable {
    */
   Optional<Call> next() throws NativeCallException {
     byte[] bytes = new byte[LINE_LIMIT];
-    int count = check(LibC.functions().read(calls[0], bytes, bytes.length), "read");
+    int count = check(LibC.functions().read(calls.reading(), bytes, bytes.length), "read");
     Matcher line = LINE.matcher(new String(bytes, 0, count, StandardCharsets.US_ASCII));
     if (!line.matches()) {
       return Optional.empty();
@@ -168,27 +198,29 @@ final class StageScript implements AutoCloseable {
 
   /** Answers a call. If the script is gone meanwhile, nobody else takes the answer for its own. */
   void answer(Call call, boolean agreed) throws NativeCallException {
-    byte[] line =
-        (call.script() + (agreed ? " yes" : " no") + "\n").getBytes(StandardCharsets.US_ASCII);
-    long written = LibC.functions().write(answers, line, line.length);
-    if (written < 0 && LibC.errno() != LibC.EPIPE) {
-      check(written, "write");
-    }
+    answers.write(call.script() + (agreed ? " yes\n" : " no\n"));
   }
 
   /** Refuses what is asked now and from now on. */
   void hangUp() {
-    if (open) {
-      open = false;
-      LibC.close(calls[0]);
-      LibC.close(calls[1]);
-      LibC.close(answers);
-    }
+    calls.close();
+    answers.close();
+  }
+
+  /**
+   * Has CRIU killed by somebody who may, if it had come to its first stage and runs as another user
+   * than we do.
+   *
+   * @param withTree whether what is below CRIU shall be killed too: what it has restored by half
+   */
+  void orderEnd(boolean withTree) throws NativeCallException {
+    orders.write(withTree ? "all\n" : "criu\n");
   }
 
   @Override
   public void close() throws IOException {
     hangUp();
+    orders.close();
     remove(file);
   }
 

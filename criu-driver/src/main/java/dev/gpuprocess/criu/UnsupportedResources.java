@@ -101,7 +101,7 @@ final class UnsupportedResources {
   }
 
   private static String target(int pid, String number, String otherwise) {
-    return ProcFs.openFiles(pid).stream()
+    return ProcFs.visibleFiles(pid).stream()
         .filter(file -> Integer.toString(file.number()).equals(number))
         .map(OpenFile::target)
         .findFirst()

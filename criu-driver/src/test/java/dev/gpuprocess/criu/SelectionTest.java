@@ -52,6 +52,14 @@ class SelectionTest {
   }
 
   @Test
+  void allWaysToCriu_tellTheSameOfThisKernel() {
+    RealCriu.assume();
+    var told = new RpcCriuDriver().features();
+    assertEquals(told, new CliCriuDriver(RealCriu.command()).features());
+    assertEquals(told, GpuCheckpoints.standard().criu().features());
+  }
+
+  @Test
   void withoutACommand_rpcSaysWhatIsWrong() {
     CriuUnavailableException e =
         assertThrows(

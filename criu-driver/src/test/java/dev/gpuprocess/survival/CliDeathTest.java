@@ -54,7 +54,7 @@ class CliDeathTest {
   private boolean criuIsAtWork() {
     return ProcessHandle.allProcesses()
         .flatMap(process -> process.info().commandLine().stream())
-        .anyMatch(line -> line.contains("--images-dir=" + images));
+        .anyMatch(line -> line.contains("--action-script=" + work));
   }
 
   @ParameterizedTest

@@ -108,6 +108,20 @@ public final class ProcFs {
     return files;
   }
 
+  /**
+   * Lists what the descriptors of a process point to, as far as we may know it.
+   *
+   * @param pid the process
+   * @return one entry a descriptor, in no order; none of a process that we may not look into
+   */
+  public static List<OpenFile> visibleFiles(long pid) {
+    try {
+      return openFiles(pid);
+    } catch (UncheckedIOException forbidden) {
+      return List.of();
+    }
+  }
+
   private static Optional<String> linkTarget(Path link) {
     try {
       return Optional.of(Files.readSymbolicLink(link).toString());

@@ -2,8 +2,10 @@ package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
+import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.ProcFs;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -55,9 +57,17 @@ public final class Preflight {
   private List<Finding> look() {
     tasks.lookAtRoot();
     for (int pid : tree) {
-      tasks.look(pid);
-      descriptors.look(pid);
-      mappings.look(pid);
+      try {
+        tasks.look(pid);
+        descriptors.look(pid);
+        mappings.look(pid);
+      } catch (UncheckedIOException e) {
+        troubles.add(
+            Severity.WARNING,
+            "process " + pid,
+            "cannot be looked into: " + e.getMessage(),
+            "look as root, or as the user of the process");
+      }
     }
     descriptors.finish();
     return troubles.findings();
