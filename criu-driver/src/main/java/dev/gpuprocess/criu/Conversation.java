@@ -136,6 +136,10 @@ final class Conversation {
         supervision.deadline().millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
       supervision.requireWanted(notifications.canStop());
       supervision.watch().look();
+      // Tasks that it had half restored hold the socket open after its death.
+      if (criu.hasEnded() && !criu.await(0, -1)) {
+        return Optional.empty();
+      }
     }
     return criu.receive();
   }

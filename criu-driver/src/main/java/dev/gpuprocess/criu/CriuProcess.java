@@ -172,18 +172,23 @@ final class CriuProcess implements AutoCloseable {
    * @return empty when it still runs
    */
   Optional<ExitStatus> awaitExit(Deadline deadline) throws NativeCallException {
-    while (exit == null) {
+    while (!hasEnded()) {
       drain();
-      exit = Posix.reap(pid).orElse(null);
-      if (exit == null) {
-        if (deadline.passed()) {
-          return Optional.empty();
-        }
-        LockSupport.parkNanos(REAP_PAUSE_NANOS);
+      if (deadline.passed()) {
+        return Optional.empty();
       }
+      LockSupport.parkNanos(REAP_PAUSE_NANOS);
     }
     drain();
-    return Optional.of(exit);
+    return Optional.ofNullable(exit);
+  }
+
+  /** Whether CRIU is dead, and reaps it then. What it sent before may still be to be received. */
+  boolean hasEnded() throws NativeCallException {
+    if (exit == null) {
+      exit = Posix.reap(pid).orElse(null);
+    }
+    return exit != null;
   }
 
   /** Ends CRIU now, and reaps it. */

@@ -48,6 +48,9 @@ final class DumpFailure {
     TreeFate fate;
     try {
       fate = TreeFate.of(stages.tree(), mayDie);
+      if (fate == TreeFate.RUNS && outcome.crashed()) {
+        fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
+      }
     } catch (NativeCallException e) {
       throw diagnosis()
           .general(new Ending(Fate.UNKNOWN, "what became of the process is not known"), e);

@@ -23,6 +23,7 @@ enum TreeFate {
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
   private static final Duration REAP_LIMIT = Duration.ofSeconds(1);
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+  private static final Duration MOMENT = Duration.ofMillis(100);
   private static final long PAUSE_NANOS = 500_000;
   private static final long SIGKILL_BIT = 1L << (9 - 1);
 
@@ -52,6 +53,19 @@ enum TreeFate {
       }
       LockSupport.parkNanos(PAUSE_NANOS);
     }
+  }
+
+  /**
+   * The same, after a moment. A CRIU that is killed while a task executes its code leaves the task
+   * before a breakpoint, of which it dies as soon as it runs.
+   */
+  static TreeFate onceItHasRun(List<ProcessIdentity> tree, boolean finishKill)
+      throws NativeCallException {
+    Deadline moment = Deadline.after(MOMENT);
+    while (!moment.passed()) {
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+    return of(tree, finishKill);
   }
 
   private static boolean isFree(ProcessIdentity process) {

@@ -40,6 +40,7 @@ final class UnsupportedResources {
           Pattern.compile("SysVIPC shmem map"),
           Pattern.compile("Can't open mapfile link|mapfile link"),
           Pattern.compile("without correspond master peer"),
+          Pattern.compile("A session leader of .* is outside of its pid namespace"),
           Pattern.compile("send_fds failed"));
 
   private UnsupportedResources() {}

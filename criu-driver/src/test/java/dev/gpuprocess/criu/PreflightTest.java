@@ -349,16 +349,45 @@ class PreflightTest {
         dev.gpuprocess.contract.Workload.of("perl", "-e", program)) {
       dev.gpuprocess.contract.Workload.await(
           () -> ProcFs.descendants(perl.pid()).size() == 3, "three children");
-      List<Integer> pids =
-          criu.preflight(perl.identity(), backup().build()).stream()
-              .filter(Finding::isProblem)
-              .map(finding -> Objects.requireNonNull(finding.resource()).pid())
-              .sorted()
+      List<ProcessIdentity> children =
+          ProcFs.descendants(perl.pid()).stream()
+              .flatMap(pid -> ProcessIdentity.of(pid).stream())
               .toList();
-      List<Integer> tree = new ArrayList<>(ProcFs.descendants(perl.pid()));
-      tree.add(perl.pid());
-      assertEquals(tree.stream().sorted().toList(), pids);
+      try {
+        List<Integer> pids =
+            criu.preflight(perl.identity(), backup().build()).stream()
+                .filter(Finding::isProblem)
+                .map(finding -> Objects.requireNonNull(finding.resource()).pid())
+                .sorted()
+                .toList();
+        List<Integer> tree = new ArrayList<>(ProcFs.descendants(perl.pid()));
+        tree.add(perl.pid());
+        assertEquals(tree.stream().sorted().toList(), pids);
+      } finally {
+        children.forEach(dev.gpuprocess.contract.Workload::end);
+      }
     }
+  }
+
+  @Test
+  void namesTheCureForASessionFromOutside() {
+    String said =
+        Command.run(
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+            SessionFromOutside.class.getName(),
+            directory.toString());
+    String cure = "start the process in a session of its own, with setsid";
+    assertTrue(said.matches("(?s).*found: process \\d+ \\(perl\\), session 0: .*"), said);
+    assertTrue(said.contains(cure), said);
+    assertTrue(said.matches("(?s).*failed: dump of .* the process runs on: .*"), said);
+    assertTrue(said.contains("A session leader of"), said);
   }
 
   @Test

@@ -38,9 +38,9 @@ final class Lane implements AutoCloseable {
     }
   }
 
-  private static void make(Path directory) {
+  static Path make(Path directory) {
     try {
-      Files.createDirectories(directory);
+      return Files.createDirectories(directory);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

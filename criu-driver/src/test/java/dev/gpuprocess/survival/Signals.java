@@ -12,6 +12,7 @@ import jnr.posix.POSIXFactory;
 final class Signals {
 
   static final int KILL = 9;
+  static final int USER_1 = 10;
   static final int CONTINUE = 18;
   static final int STOP = 19;
 
@@ -46,7 +47,9 @@ final class Signals {
   }
 
   static boolean isCriu(int pid) {
-    return ProcFs.commandLine(pid).contains("swrk");
+    // Once it has a request it writes that over its arguments.
+    return ProcFs.commandLine(pid).stream()
+        .anyMatch(word -> word.equals("swrk") || word.contains("--rpc"));
   }
 
   /** The CRIUs that have this in their environment. */

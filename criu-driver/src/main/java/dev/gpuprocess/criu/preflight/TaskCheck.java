@@ -9,6 +9,9 @@ import java.util.TreeSet;
 /** What the tasks of the tree are up to: CRIU must trace each of them. */
 final class TaskCheck {
 
+  /** What the kernel says of a session that this pid namespace has no number for. */
+  private static final int OUTSIDE = 0;
+
   private final Troubles troubles;
   private final ProcessIdentity root;
 
@@ -19,7 +22,7 @@ final class TaskCheck {
 
   void lookAtRoot() {
     root.stat()
-        .filter(stat -> !stat.leadsSession())
+        .filter(stat -> !stat.leadsSession() && stat.session() != OUTSIDE)
         .ifPresent(
             stat ->
                 troubles.add(
@@ -30,8 +33,8 @@ final class TaskCheck {
                     ""));
   }
 
-  /** A task has one tracer at most. */
   void look(int pid) {
+    lookAtSession(pid);
     if (pid == ProcessHandle.current().pid()) {
       troubles.add(
           Severity.PROBLEM,
@@ -39,6 +42,23 @@ final class TaskCheck {
           "is this JVM, which cannot be in the tree that it dumps",
           "dump from a process outside the tree");
     }
+    lookAtTracers(pid);
+  }
+
+  private void lookAtSession(int pid) {
+    ProcFs.stat(pid)
+        .filter(stat -> stat.session() == OUTSIDE && !stat.isDead())
+        .ifPresent(
+            stat ->
+                troubles.problem(
+                    new Place(pid, "session", Integer.toString(OUTSIDE)),
+                    "a session from outside",
+                    "has its leader outside of this pid namespace, so CRIU has no number for it",
+                    "start the process in a session of its own, with setsid"));
+  }
+
+  /** A task has one tracer at most. */
+  private void lookAtTracers(int pid) {
     Set<Integer> tracers = new TreeSet<>();
     for (int thread : ProcFs.threads(pid)) {
       tracers.add(Integer.valueOf(ProcFs.status(thread).getOrDefault("TracerPid", "0")));

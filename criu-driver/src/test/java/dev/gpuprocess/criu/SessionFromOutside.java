@@ -1,0 +1,37 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.Finding;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import java.nio.file.Path;
+
+/**
+ * For a JVM in a pid namespace whose session's leader is outside: looks at a child, and dumps it.
+ */
+final class SessionFromOutside {
+
+  private SessionFromOutside() {}
+
+  /**
+   * Prints what is found and what the dump then fails at.
+   *
+   * @param args a directory
+   */
+  public static void main(String[] args) {
+    Path directory = Path.of(args[0]);
+    Site site = Site.in(directory.resolve("site"), new RpcCriuDriver());
+    DumpOptions options = Site.dump().build();
+    try (Workload counter = Workload.counter(directory)) {
+      site.driver().preflight(counter.identity(), options).stream()
+          .filter(Finding::isProblem)
+          .forEach(finding -> System.out.println("found: " + finding));
+      try {
+        site.dump(counter.identity(), options);
+      } catch (UnsupportedResourceException e) {
+        counter.assertGoesOn();
+        System.out.println("failed: " + e.getMessage());
+      }
+    }
+  }
+}

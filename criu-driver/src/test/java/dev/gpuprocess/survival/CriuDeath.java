@@ -1,0 +1,198 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.ImageDirectory;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * A dump or a restore in which CRIU or its controller dies, and what is left of the process: it
+ * runs on, or its image is complete and brings it back.
+ */
+final class CriuDeath {
+
+  static final Duration PATIENCE = Duration.ofSeconds(60);
+
+  /** Marks the controller and the CRIU that it starts. */
+  private static final String MARK = "GPUPROCESS_STATE_DIR";
+
+  private final Deed deed;
+  private final HostSubject subject;
+  private final Path place;
+  private final Moments moments = new Moments();
+  private boolean killed;
+
+  /**
+   * Brings the subject to where the deed begins.
+   *
+   * @param place a directory of its own
+   */
+  CriuDeath(Deed deed, HostSubject subject, Path place) {
+    this.deed = deed;
+    this.subject = subject;
+    this.place = place;
+    if (deed == Deed.RESTORE) {
+      Deed.DUMP.act(new RpcCriuDriver(), subject.pid(), place);
+    }
+  }
+
+  /** Nobody dies; tells the moments of the deed. */
+  List<String> rehearse() {
+    deed.act(WatchedCriu.of(new RpcCriuDriver(), moments::reached, PATIENCE), subject.pid(), place);
+    return moments.seen();
+  }
+
+  /** CRIU dies at the moment with this number, or some time after it. */
+  Optional<String> ofCriuAt(int moment, long nanosLater) {
+    Thread killer = new Thread(() -> killCriu(nanosLater), "killer");
+    moments.at(moment, nanosLater > 0 ? killer::start : () -> killCriu(0));
+    Optional<Fate> told = attempt();
+    join(killer);
+    return judge(told);
+  }
+
+  /** CRIU dies this long after the deed has begun. */
+  Optional<String> ofCriuAfter(long nanos) {
+    Thread killer = new Thread(() -> killCriu(nanos), "killer");
+    killer.start();
+    Optional<Fate> told = attempt();
+    join(killer);
+    return judge(told);
+  }
+
+  /** Whether CRIU was there to be killed. */
+  boolean killed() {
+    return killed;
+  }
+
+  private static void join(Thread thread) {
+    try {
+      thread.join(PATIENCE.toMillis());
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private void killCriu(long nanos) {
+    LockSupport.parkNanos(nanos);
+    Optional<ProcessIdentity> criu = criu();
+    criu.ifPresent(process -> Signals.send(process, Signals.KILL));
+    killed = criu.isPresent();
+  }
+
+  /** The CRIU that this JVM has started, while it is there. */
+  private Optional<ProcessIdentity> criu() {
+    int self = Math.toIntExact(ProcessHandle.current().pid());
+    return ProcFs.descendants(self).stream()
+        .filter(pid -> ProcFs.stat(pid).map(ProcStat::parent).orElse(0) == self)
+        .filter(pid -> pid != subject.pid() && Signals.isCriu(pid))
+        .findFirst()
+        .flatMap(ProcessIdentity::of)
+        .filter(ProcessIdentity::isAlive);
+  }
+
+  /** What the driver says became of the process; empty when it says that all went well. */
+  private Optional<Fate> attempt() {
+    try {
+      deed.act(
+          WatchedCriu.of(new RpcCriuDriver(), moments::reached, PATIENCE), subject.pid(), place);
+      return Optional.empty();
+    } catch (GpuCheckpointException e) {
+      return Optional.of(Optional.ofNullable(e.failure().fate()).orElse(Fate.UNKNOWN));
+    }
+  }
+
+  private Optional<String> judge(Optional<Fate> told) {
+    boolean runs = subject.identity().isPresent();
+    boolean right =
+        switch (told.orElse(deed == Deed.DUMP ? Fate.GONE_AND_DURABLE : Fate.RUNNING_AGAIN)) {
+          case RUNNING_AGAIN -> runs;
+          case GONE_AND_DURABLE, HALF_RESTORED_REMOVED -> !runs;
+          case ENDED, UNKNOWN -> false;
+        };
+    return right ? fault() : Optional.of("told " + told + ", and it runs: " + runs);
+  }
+
+  /**
+   * The controlling JVM dies.
+   *
+   * @param moment at which it ends itself, -1 for none
+   * @param nanos after which it is ended, when there is no moment
+   */
+  Optional<String> ofController(int moment, long nanos) {
+    Process controller =
+        ChildJvm.start(
+            CriuDeathController.class,
+            place,
+            Map.of(MARK, place.toString()),
+            List.of(
+                deed.name(),
+                Integer.toString(subject.pid()),
+                place.toString(),
+                Integer.toString(moment)));
+    try (BufferedReader out = controller.inputReader()) {
+      if (!CriuDeathController.BEGINS.equals(out.readLine())) {
+        throw new IllegalStateException("the controller did not begin");
+      }
+      if (moment < 0) {
+        LockSupport.parkNanos(nanos);
+        killed = controller.isAlive();
+        controller.destroyForcibly();
+      }
+      if (!controller.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+        throw new IllegalStateException("the controller never came to moment " + moment);
+      }
+      killed |= moment >= 0;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    } finally {
+      controller.destroyForcibly();
+    }
+    return Waiting.until(PATIENCE, () -> Signals.criuWith(MARK + "=" + place).isEmpty())
+        ? fault()
+        : Optional.of("the CRIU of the dead controller runs on");
+  }
+
+  private Optional<String> fault() {
+    if (!Waiting.until(PATIENCE, this::isSettled)) {
+      return Optional.of("it stays stopped");
+    }
+    if (subject.identity().isEmpty()) {
+      try {
+        ImageDirectory.open(Deed.image(place)).verify();
+      } catch (ImageException e) {
+        return Optional.of("it is gone without an image: " + e.getMessage());
+      }
+      if (!Waiting.until(PATIENCE, () -> ProcessIdentity.of(subject.pid()).isEmpty())) {
+        return Optional.of("its pid does not become free");
+      }
+      Deed.RESTORE.act(new RpcCriuDriver(), subject.pid(), place);
+    }
+    return subject.fault();
+  }
+
+  /** A tree that was killed, or let go by its tracer, takes a moment. */
+  private boolean isSettled() {
+    return subject
+        .identity()
+        .flatMap(ProcessIdentity::stat)
+        .map(stat -> !stat.isExiting() && !stat.isStopped())
+        .orElse(true);
+  }
+}

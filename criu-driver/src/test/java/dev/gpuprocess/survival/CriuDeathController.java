@@ -1,0 +1,28 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Path;
+
+/**
+ * Dumps or restores in a JVM of its own, to be killed: by itself at the moment with the given
+ * number, or by its parent whenever that likes.
+ */
+final class CriuDeathController {
+
+  static final String BEGINS = "begins";
+
+  private CriuDeathController() {}
+
+  /**
+   * Runs until it is killed or done.
+   *
+   * @param args the deed, the pid, the place, the number of the moment or -1
+   */
+  public static void main(String[] args) {
+    Moments moments = new Moments().at(Integer.parseInt(args[3]), Signals::killSelf);
+    CriuDriver driver = WatchedCriu.of(new RpcCriuDriver(), moments::reached, CriuDeath.PATIENCE);
+    System.out.println(BEGINS);
+    Deed.valueOf(args[0]).act(driver, Integer.parseInt(args[1]), Path.of(args[2]));
+  }
+}

@@ -1,0 +1,187 @@
+package dev.gpuprocess.survival;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.criu.RealCriu;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/**
+ * CRIU and the JVM that controls it are killed at every stage of a dump and a restore, and at
+ * random moments of a large dump. A process is lost when it neither runs nor comes back from its
+ * image.
+ */
+@Timeout(value = 5, unit = TimeUnit.MINUTES)
+class CriuDeathsTest {
+
+  private static final int SMALL = 8;
+  private static final int MEDIUM = 128;
+  private static final int LARGE = Integer.getInteger("gpuprocess.deaths.mib", 256);
+  private static final long SEED = Long.getLong("gpuprocess.deaths.seed", System.nanoTime());
+
+  private static final int RANDOM_KILLS = 10;
+  private static final int ENDS = 4;
+  private static final long END_NANOS = 3_000_000;
+  private static final int CONTROLLERS = 3;
+  private static final long CONTROLLER_NANOS = 1_000_000_000;
+
+  private static final List<String> LOST = new ArrayList<>();
+  private static int kills;
+  private static int diedInCriusCode;
+
+  @TempDir static Path directory;
+
+  private final Random random = new Random(SEED);
+
+  @BeforeAll
+  static void needCriu() {
+    RealCriu.assume();
+  }
+
+  @AfterAll
+  static void tell() {
+    Figures.add(
+        "criu deaths: %d kills, %d lost (at random: dumps of %d MiB, seed %d)%s"
+            .formatted(
+                kills,
+                LOST.size(),
+                LARGE,
+                SEED,
+                diedInCriusCode == 0
+                    ? ""
+                    : "; not counted: %d in which the process died of SIGTRAP in CRIU's own code"
+                        .formatted(diedInCriusCode)));
+  }
+
+  private static Path place() {
+    return Lane.make(directory.resolve("place-" + System.nanoTime()));
+  }
+
+  private static void note(String what, CriuDeath death, Optional<String> fault) {
+    kills += death.killed() ? 1 : 0;
+    fault.ifPresent(why -> LOST.add(what + ": " + why));
+  }
+
+  private static void assertNoneLost() {
+    assertEquals(List.of(), LOST, "seed " + SEED);
+  }
+
+  /** A tree with a network of its own has the most stages. */
+  private static HostSubject withOwnNetwork() {
+    return HostSubject.start(directory, SMALL, "unshare", "--net");
+  }
+
+  private static HostSubject plain() {
+    return HostSubject.start(directory, SMALL);
+  }
+
+  private static List<String> moments(Deed deed, Supplier<HostSubject> start) {
+    try (HostSubject subject = start.get()) {
+      return new CriuDeath(deed, subject, place()).rehearse();
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void criuDiesAtEveryStage(Deed deed) {
+    List<String> moments = moments(deed, CriuDeathsTest::withOwnNetwork);
+    for (int moment = 0; moment < moments.size(); moment++) {
+      try (HostSubject subject = withOwnNetwork()) {
+        CriuDeath death = new CriuDeath(deed, subject, place());
+        note(deed + ", CRIU at " + moments.get(moment), death, death.ofCriuAt(moment, 0));
+      }
+    }
+    assertNoneLost();
+  }
+
+  /** CRIU has its word that the tree may die, and dies with it, or before it, or after. */
+  @Test
+  void criuDiesWhileItKillsTheTree() {
+    int mayKill =
+        moments(Deed.DUMP, CriuDeathsTest::withOwnNetwork).indexOf(WatchedCriu.STAGE + "may kill");
+    for (int i = 0; i < ENDS; i++) {
+      long nanos = 1 + (long) (random.nextDouble() * END_NANOS);
+      try (HostSubject subject = withOwnNetwork()) {
+        CriuDeath death = new CriuDeath(Deed.DUMP, subject, place());
+        note("dump, CRIU at its end", death, death.ofCriuAt(mayKill, nanos));
+      }
+    }
+    assertNoneLost();
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void theControllerDiesAtEveryStage(Deed deed) {
+    List<String> moments = moments(deed, CriuDeathsTest::plain);
+    for (int moment = 0; moment < moments.size(); moment++) {
+      try (HostSubject subject = plain()) {
+        CriuDeath death = new CriuDeath(deed, subject, place());
+        note(deed + ", controller at " + moments.get(moment), death, death.ofController(moment, 0));
+      }
+    }
+    assertNoneLost();
+  }
+
+  @Test
+  void criuDiesAtRandom() {
+    long whole = nanosOfADump();
+    HostSubject subject = HostSubject.start(directory, LARGE);
+    try {
+      for (int i = 0; i < RANDOM_KILLS; i++) {
+        Path place = place();
+        long nanos = (long) (random.nextDouble() * whole);
+        CriuDeath death = new CriuDeath(Deed.DUMP, subject, place);
+        Optional<String> fault = death.ofCriuAfter(nanos);
+        Lane.remove(place);
+        if (subject.diedInCriusCode()) {
+          diedInCriusCode++;
+        } else {
+          note("dump, CRIU after " + nanos + " ns", death, fault);
+        }
+        if (!subject.isFirstLife()) {
+          subject.close();
+          subject = HostSubject.start(directory, LARGE);
+        }
+      }
+    } finally {
+      subject.close();
+    }
+    assertNoneLost();
+  }
+
+  private static long nanosOfADump() {
+    Path place = place();
+    try (HostSubject subject = HostSubject.start(directory, LARGE)) {
+      CriuDeath death = new CriuDeath(Deed.DUMP, subject, place);
+      long begin = System.nanoTime();
+      death.rehearse();
+      return System.nanoTime() - begin;
+    } finally {
+      Lane.remove(place);
+    }
+  }
+
+  @Test
+  void theControllerDiesAtRandom() {
+    for (int i = 0; i < CONTROLLERS; i++) {
+      long nanos = (long) (random.nextDouble() * CONTROLLER_NANOS);
+      try (HostSubject subject = HostSubject.start(directory, MEDIUM)) {
+        CriuDeath death = new CriuDeath(Deed.DUMP, subject, place());
+        note("dump, controller after " + nanos + " ns", death, death.ofController(-1, nanos));
+      }
+    }
+    assertNoneLost();
+  }
+}

@@ -1,0 +1,87 @@
+package dev.gpuprocess.examples.bench;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.image.ImageDirectory;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.StagedImage;
+import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+
+/** This library, as it dumps and restores a process whose GPU memory is in host memory already. */
+final class Library implements Contender {
+
+  private static final Manifest.Options SHELL_JOB =
+      new Manifest.Options(
+          true, false, false, false, false, false, false, false, false, false, List.of(), "");
+
+  private final CriuDriver criu;
+
+  Library(Path program) {
+    this.criu = new RpcCriuDriver(program);
+  }
+
+  @Override
+  public void dump(int pid, Path place) {
+    ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
+    DumpOptions options = DumpOptions.ofDefaults();
+    if (!criu.preflight(process, options).stream().noneMatch(found -> found.isProblem())) {
+      throw new IllegalStateException("the subject cannot be dumped");
+    }
+    try (StagedImage image = StagedImage.create(place.resolve("image"), process, 0, null)) {
+      criu.dump(
+          new DumpRequest(process, image.images(), image.work(), options),
+          new DumpListener() {
+            @Override
+            public void postDump() {
+              image.publish(files -> manifest(process, files));
+            }
+          });
+      image.succeeded();
+    }
+  }
+
+  private static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
+    return new Manifest(
+        Manifest.FORMAT,
+        Instant.now(),
+        process.pid(),
+        process.startTicks(),
+        List.of(),
+        Map.of(),
+        0,
+        "",
+        "",
+        "",
+        SHELL_JOB,
+        files);
+  }
+
+  @Override
+  public void restore(int pid, Path place) throws IOException {
+    ImageDirectory image = ImageDirectory.open(place.resolve("image"));
+    Path work = Files.createDirectory(place.resolve("work"));
+    RestoreOptions options = RestoreOptions.builder().shellJob(true).build();
+    try (VerifiedImage verified = image.verified()) {
+      criu.restore(new RestoreRequest(verified.images(), work, pid, options), RestoreListener.NONE);
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "this library";
+  }
+}
