@@ -102,6 +102,11 @@ public final class RestoreOptions extends TreeOptions {
     return set.skipFileModeCheck;
   }
 
+  /** {@return whether memory that is not in the images comes when the tree asks for it} */
+  public boolean lazyPages() {
+    return set.lazyPages;
+  }
+
   /** Builds {@link RestoreOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -115,6 +120,7 @@ public final class RestoreOptions extends TreeOptions {
     private @Nullable String lsmMountContext;
     private boolean mountCompatibility;
     private boolean skipFileModeCheck;
+    private boolean lazyPages;
 
     private Builder() {}
 
@@ -238,6 +244,19 @@ public final class RestoreOptions extends TreeOptions {
      */
     public Builder skipFileModeCheck(boolean skipFileModeCheck) {
       this.skipFileModeCheck = skipFileModeCheck;
+      return this;
+    }
+
+    /**
+     * Whether memory comes when the tree asks for it, from a {@code criu lazy-pages} whose work
+     * directory is that of this restore (CRIU {@code lazy-pages}). The tree needs that helper until
+     * it has all of its memory. For {@link dev.gpuprocess.spi.CriuDriver#restore} alone.
+     *
+     * @param lazyPages the new value; false by default
+     * @return this builder
+     */
+    public Builder lazyPages(boolean lazyPages) {
+      this.lazyPages = lazyPages;
       return this;
     }
 
