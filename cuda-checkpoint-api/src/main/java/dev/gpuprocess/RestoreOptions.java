@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.options.InheritedDescriptor;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.LsmProfile;
+import dev.gpuprocess.options.Namespace;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -167,15 +168,39 @@ public final class RestoreOptions extends TreeOptions {
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
-     * @throws IllegalStateException when there are two of one kind
+     * @throws IllegalStateException when there are two of one kind, and for a network with {@link
+     *     #emptyNetworkNamespace}
      */
     public Builder join(JoinedNamespace... more) {
       List<JoinedNamespace> all = with(join, List.of(more));
       refuse(
           all.stream().map(JoinedNamespace::kind).distinct().count() < all.size(),
           "a tree is put into one namespace of a kind");
+      refuse(
+          isEmptyNetworkNamespace() && joinsNetwork(all),
+          "a tree has one network: emptyNetworkNamespace is set");
       this.join = all;
       return this;
+    }
+
+    private static boolean joinsNetwork(List<JoinedNamespace> all) {
+      return all.stream().anyMatch(joined -> joined.kind() == Namespace.NET);
+    }
+
+    /**
+     * Whether the tree's own network namespace comes back empty, for somebody else to fill (CRIU
+     * {@code empty-ns net}).
+     *
+     * @param emptyNetworkNamespace the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException when the tree is put into a network with {@link #join}
+     */
+    @Override
+    public Builder emptyNetworkNamespace(boolean emptyNetworkNamespace) {
+      refuse(
+          emptyNetworkNamespace && joinsNetwork(join),
+          "a tree has one network: join names another");
+      return super.emptyNetworkNamespace(emptyNetworkNamespace);
     }
 
     /**
