@@ -108,6 +108,11 @@ public final class RestoreOptions extends TreeOptions {
     return set.lazyPages;
   }
 
+  /** {@return whether the root becomes a child of this JVM} */
+  public boolean asChild() {
+    return set.asChild;
+  }
+
   /** Builds {@link RestoreOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -122,6 +127,7 @@ public final class RestoreOptions extends TreeOptions {
     private boolean mountCompatibility;
     private boolean skipFileModeCheck;
     private boolean lazyPages;
+    private boolean asChild;
 
     private Builder() {}
 
@@ -282,6 +288,20 @@ public final class RestoreOptions extends TreeOptions {
      */
     public Builder lazyPages(boolean lazyPages) {
       this.lazyPages = lazyPages;
+      return this;
+    }
+
+    /**
+     * Whether the root becomes a child of this JVM instead of init's (CRIU {@code
+     * restore-sibling}). The JDK does not know it: whoever sets this collects it when it has ended,
+     * which tells how it ended and frees its pid; with the driver over RPC by its {@code
+     * RestoredChild}.
+     *
+     * @param asChild the new value; false by default
+     * @return this builder
+     */
+    public Builder asChild(boolean asChild) {
+      this.asChild = asChild;
       return this;
     }
 

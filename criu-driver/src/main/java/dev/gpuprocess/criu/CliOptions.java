@@ -87,6 +87,10 @@ final class CliOptions {
     all.refuse(
         options.lazyPages(),
         "RestoreOptions.lazyPages: its helper is started by the driver over RPC alone");
+    all.refuse(
+        options.asChild(),
+        "RestoreOptions.asChild: the parent of a CRIU that is started as a command need not be this"
+            + " JVM");
     all.add(options);
     all.flag("shell-job", options.shellJob());
     all.flag("weak-sysctls", options.weakSysctls());

@@ -173,7 +173,12 @@ final class RestoreOperation {
   }
 
   private Ending ended(HalfRestored remains) throws NativeCallException {
-    return remains.end()
+    boolean allEnded = remains.end();
+    if (options.asChild()) {
+      // A zombie of ours now, and nobody else would free its pid.
+      RestoredChild.collect(pid);
+    }
+    return allEnded
         ? new Ending(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
         : new Ending(
             Fate.UNKNOWN, "and process " + pid + " is there but is not known to be part of it");

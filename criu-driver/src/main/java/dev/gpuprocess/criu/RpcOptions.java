@@ -109,7 +109,8 @@ final class RpcOptions {
             .setOrphanPtsMaster(options.orphanTerminals())
             .setMntnsCompatMode(options.mountCompatibility())
             .setSkipFileRwxCheck(options.skipFileModeCheck())
-            .setLazyPages(options.lazyPages());
+            .setLazyPages(options.lazyPages())
+            .setRstSibling(options.asChild());
     options.root().map(Path::toString).ifPresent(opts::setRoot);
     options.join().forEach(joined -> opts.addJoinNs(of(joined)));
     options.lsmProfile().map(LsmProfile::text).ifPresent(opts::setLsmProfile);

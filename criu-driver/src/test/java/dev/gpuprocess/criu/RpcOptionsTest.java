@@ -72,7 +72,6 @@ class RpcOptionsTest {
           Map.entry("status_fd", "deprecated: DumpListener.pagesReady"),
           Map.entry("display_stats", "the statistics are read from their file: DumpReport"),
           Map.entry("exec_cmd", "CRIU would become that program, and is ours to reap"),
-          Map.entry("rst_sibling", "the JDK reaps only children that it has started"),
           Map.entry("pidfd_store_sk", "the root is told by its start time: ProcessIdentity"));
 
   /** An option and what it has to give. */
@@ -177,6 +176,7 @@ class RpcOptionsTest {
             "skip_file_rwx_check",
             o -> o.skipFileModeCheck(true),
             f -> f.setSkipFileRwxCheck(true)),
+        Row.restore("rst_sibling", o -> o.asChild(true), f -> f.setRstSibling(true)),
         Row.restore("lazy_pages", o -> o.lazyPages(true), f -> f.setLazyPages(true)),
         Row.restore(
             "lsm_profile",
