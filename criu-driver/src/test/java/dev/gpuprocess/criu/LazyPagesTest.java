@@ -144,6 +144,9 @@ class LazyPagesTest {
         dump.get(30, TimeUnit.SECONDS);
         assertFalse(job.identity().isAlive());
         assertEquals(job.right(), job.ask());
+        Figures.tell(
+            "criu migration: %d MiB as lazy pages%s, all right"
+                .formatted(MEBIBYTES, tls == null ? "" : " over TLS"));
       }
     }
   }

@@ -91,6 +91,9 @@ class PageServerTest {
       ProcessIdentity restored = arrived.restore(job.pid(), Site.shellJob().build()).process();
       try {
         assertEquals(job.right(), job.ask());
+        Figures.tell(
+            "criu migration: %d MiB through a page server%s, all right"
+                .formatted(MEBIBYTES, sending == null ? "" : " over TLS"));
       } finally {
         Workload.end(restored);
       }
