@@ -79,10 +79,10 @@ final class Dump {
 
   /** The process may die for what is complete and durable here, and for nothing else. */
   private void requireOwnMemory() {
-    if (options.pageServer().isPresent()) {
+    if (options.pageServer().isPresent() || options.lazyPages().isPresent()) {
       throw new IllegalArgumentException(
-          "an image with a manifest holds its own memory: dump without pageServer, or with"
-              + " CriuDriver.dump");
+          "an image with a manifest holds its own memory: dump without pageServer and lazyPages,"
+              + " or with CriuDriver.dump");
     }
   }
 

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.PreDumpMode;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -127,6 +128,16 @@ public final class DumpOptions extends TreeOptions {
     return Optional.ofNullable(set.pageServer);
   }
 
+  /** {@return where this host listens for whoever asks for the memory of a lazy dump} */
+  public Optional<PageEndpoint> lazyPages() {
+    return Optional.ofNullable(set.lazyPages);
+  }
+
+  /** {@return how a pre-dump takes the memory} */
+  public PreDumpMode preDumpMode() {
+    return set.preDumpMode;
+  }
+
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -144,6 +155,8 @@ public final class DumpOptions extends TreeOptions {
     private boolean trackMemory;
     private @Nullable Path parentImages;
     private @Nullable PageEndpoint pageServer;
+    private @Nullable PageEndpoint lazyPages;
+    private PreDumpMode preDumpMode = PreDumpMode.SPLICE;
 
     private Builder() {}
 
@@ -157,11 +170,14 @@ public final class DumpOptions extends TreeOptions {
      *
      * @param leaveRunning the new value; false by default
      * @return this builder
-     * @throws IllegalStateException with {@link #leaveStopped}
+     * @throws IllegalStateException with {@link #leaveStopped} or {@link #lazyPages}
      */
     public Builder leaveRunning(boolean leaveRunning) {
       refuse(
           leaveRunning && isLeaveStopped(), "the tree either runs or stops: leaveStopped is set");
+      refuse(
+          leaveRunning && lazyPages != null,
+          "a tree whose memory goes elsewhere cannot run on: lazyPages is set");
       this.leaveRunning = leaveRunning;
       return this;
     }
@@ -169,6 +185,9 @@ public final class DumpOptions extends TreeOptions {
     @Override
     public Builder leaveStopped(boolean leaveStopped) {
       refuse(leaveStopped && leaveRunning, "the tree either runs or stops: leaveRunning is set");
+      refuse(
+          leaveStopped && lazyPages != null,
+          "a tree whose memory goes elsewhere cannot stay: lazyPages is set");
       return super.leaveStopped(leaveStopped);
     }
 
@@ -336,12 +355,55 @@ public final class DumpOptions extends TreeOptions {
      * @param pageServer where it listens; none by default
      * @return this builder
      * @throws IllegalArgumentException without a port
+     * @throws IllegalStateException with {@link #lazyPages}
      */
     public Builder pageServer(PageEndpoint pageServer) {
+      refuse(lazyPages != null, "pages are sent or left to be fetched: lazyPages is set");
       if (pageServer.port() == 0) {
         throw new IllegalArgumentException("pages are sent to a port: name that of " + pageServer);
       }
       this.pageServer = pageServer;
+      return this;
+    }
+
+    /**
+     * Leaves the memory pages in the tree, which stands still, until somebody on another host has
+     * fetched them; the tree is gone when all were (CRIU {@code lazy-pages}). The dump lasts until
+     * then, and has to be within its {@link #deadline}. {@link
+     * dev.gpuprocess.spi.DumpListener#pagesReady} tells when they can be fetched. For {@link
+     * dev.gpuprocess.spi.CriuDriver#dump} alone.
+     *
+     * <p>This gives the tree up to whoever connects first: when that connection ends, CRIU takes
+     * the transfer for done and kills the tree, also when nothing was fetched. Only TLS, or a
+     * network that nobody else is on, keeps a stranger from ending it so; and a receiver that dies
+     * half way takes the tree with it.
+     *
+     * @param lazyPages an address of this host and a port; none by default
+     * @return this builder
+     * @throws IllegalArgumentException without a port, as nobody would be told which one it became
+     * @throws IllegalStateException with {@link #pageServer}, {@link #leaveRunning} or {@link
+     *     #leaveStopped}
+     */
+    public Builder lazyPages(PageEndpoint lazyPages) {
+      refuse(pageServer != null, "pages are sent or left to be fetched: pageServer is set");
+      refuse(leaveRunning, "a tree whose memory goes elsewhere cannot run on: leaveRunning is set");
+      refuse(
+          isLeaveStopped(), "a tree whose memory goes elsewhere cannot stay: leaveStopped is set");
+      if (lazyPages.port() == 0) {
+        throw new IllegalArgumentException("pages are fetched from a port: name that of the dump");
+      }
+      this.lazyPages = lazyPages;
+      return this;
+    }
+
+    /**
+     * How a pre-dump takes the memory (CRIU {@code pre-dump-mode}). Other dumps do not look at it.
+     *
+     * @param preDumpMode the new value; {@link PreDumpMode#SPLICE} by default
+     * @return this builder
+     */
+    public Builder preDumpMode(PreDumpMode preDumpMode) {
+      this.preDumpMode = preDumpMode;
       return this;
     }
 

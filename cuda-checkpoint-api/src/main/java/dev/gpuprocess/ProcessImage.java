@@ -177,6 +177,11 @@ public final class ProcessImage {
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
   public CheckpointedProcess restore(RestoreOptions options) {
+    if (options.lazyPages()) {
+      throw new IllegalArgumentException(
+          "an image with a manifest holds its own memory: restore without lazyPages, or with"
+              + " CriuDriver.restore");
+    }
     RestoreOptions all = KeptOptions.with(manifest().options(), options);
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.options.InheritedDescriptor;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.LsmProfile;
+import dev.gpuprocess.options.Namespace;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -102,6 +103,16 @@ public final class RestoreOptions extends TreeOptions {
     return set.skipFileModeCheck;
   }
 
+  /** {@return whether memory that is not in the images comes when the tree asks for it} */
+  public boolean lazyPages() {
+    return set.lazyPages;
+  }
+
+  /** {@return whether the root becomes a child of this JVM} */
+  public boolean asChild() {
+    return set.asChild;
+  }
+
   /** Builds {@link RestoreOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -115,6 +126,8 @@ public final class RestoreOptions extends TreeOptions {
     private @Nullable String lsmMountContext;
     private boolean mountCompatibility;
     private boolean skipFileModeCheck;
+    private boolean lazyPages;
+    private boolean asChild;
 
     private Builder() {}
 
@@ -161,15 +174,39 @@ public final class RestoreOptions extends TreeOptions {
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
-     * @throws IllegalStateException when there are two of one kind
+     * @throws IllegalStateException when there are two of one kind, and for a network with {@link
+     *     #emptyNetworkNamespace}
      */
     public Builder join(JoinedNamespace... more) {
       List<JoinedNamespace> all = with(join, List.of(more));
       refuse(
           all.stream().map(JoinedNamespace::kind).distinct().count() < all.size(),
           "a tree is put into one namespace of a kind");
+      refuse(
+          isEmptyNetworkNamespace() && joinsNetwork(all),
+          "a tree has one network: emptyNetworkNamespace is set");
       this.join = all;
       return this;
+    }
+
+    private static boolean joinsNetwork(List<JoinedNamespace> all) {
+      return all.stream().anyMatch(joined -> joined.kind() == Namespace.NET);
+    }
+
+    /**
+     * Whether the tree's own network namespace comes back empty, for somebody else to fill (CRIU
+     * {@code empty-ns net}).
+     *
+     * @param emptyNetworkNamespace the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException when the tree is put into a network with {@link #join}
+     */
+    @Override
+    public Builder emptyNetworkNamespace(boolean emptyNetworkNamespace) {
+      refuse(
+          emptyNetworkNamespace && joinsNetwork(join),
+          "a tree has one network: join names another");
+      return super.emptyNetworkNamespace(emptyNetworkNamespace);
     }
 
     /**
@@ -238,6 +275,33 @@ public final class RestoreOptions extends TreeOptions {
      */
     public Builder skipFileModeCheck(boolean skipFileModeCheck) {
       this.skipFileModeCheck = skipFileModeCheck;
+      return this;
+    }
+
+    /**
+     * Whether memory comes when the tree asks for it, from a {@code criu lazy-pages} whose work
+     * directory is that of this restore (CRIU {@code lazy-pages}). The tree needs that helper until
+     * it has all of its memory. For {@link dev.gpuprocess.spi.CriuDriver#restore} alone.
+     *
+     * @param lazyPages the new value; false by default
+     * @return this builder
+     */
+    public Builder lazyPages(boolean lazyPages) {
+      this.lazyPages = lazyPages;
+      return this;
+    }
+
+    /**
+     * Whether the root becomes a child of this JVM instead of init's (CRIU {@code
+     * restore-sibling}). The JDK does not know it: whoever sets this collects it when it has ended,
+     * which tells how it ended and frees its pid; with the driver over RPC by its {@code
+     * RestoredChild}.
+     *
+     * @param asChild the new value; false by default
+     * @return this builder
+     */
+    public Builder asChild(boolean asChild) {
+      this.asChild = asChild;
       return this;
     }
 

@@ -380,6 +380,10 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
       return leaveStopped;
     }
 
+    final boolean isEmptyNetworkNamespace() {
+      return emptyNetworkNamespace;
+    }
+
     static Duration positive(String name, Duration value) {
       if (value.isNegative() || value.isZero()) {
         throw new IllegalArgumentException("the " + name + " must be positive, not " + value);

@@ -46,6 +46,9 @@ final class CliOptions {
    */
   static List<String> of(DumpOptions options, NetworkLock networkLock, int pid) {
     CliOptions all = new CliOptions("dump", pid);
+    all.refuse(
+        options.lazyPages().isPresent(),
+        "DumpOptions.lazyPages: nothing here waits for the pages of a command to be fetched");
     all.add(options);
     all.flag("leave-running", options.leaveRunning());
     all.flag("skip-in-flight", options.tcpSkipInFlight());
@@ -81,6 +84,13 @@ final class CliOptions {
         options.orphanTerminals(),
         "RestoreOptions.orphanTerminals: a CRIU that is started as a command hands out no"
             + " terminals");
+    all.refuse(
+        options.lazyPages(),
+        "RestoreOptions.lazyPages: its helper is started by the driver over RPC alone");
+    all.refuse(
+        options.asChild(),
+        "RestoreOptions.asChild: the parent of a CRIU that is started as a command need not be this"
+            + " JVM");
     all.add(options);
     all.flag("shell-job", options.shellJob());
     all.flag("weak-sysctls", options.weakSysctls());

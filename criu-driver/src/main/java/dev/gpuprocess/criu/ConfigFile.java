@@ -47,6 +47,10 @@ final class ConfigFile {
     if (options instanceof DumpOptions dump && dump.ghostFiemap()) {
       lines.add("ghost-fiemap");
     }
+    if (options instanceof DumpOptions dump) {
+      // RPC carries the port alone, and CRIU would listen everywhere.
+      dump.lazyPages().ifPresent(here -> lines.add("address " + here.host()));
+    }
     return lines;
   }
 }

@@ -29,7 +29,7 @@ final class CriuProcess implements AutoCloseable {
 
   private static final int OUTPUT_LIMIT = 16 << 10;
 
-  private static final Duration REAP_LIMIT = Duration.ofSeconds(5);
+  static final Duration REAP_LIMIT = Duration.ofSeconds(5);
   private static final long REAP_PAUSE_NANOS = 200_000;
 
   private final int pid;

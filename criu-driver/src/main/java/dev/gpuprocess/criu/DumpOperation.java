@@ -18,10 +18,17 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** One DUMP. */
+/** One DUMP, or one SINGLE_PRE_DUMP. */
 final class DumpOperation {
 
+  /** How CRIU is asked. */
+  private interface Call {
+    Outcome make(DumpRequest request, boolean shellJob, Supervision supervision) throws IOException;
+  }
+
   private final CriuLink criu;
+  private final Call call;
+  private final boolean whole;
   private final DumpRequest request;
   private final DumpOptions options;
   private final ProcessIdentity root;
@@ -30,11 +37,29 @@ final class DumpOperation {
   private final DumpStages stages;
 
   DumpOperation(CriuLink criu, DumpRequest request, DumpListener listener) {
+    this(criu, criu::dump, true, request, listener);
+  }
+
+  /** Takes the memory and nothing else; the tree runs on. */
+  static DumpOperation preDump(RpcLink criu, DumpRequest request) {
+    DumpOptions options = request.options();
+    if (options.lazyPages().isPresent() || options.leaveStopped()) {
+      throw new IllegalArgumentException(
+          "a pre-dump takes the memory of a tree that runs on: pre-dump without lazyPages and"
+              + " leaveStopped");
+    }
+    return new DumpOperation(criu, criu::preDump, false, request, DumpListener.NONE);
+  }
+
+  private DumpOperation(
+      CriuLink criu, Call call, boolean whole, DumpRequest request, DumpListener listener) {
     this.criu = criu;
+    this.call = call;
+    this.whole = whole;
     this.request = request;
     this.options = request.options();
     this.root = request.process();
-    this.subject = "dump of " + Who.process(root.pid());
+    this.subject = (whole ? "dump of " : "pre-dump of ") + Who.process(root.pid());
     this.log = request.work().resolve(CriuLink.DUMP_LOG);
     this.stages = new DumpStages(root, listener);
   }
@@ -48,7 +73,7 @@ final class DumpOperation {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
       outcome =
-          criu.dump(
+          call.make(
               request,
               !stat.leadsSession(),
               new Supervision(
@@ -65,23 +90,26 @@ final class DumpOperation {
     if (!outcome.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
     }
-    if (options.endsTree() && !TreeFate.awaitFreePids(stages.all())) {
+    if (whole && options.endsTree() && !TreeFate.awaitFreePids(stages.all())) {
       throw failure.stillThere();
     }
     return DumpReports.read(request.work());
   }
 
   private void requireFeatures() {
-    if (options.trackMemory()) {
-      criu.features()
-          .ifPresent(
-              features ->
-                  FeatureCheck.require(
-                      features,
-                      CriuFeature.MEMORY_TRACKING,
-                      subject,
-                      Failure.of("dump", root.pid())));
+    if (options.trackMemory() || !whole) {
+      require(CriuFeature.MEMORY_TRACKING);
     }
+    if (options.lazyPages().isPresent()) {
+      require(CriuFeature.LAZY_PAGES);
+      PipeSize.require(subject, Failure.of("dump", root.pid()));
+    }
+  }
+
+  private void require(CriuFeature feature) {
+    Failure failure = Failure.of("dump", root.pid());
+    criu.features()
+        .ifPresent(features -> FeatureCheck.require(features, feature, subject, failure));
   }
 
   private ProcStat checkProcess() {

@@ -60,6 +60,7 @@ final class DumpStages implements Conversation.Notifications {
         listener.postDump();
         allowedToDie = true;
       }
+      case "status-ready" -> listener.pagesReady();
       case "network-unlock" -> listener.networkUnlock();
       default -> {}
     }

@@ -6,7 +6,7 @@ package dev.gpuprocess.criu;
  * @param code its exit code, -1 when it was killed or nobody knows
  * @param signal what killed it, 0 when it exited, below 0 when nobody knows
  */
-record ExitStatus(int code, int signal) {
+public record ExitStatus(int code, int signal) {
 
   /** The launcher of this JVM ignored SIGCHLD, so the kernel kept no status. */
   static final ExitStatus UNKNOWN = new ExitStatus(-1, -1);
@@ -23,6 +23,7 @@ record ExitStatus(int code, int signal) {
     return signal > 0;
   }
 
+  /** {@return such as {@code exit 1} or {@code signal 9}} */
   @Override
   public String toString() {
     if (signal > 0) {

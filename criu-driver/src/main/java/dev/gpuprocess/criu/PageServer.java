@@ -90,7 +90,7 @@ public final class PageServer implements AutoCloseable {
         Outcome outcome = session.ask(message(directories, request));
         criu_resp reply = outcome.reply();
         if (reply == null || !reply.getSuccess()) {
-          throw failure(request, outcome, "nothing was received");
+          throw failure(request, request.endpoint(), outcome, "nothing was received");
         }
         started = new PageServer(request, closing, wakeup, session, reply.getPs());
         return started;
@@ -104,7 +104,9 @@ public final class PageServer implements AutoCloseable {
       }
     } catch (IOException e) {
       throw new CriuUnavailableException(
-          subject(request) + " did not begin: " + e.getMessage(), Failure.of(OPERATION, 0), e);
+          subject(request.endpoint()) + " did not begin: " + e.getMessage(),
+          Failure.of(OPERATION, 0),
+          e);
     }
   }
 
@@ -180,7 +182,7 @@ public final class PageServer implements AutoCloseable {
       return;
     }
     if (ended) {
-      throw new IllegalStateException(subject(request) + " has ended");
+      throw new IllegalStateException(subject(endpoint()) + " has ended");
     }
     try {
       criu_req wait =
@@ -189,26 +191,26 @@ public final class PageServer implements AutoCloseable {
       criu_resp reply = outcome.reply();
       if (reply == null || !reply.getSuccess()) {
         end();
-        throw failure(request, outcome, kept());
+        throw failure(request, endpoint(), outcome, kept());
       }
       served = true;
       end();
       ExitStatus exit = ExitStatus.ofWaitStatus(reply.getStatus());
       if (exit.code() != 0) {
         served = false;
-        throw failure(request, session.outcomeOf(exit), kept());
+        throw failure(request, endpoint(), session.outcomeOf(exit), kept());
       }
       PageFiles.requireDurable(request.images(), LibC.functions().getpagesize());
     } catch (BadImageException e) {
       served = false;
       throw new ImageCorruptException(
-          subject(request) + " did not get all pages: " + e.getMessage() + "; send them again",
+          subject(endpoint()) + " did not get all pages: " + e.getMessage() + "; send them again",
           Failure.of(OPERATION, 0),
           e);
     } catch (IOException e) {
       served = false;
       throw new ImageException(
-          subject(request) + " has pages that may not be on disk: " + e.getMessage(),
+          subject(endpoint()) + " has pages that may not be on disk: " + e.getMessage(),
           Failure.of(OPERATION, 0),
           e);
     }
@@ -218,14 +220,14 @@ public final class PageServer implements AutoCloseable {
     return "what has come stays in " + request.images();
   }
 
-  private static String subject(PageServerRequest request) {
-    return "the page server at " + request.endpoint();
+  private static String subject(PageEndpoint endpoint) {
+    return "the page server at " + endpoint;
   }
 
   private static GpuCheckpointException failure(
-      PageServerRequest request, Outcome outcome, String ending) {
+      PageServerRequest request, PageEndpoint endpoint, Outcome outcome, String ending) {
     Path log = request.work().resolve(LOG_FILE);
-    return new Diagnosis(OPERATION, subject(request), 0, outcome, log)
+    return new Diagnosis(OPERATION, subject(endpoint), 0, outcome, log)
         .exception(new Ending(null, ending), request.deadline());
   }
 
@@ -253,7 +255,7 @@ public final class PageServer implements AutoCloseable {
         end();
       } catch (NativeCallException e) {
         throw new CriuUnavailableException(
-            subject(request) + " could not be ended: " + e.getMessage(),
+            subject(endpoint()) + " could not be ended: " + e.getMessage(),
             Failure.of(OPERATION, server.pid()),
             e);
       }

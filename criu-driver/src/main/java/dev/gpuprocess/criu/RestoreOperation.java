@@ -10,6 +10,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -65,6 +66,9 @@ final class RestoreOperation {
       throw new IllegalArgumentException("pid " + pid + " cannot be restored");
     }
     checkDirectories();
+    if (options.lazyPages()) {
+      requireHelper();
+    }
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid);
     if (!ownNumbers) {
       checkPidIsFree(pid, null);
@@ -101,6 +105,21 @@ final class RestoreOperation {
           subject + " did not begin: " + request.work() + " is no directory that can be written to",
           failure);
     }
+  }
+
+  private void requireHelper() {
+    Failure failure = Failure.of("restore", pid);
+    if (!LazyPages.listensIn(request.work())) {
+      throw new CriuUnavailableException(
+          subject
+              + " did not begin: no lazy-pages helper has its work directory at "
+              + request.work()
+              + "; start one with RpcCriuDriver.lazyPages",
+          failure);
+    }
+    criu.features()
+        .ifPresent(
+            features -> FeatureCheck.require(features, CriuFeature.LAZY_PAGES, subject, failure));
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
@@ -158,7 +177,12 @@ final class RestoreOperation {
   }
 
   private Ending ended(HalfRestored remains) throws NativeCallException {
-    return remains.end()
+    boolean allEnded = remains.end();
+    if (options.asChild()) {
+      // A zombie of ours now, and nobody else would free its pid.
+      RestoredChild.collect(pid);
+    }
+    return allEnded
         ? new Ending(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
         : new Ending(
             Fate.UNKNOWN, "and process " + pid + " is there but is not known to be part of it");

@@ -109,6 +109,39 @@ public final class RpcCriuDriver implements CriuDriver {
     return PageServer.start(finder.find("page server"), request);
   }
 
+  /**
+   * Writes the memory of a tree that runs on, so that a dump with this as its {@linkplain
+   * dev.gpuprocess.DumpOptions#parentImages() parent} has only to write what has changed since
+   * (CRIU's request SINGLE_PRE_DUMP). Each round may have the one before as its parent. The tree
+   * stands still for a moment. Works only where the kernel notes which pages are written; {@link
+   * #features()} tells.
+   *
+   * @param request whose memory, and where to; its options as for the dump to come
+   * @return what CRIU measured
+   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel does not track
+   *     memory; CRIU was not started
+   * @throws dev.gpuprocess.error.CriuException when CRIU could not; the tree runs on
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
+   * @throws IllegalArgumentException with options that a tree that runs on cannot have
+   */
+  public DumpReport preDump(DumpRequest request) {
+    return DumpOperation.preDump(link("pre-dump"), request).run();
+  }
+
+  /**
+   * Starts the helper that a restore with {@link dev.gpuprocess.RestoreOptions#lazyPages()} needs,
+   * {@code criu lazy-pages}. When this returns, a restore can use it.
+   *
+   * @param request where the pages are
+   * @return the helper; close it when it is no longer needed
+   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel cannot do it
+   * @throws dev.gpuprocess.error.ImageMissingException when there are no images
+   * @throws dev.gpuprocess.error.CriuException when the helper could not start
+   */
+  public LazyPages lazyPages(LazyPagesRequest request) {
+    return LazyPages.start(finder.find("lazy pages"), request);
+  }
+
   /** Needs no CRIU. */
   @Override
   public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
@@ -125,7 +158,7 @@ public final class RpcCriuDriver implements CriuDriver {
     return new RestoreOperation(link("restore"), request, listener).run();
   }
 
-  private CriuLink link(String operation) {
+  private RpcLink link(String operation) {
     return new RpcLink(finder.find(operation).program());
   }
 

@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -22,20 +23,37 @@ record RpcLink(Path program) implements CriuLink {
   @Override
   public Outcome dump(DumpRequest request, boolean shellJob, Supervision supervision)
       throws IOException {
+    NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
+    return make(
+        criu_req_type.DUMP,
+        RpcOptions.of(request.options(), lock).setShellJob(shellJob),
+        request,
+        supervision);
+  }
+
+  /** Makes a pre-dump; the same as {@link #dump} otherwise. */
+  Outcome preDump(DumpRequest request, boolean shellJob, Supervision supervision)
+      throws IOException {
+    return make(
+        criu_req_type.SINGLE_PRE_DUMP,
+        RpcOptions.ofPreDump(request.options()).setShellJob(shellJob),
+        request,
+        supervision);
+  }
+
+  private Outcome make(
+      criu_req_type type, criu_opts.Builder opts, DumpRequest request, Supervision supervision)
+      throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
-      criu_opts.Builder opts =
-          RpcOptions.of(
-                  request.options(), NetworkLocks.choose(request.options(), request.process()))
-              .setImagesDirFd(directories.images())
-              .setWorkDirFd(directories.work())
-              .setPid(request.process().pid())
-              .setLogFile(DUMP_LOG)
-              .setShellJob(shellJob);
+      opts.setImagesDirFd(directories.images())
+          .setWorkDirFd(directories.work())
+          .setPid(request.process().pid())
+          .setLogFile(DUMP_LOG);
       if (ConfigFile.write(request.options(), request.work())) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       return new CriuCall(program, supervision, List.of())
-          .make(criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build());
+          .make(criu_req.newBuilder().setType(type).setOpts(opts).build());
     }
   }
 

@@ -8,6 +8,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
+import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
@@ -49,6 +50,7 @@ final class RpcOptions {
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
     options.parentImages().map(Path::toString).ifPresent(opts::setParentImg);
     options.pageServer().ifPresent(server -> add(opts, server));
+    options.lazyPages().ifPresent(here -> add(opts.setLazyPages(true), here));
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -56,6 +58,17 @@ final class RpcOptions {
       case AUTOMATIC -> {}
     }
     return opts;
+  }
+
+  /** A pre-dump tracks memory whatever the options say. */
+  static criu_opts.Builder ofPreDump(DumpOptions options) {
+    return of(options, options.networkLock())
+        .setTrackMem(true)
+        .setPreDumpMode(
+            switch (options.preDumpMode()) {
+              case SPLICE -> criu_pre_dump_mode.SPLICE;
+              case READ -> criu_pre_dump_mode.VM_READ;
+            });
   }
 
   /** Where pages travel to, at either end. */
@@ -95,7 +108,9 @@ final class RpcOptions {
             .setWeakSysctls(options.weakSysctls())
             .setOrphanPtsMaster(options.orphanTerminals())
             .setMntnsCompatMode(options.mountCompatibility())
-            .setSkipFileRwxCheck(options.skipFileModeCheck());
+            .setSkipFileRwxCheck(options.skipFileModeCheck())
+            .setLazyPages(options.lazyPages())
+            .setRstSibling(options.asChild());
     options.root().map(Path::toString).ifPresent(opts::setRoot);
     options.join().forEach(joined -> opts.addJoinNs(of(joined)));
     options.lsmProfile().map(LsmProfile::text).ifPresent(opts::setLsmProfile);

@@ -2,12 +2,14 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.InheritedDescriptor;
@@ -19,13 +21,16 @@ import dev.gpuprocess.proc.SocketTables;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -375,6 +380,44 @@ class OptionsTest {
     assertTrue(
         Files.size(site.images().resolve("files.img"))
             < Files.size(other.images().resolve("files.img")));
+  }
+
+  @Test
+  void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() {
+    try (Workload workload = Workload.counter(directory)) {
+      site.dump(workload.identity(), Site.dump().build());
+      RestoreOptions options = Site.shellJob().asChild(true).build();
+      ProcessIdentity restored = site.restore(workload.pid(), options).process();
+      RestoredChild child = RestoredChild.of(restored);
+      try {
+        assertEquals(Optional.empty(), child.await(Duration.ofMillis(10)));
+        workload.assertGoesOn();
+      } finally {
+        Workload.end(restored);
+      }
+      assertEquals(9, child.await(Site.PATIENCE).orElseThrow().signal());
+      assertTrue(restored.stat().isEmpty(), "its pid is free");
+      assertThrows(IllegalStateException.class, () -> child.await(Site.PATIENCE));
+      assertThrows(IllegalArgumentException.class, () -> RestoredChild.of(restored));
+    }
+  }
+
+  @Test
+  void asChild_whenTheRestoreFails_leavesNoZombie() {
+    RestoreListener refusing =
+        new RestoreListener() {
+          @Override
+          public void postRestore(int pid) throws VetoException {
+            throw new VetoException("not today");
+          }
+        };
+    try (Workload workload = Workload.counter(directory)) {
+      site.dump(workload.identity(), Site.dump().build());
+      RestoreOptions options = Site.shellJob().asChild(true).build();
+      assertThrows(CriuException.class, () -> site.restore(workload.pid(), options, refusing));
+      assertTrue(ProcFs.stat(workload.pid()).isEmpty(), "its pid is free");
+      Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
+    }
   }
 
   @Test

@@ -85,11 +85,15 @@ class PageServerTest {
       here.with(hosts.sender()).dump(job.identity(), options, letGoOnceReceived(server));
       assertFalse(job.identity().isAlive());
       assertEquals(List.of(), here.images("page"));
+      assertEquals(job.pid(), here.driver().describe(here.images()).processes().get(0).pid());
       bringTheRest();
       Site arrived = new Site(hosts.receiver(), received, work);
       ProcessIdentity restored = arrived.restore(job.pid(), Site.shellJob().build()).process();
       try {
         assertEquals(job.right(), job.ask());
+        Figures.tell(
+            "criu migration: %d MiB through a page server%s, all right"
+                .formatted(MEBIBYTES, sending == null ? "" : " over TLS"));
       } finally {
         Workload.end(restored);
       }

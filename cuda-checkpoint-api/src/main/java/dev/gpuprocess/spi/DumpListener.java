@@ -52,6 +52,14 @@ public interface DumpListener {
   default void postDump() throws VetoException {}
 
   /**
+   * The memory can be fetched now ({@code status-ready}). Called after {@link #postDump}, and only
+   * with {@link dev.gpuprocess.DumpOptions#lazyPages()}; the dump goes on once somebody fetches.
+   *
+   * @throws VetoException to stop the dump; the tree runs on
+   */
+  default void pagesReady() throws VetoException {}
+
+  /**
    * The network namespace shall be open again, because the tree runs on ({@code network-unlock}).
    * Not called for a tree in CRIU's network namespace, nor when the tree is about to die.
    */

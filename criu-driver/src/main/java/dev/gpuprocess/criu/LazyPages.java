@@ -1,0 +1,257 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.spi.CriuFeature;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The helper of a lazy restore, {@code criu lazy-pages}: it gives a restored tree its memory, what
+ * the tree asks for first, and ends when the tree has all of it. May be shared between threads.
+ *
+ * <p>Until {@link #await} has returned the tree depends on it, and on the host that the pages come
+ * from: closing it earlier, or losing the host, ends the tree. It is a process of its own, in a
+ * session of its own, and lives on when this JVM dies.
+ */
+public final class LazyPages implements AutoCloseable {
+
+  private static final String OPERATION = "lazy pages";
+  private static final String LOG_FILE = "lazy-pages.log";
+  private static final String OUTPUT_FILE = "lazy-pages.out";
+  private static final String SOCKET = "lazy-pages.socket";
+  private static final long PAUSE_NANOS = 1_000_000;
+
+  private final LazyPagesRequest request;
+  private final Deadline deadline;
+  private final int pid;
+  private final @Nullable ProcessIdentity helper;
+  private @Nullable ExitStatus exit;
+  private volatile boolean closing;
+
+  private LazyPages(LazyPagesRequest request, Deadline deadline, int pid) {
+    this.request = request;
+    this.deadline = deadline;
+    this.pid = pid;
+    this.helper = ProcessIdentity.of(pid).orElse(null);
+  }
+
+  /** Whether a helper has listened there; a restore takes its socket away. */
+  static boolean listensIn(Path work) {
+    return Files.exists(work.resolve(SOCKET));
+  }
+
+  /** Starts one; when this returns it listens. */
+  static LazyPages start(CriuBinary criu, LazyPagesRequest request) {
+    Failure failure = Failure.of(OPERATION, 0);
+    if (!Files.isRegularFile(request.images().resolve("pstree.img"))) {
+      throw new ImageMissingException("there are no images in " + request.images(), failure);
+    }
+    if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
+      throw new ImageDirectoryException(
+          request.work() + " is no directory that can be written to: make it first", failure);
+    }
+    FeatureCheck.require(
+        new FeatureCheck(criu.program()).run(), CriuFeature.LAZY_PAGES, subject(request), failure);
+    try {
+      for (String leftover : List.of(SOCKET, LOG_FILE)) {
+        Files.deleteIfExists(request.work().resolve(leftover));
+      }
+      Files.write(request.work().resolve(OUTPUT_FILE), new byte[0]);
+      return start(criu.program(), request);
+    } catch (IOException e) {
+      throw new CriuUnavailableException(
+          subject(request) + " did not begin: " + e.getMessage(), failure, e);
+    }
+  }
+
+  private static LazyPages start(Path program, LazyPagesRequest request) throws IOException {
+    int[] pipe = {-1, -1};
+    int output = -1;
+    int status = -1;
+    try {
+      LibC.check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      LibC.check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
+      output = above(LibC.open(request.work().resolve(OUTPUT_FILE), LibC.O_RDWR));
+      status = above(pipe[1]);
+      pipe[1] = -1;
+      LazyPages helper =
+          new LazyPages(
+              request,
+              Deadline.after(request.deadline()),
+              Spawn.start(program, arguments(request), output, List.of(status)));
+      LibC.close(status);
+      status = -1;
+      helper.awaitReady(pipe[0]);
+      return helper;
+    } finally {
+      LibC.close(pipe[0]);
+      LibC.close(pipe[1]);
+      LibC.close(output);
+      LibC.close(status);
+    }
+  }
+
+  /** The same, above the numbers that the child has. */
+  private static int above(int descriptor) throws NativeCallException {
+    try {
+      return LibC.check(
+          LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, Spawn.SOCKET + 1), "fcntl");
+    } finally {
+      LibC.close(descriptor);
+    }
+  }
+
+  private static List<String> arguments(LazyPagesRequest request) {
+    List<String> all = new ArrayList<>(List.of("-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
+    all.addAll(List.of("-D", request.images().toString(), "-W", request.work().toString()));
+    all.addAll(List.of("-o", LOG_FILE, "-v3", "--status-fd", Integer.toString(Spawn.SOCKET)));
+    PageEndpoint source = request.source();
+    if (source != null) {
+      all.addAll(List.of("--page-server", "--address", source.host()));
+      all.addAll(List.of("--port", Integer.toString(source.port())));
+      Tls tls = source.tls();
+      if (tls != null) {
+        all.add("--tls");
+        add(all, "--tls-cacert", tls.authority());
+        add(all, "--tls-cacrl", tls.revocations());
+        add(all, "--tls-cert", tls.certificate());
+        add(all, "--tls-key", tls.key());
+        if (!tls.nameChecked()) {
+          all.add("--tls-no-cn-verify");
+        }
+      }
+    }
+    return all;
+  }
+
+  private static void add(List<String> arguments, String name, @Nullable Path file) {
+    if (file != null) {
+      arguments.addAll(List.of(name, file.toString()));
+    }
+  }
+
+  /** It writes one byte when it listens; the end of the pipe says that it never will. */
+  private void awaitReady(int pipe) throws NativeCallException {
+    byte[] ready = new byte[1];
+    while (true) {
+      long count = LibC.functions().read(pipe, ready, ready.length);
+      if (count > 0) {
+        return;
+      }
+      if (count == 0 || deadline.passed()) {
+        GivenUpException givenUp = count == 0 ? null : GivenUpException.deadline();
+        throw failure(end(), givenUp);
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+
+  /** {@return where a restore that uses it must have its work directory} */
+  public Path work() {
+    return request.work();
+  }
+
+  /**
+   * Waits until the tree has all of its memory.
+   *
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed; the helper
+   *     still runs, as the tree could not do without it
+   * @throws dev.gpuprocess.error.OperationCancelledException when another thread closed this
+   * @throws dev.gpuprocess.error.CriuException when the helper failed, and the tree with it
+   */
+  public void await() {
+    try {
+      Optional<ExitStatus> ended = reap();
+      while (ended.isEmpty()) {
+        if (closing) {
+          throw failure(ExitStatus.UNKNOWN, GivenUpException.cancelled());
+        }
+        if (deadline.passed()) {
+          throw stillAtWork();
+        }
+        LockSupport.parkNanos(PAUSE_NANOS);
+        ended = reap();
+      }
+      if (ended.get().code() != 0) {
+        throw failure(ended.get(), null);
+      }
+    } catch (NativeCallException e) {
+      throw broken(e);
+    }
+  }
+
+  private synchronized Optional<ExitStatus> reap() throws NativeCallException {
+    if (exit == null) {
+      exit = Posix.reap(pid).orElse(null);
+    }
+    return Optional.ofNullable(exit);
+  }
+
+  private ExitStatus end() throws NativeCallException {
+    closing = true;
+    Deadline reaping = Deadline.after(CriuProcess.REAP_LIMIT);
+    Optional<ExitStatus> ended = reap();
+    if (ended.isEmpty() && helper != null) {
+      Posix.kill(helper);
+    }
+    while (ended.isEmpty() && !reaping.passed()) {
+      LockSupport.parkNanos(PAUSE_NANOS);
+      ended = reap();
+    }
+    return ended.orElse(ExitStatus.UNKNOWN);
+  }
+
+  private static String subject(LazyPagesRequest request) {
+    return "the lazy-pages helper for " + request.images();
+  }
+
+  private GpuCheckpointException failure(ExitStatus status, @Nullable GivenUpException givenUp) {
+    String printed;
+    try {
+      printed = Files.readString(request.work().resolve(OUTPUT_FILE));
+    } catch (IOException e) {
+      printed = "what it printed cannot be read: " + e.getMessage();
+    }
+    Outcome outcome = new Outcome(null, status, givenUp, printed, deadline.elapsed());
+    return new Diagnosis(OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
+        .exception(
+            new Ending(null, "a tree restored with it may lack some of its memory"),
+            request.deadline());
+  }
+
+  private OperationTimedOutException stillAtWork() {
+    return new OperationTimedOutException(
+        "%s is still at work after %d ms, and a tree restored with it needs it: wait on, or close it and end the tree"
+            .formatted(subject(request), request.deadline().toMillis()),
+        Failure.of(OPERATION, pid));
+  }
+
+  private CriuUnavailableException broken(NativeCallException e) {
+    return new CriuUnavailableException(
+        subject(request) + " cannot be reached: " + e.getMessage(), Failure.of(OPERATION, pid), e);
+  }
+
+  /** Ends the helper, unless it has ended by itself, and wakes a thread that waits. */
+  @Override
+  public void close() {
+    try {
+      end();
+    } catch (NativeCallException e) {
+      throw broken(e);
+    }
+  }
+}

@@ -1,0 +1,383 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
+
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.criu.proto.Rpc.cgroup_root;
+import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
+import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
+import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
+import dev.gpuprocess.criu.proto.Rpc.join_namespace;
+import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.options.Cgroups;
+import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.External;
+import dev.gpuprocess.options.JoinedNamespace;
+import dev.gpuprocess.options.LsmProfile;
+import dev.gpuprocess.options.Mounts;
+import dev.gpuprocess.options.Namespace;
+import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.PreDumpMode;
+import dev.gpuprocess.options.Tls;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** Each typed option gives its field of CRIU's RPC and nothing else; what cannot be is refused. */
+class RpcOptionsTest {
+
+  private static final Path FILE = Path.of("/x");
+  private static final PageEndpoint THERE = new PageEndpoint("there", 7);
+
+  private static final Tls TLS =
+      Tls.of(Path.of("/ca"), Path.of("/cert"), Path.of("/key"))
+          .withRevocations(Path.of("/crl"))
+          .withoutNameCheck();
+
+  /** Fields that no option of ours gives, and why. */
+  private static final Map<String, String> NOT_AN_OPTION =
+      Map.ofEntries(
+          Map.entry("images_dir_fd", "from the request"),
+          Map.entry("images_dir", "images_dir_fd serves"),
+          Map.entry("work_dir_fd", "from the request"),
+          Map.entry("pid", "from the request"),
+          Map.entry("log_file", "the driver's name in the work directory"),
+          Map.entry("log_to_stderr", "there is a log file"),
+          Map.entry("notify_scripts", "always on: listeners"),
+          Map.entry("config_file", "written by the driver for what RPC does not carry"),
+          Map.entry(
+              "inherit_fd", "numbers in CRIU, known when it is started: InheritedDescriptors"),
+          Map.entry("veths", "deprecated: External.restoredVeth"),
+          Map.entry("ext_mnt", "deprecated: External.mount"),
+          Map.entry("unix_sk_ino", "deprecated: External.unixSocket"),
+          Map.entry("manage_cgroups", "manage_cgroups_mode serves"),
+          Map.entry("cgroup_props_file", "cgroup_props serves: Cgroups.properties"),
+          Map.entry("status_fd", "deprecated: DumpListener.pagesReady"),
+          Map.entry("display_stats", "the statistics are read from their file: DumpReport"),
+          Map.entry("exec_cmd", "CRIU would become that program, and is ours to reap"),
+          Map.entry("pidfd_store_sk", "the root is told by its start time: ProcessIdentity"));
+
+  /** An option and what it has to give. */
+  private record Row(String name, criu_opts given, criu_opts expected) {
+
+    static Row dump(
+        String name, UnaryOperator<DumpOptions.Builder> option, Consumer<criu_opts.Builder> field) {
+      return row(name, of(option), of(options -> options), field);
+    }
+
+    static Row preDump(
+        String name, UnaryOperator<DumpOptions.Builder> option, Consumer<criu_opts.Builder> field) {
+      return row(
+          name,
+          RpcOptions.ofPreDump(option.apply(DumpOptions.builder()).build()),
+          of(options -> options),
+          field);
+    }
+
+    static Row restore(
+        String name,
+        UnaryOperator<RestoreOptions.Builder> option,
+        Consumer<criu_opts.Builder> field) {
+      return row(
+          name,
+          RpcOptions.of(option.apply(RestoreOptions.builder()).build()),
+          RpcOptions.of(RestoreOptions.ofDefaults()),
+          field);
+    }
+
+    private static criu_opts.Builder of(UnaryOperator<DumpOptions.Builder> option) {
+      DumpOptions options = option.apply(DumpOptions.builder()).build();
+      return RpcOptions.of(options, options.networkLock());
+    }
+
+    private static Row row(
+        String name,
+        criu_opts.Builder given,
+        criu_opts.Builder without,
+        Consumer<criu_opts.Builder> field) {
+      field.accept(without);
+      // Everything has to be there that protobuf insists on.
+      return new Row(name, given.setImagesDirFd(-1).build(), without.setImagesDirFd(-1).build());
+    }
+  }
+
+  private static Stream<Row> rows() {
+    return Stream.of(dumps(), restores(), both(), mountsAndCgroups(), pages())
+        .flatMap(rows -> rows);
+  }
+
+  private static Stream<Row> dumps() {
+    return Stream.of(
+        Row.dump("leave_running", o -> o.leaveRunning(true), f -> f.setLeaveRunning(true)),
+        Row.dump(
+            "tcp_skip_in_flight", o -> o.tcpSkipInFlight(true), f -> f.setTcpSkipInFlight(true)),
+        Row.dump("link_remap", o -> o.linkRemap(true), f -> f.setLinkRemap(true)),
+        Row.dump("ghost_limit", o -> o.ghostLimit(5), f -> f.setGhostLimit(5)),
+        Row.dump("ghost_limit", o -> o.ghostLimit(0xffff_ffffL), f -> f.setGhostLimit(-1)),
+        Row.dump("evasive_devices", o -> o.evasiveDevices(true), f -> f.setEvasiveDevices(true)),
+        Row.dump("force_irmap", o -> o.forceIrmap(true), f -> f.setForceIrmap(true)),
+        Row.dump("irmap_scan_paths", o -> o.irmapScanPaths(FILE), f -> f.addIrmapScanPaths("/x")),
+        Row.dump("freeze_cgroup", o -> o.freezeCgroup(FILE), f -> f.setFreezeCgroup("/x")),
+        Row.dump("timeout", o -> o.freezeTimeout(Duration.ofMillis(1001)), f -> f.setTimeout(2)),
+        Row.dump("track_mem", o -> o.trackMemory(true), f -> f.setTrackMem(true)),
+        Row.dump(
+            "parent_img",
+            o -> o.parentImages(Path.of("../one")),
+            f -> f.setParentImg("../one").setTrackMem(true)),
+        Row.dump(
+            "network_lock",
+            o -> o.networkLock(NetworkLock.IPTABLES),
+            f -> f.setNetworkLock(criu_network_lock_method.IPTABLES)),
+        Row.dump(
+            "network_lock",
+            o -> o.networkLock(NetworkLock.NFTABLES),
+            f -> f.setNetworkLock(criu_network_lock_method.NFTABLES)),
+        Row.dump(
+            "network_lock",
+            o -> o.networkLock(NetworkLock.SKIP),
+            f -> f.setNetworkLock(criu_network_lock_method.SKIP)),
+        Row.preDump(
+            "pre_dump_mode",
+            o -> o,
+            f -> f.setTrackMem(true).setPreDumpMode(criu_pre_dump_mode.SPLICE)),
+        Row.preDump(
+            "pre_dump_mode",
+            o -> o.preDumpMode(PreDumpMode.READ),
+            f -> f.setTrackMem(true).setPreDumpMode(criu_pre_dump_mode.VM_READ)));
+  }
+
+  private static Stream<Row> restores() {
+    return Stream.of(
+        Row.restore("shell_job", o -> o.shellJob(true), f -> f.setShellJob(true)),
+        Row.restore("root", o -> o.root(FILE), f -> f.setRoot("/x")),
+        Row.restore("weak_sysctls", o -> o.weakSysctls(true), f -> f.setWeakSysctls(true)),
+        Row.restore(
+            "orphan_pts_master", o -> o.orphanTerminals(true), f -> f.setOrphanPtsMaster(true)),
+        Row.restore(
+            "mntns_compat_mode", o -> o.mountCompatibility(true), f -> f.setMntnsCompatMode(true)),
+        Row.restore(
+            "skip_file_rwx_check",
+            o -> o.skipFileModeCheck(true),
+            f -> f.setSkipFileRwxCheck(true)),
+        Row.restore("rst_sibling", o -> o.asChild(true), f -> f.setRstSibling(true)),
+        Row.restore("lazy_pages", o -> o.lazyPages(true), f -> f.setLazyPages(true)),
+        Row.restore(
+            "lsm_profile",
+            o -> o.lsmProfile(new LsmProfile(LsmProfile.Module.APPARMOR, "p")),
+            f -> f.setLsmProfile("apparmor:p")),
+        Row.restore(
+            "lsm_mount_context", o -> o.lsmMountContext("c"), f -> f.setLsmMountContext("c")),
+        Row.restore(
+            "join_ns",
+            o -> o.join(JoinedNamespace.of(Namespace.NET, FILE), JoinedNamespace.user(FILE, 1, 2)),
+            f ->
+                f.addJoinNs(join_namespace.newBuilder().setNs("net").setNsFile("/x"))
+                    .addJoinNs(
+                        join_namespace
+                            .newBuilder()
+                            .setNs("user")
+                            .setNsFile("/x")
+                            .setExtraOpt("1,2"))));
+  }
+
+  private static Stream<Row> both() {
+    return Stream.of(
+        Row.dump("leave_stopped", o -> o.leaveStopped(true), f -> f.setLeaveStopped(true)),
+        Row.restore("leave_stopped", o -> o.leaveStopped(true), f -> f.setLeaveStopped(true)),
+        Row.dump("tcp_established", o -> o.tcpEstablished(true), f -> f.setTcpEstablished(true)),
+        Row.restore("tcp_established", o -> o.tcpEstablished(true), f -> f.setTcpEstablished(true)),
+        Row.dump("tcp_close", o -> o.tcpClose(true), f -> f.setTcpClose(true)),
+        Row.restore("tcp_close", o -> o.tcpClose(true), f -> f.setTcpClose(true)),
+        Row.dump("ext_unix_sk", o -> o.externalUnixSockets(true), f -> f.setExtUnixSk(true)),
+        Row.restore("ext_unix_sk", o -> o.externalUnixSockets(true), f -> f.setExtUnixSk(true)),
+        Row.dump("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
+        Row.restore("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
+        Row.dump("auto_dedup", o -> o.autoDedup(true), f -> f.setAutoDedup(true)),
+        Row.restore("auto_dedup", o -> o.autoDedup(true), f -> f.setAutoDedup(true)),
+        Row.dump("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
+        Row.restore("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
+        Row.dump("log_level", o -> o.logLevel(4), f -> f.setLogLevel(4)),
+        Row.restore("log_level", o -> o.logLevel(1), f -> f.setLogLevel(1)),
+        Row.dump("cpu_cap", o -> o.cpuCheck(CpuCheck.NONE), f -> f.setCpuCap(0)),
+        Row.dump("cpu_cap", o -> o.cpuCheck(CpuCheck.FPU), f -> f.setCpuCap(1)),
+        Row.restore("cpu_cap", o -> o.cpuCheck(CpuCheck.INSTRUCTIONS), f -> f.setCpuCap(5)),
+        Row.restore("cpu_cap", o -> o.cpuCheck(CpuCheck.ALL), f -> f.setCpuCap(7)),
+        Row.dump(
+            "external",
+            o -> o.external(External.unixSocket(7), External.device(1, 2, "d")),
+            f -> f.addExternal("unix[7]").addExternal("dev[1/2]:d")),
+        Row.restore(
+            "external",
+            o -> o.external(External.restoredMount("m", FILE)),
+            f -> f.addExternal("mnt[m]:/x")),
+        Row.dump("empty_ns", o -> o.emptyNetworkNamespace(true), f -> f.setEmptyNs(0x4000_0000)),
+        Row.restore(
+            "empty_ns", o -> o.emptyNetworkNamespace(true), f -> f.setEmptyNs(0x4000_0000)));
+  }
+
+  private static Stream<Row> mountsAndCgroups() {
+    Cgroups all =
+        Cgroups.of(CgroupMode.FULL)
+            .root("", "/others")
+            .root("cpu", "/job")
+            .properties("p")
+            .controllers("cpu", "memory")
+            .yard(FILE);
+    return Stream.concat(
+        Stream.of(CgroupMode.values())
+            .map(
+                mode ->
+                    Row.dump(
+                        "manage_cgroups_mode",
+                        o -> o.cgroups(Cgroups.of(mode)),
+                        f -> f.setManageCgroupsMode(number(mode)))),
+        Stream.of(
+            Row.dump(
+                "auto_ext_mnt, ext_sharing, ext_masters",
+                o -> o.mounts(Mounts.AUTOMATIC),
+                f -> f.setAutoExtMnt(true).setExtSharing(true).setExtMasters(true)),
+            Row.restore(
+                "skip_mnt, enable_fs",
+                o -> o.mounts(Mounts.STRICT.skip(FILE).enable("squashfs")),
+                f -> f.addSkipMnt("/x").addEnableFs("squashfs")),
+            Row.restore(
+                "cg_root, cgroup_props, cgroup_dump_controller, cgroup_yard",
+                o -> o.cgroups(all),
+                f ->
+                    f.setManageCgroupsMode(criu_cg_mode.FULL)
+                        .addCgRoot(cgroup_root.newBuilder().setPath("/others"))
+                        .addCgRoot(cgroup_root.newBuilder().setCtrl("cpu").setPath("/job"))
+                        .setCgroupProps("p")
+                        .addAllCgroupDumpController(List.of("cpu", "memory"))
+                        .setCgroupYard("/x"))));
+  }
+
+  private static criu_cg_mode number(CgroupMode mode) {
+    return switch (mode) {
+      case IGNORE -> criu_cg_mode.IGNORE;
+      case NONE -> criu_cg_mode.CG_NONE;
+      case PROPERTIES -> criu_cg_mode.PROPS;
+      case SOFT -> criu_cg_mode.SOFT;
+      case FULL -> criu_cg_mode.FULL;
+      case STRICT -> criu_cg_mode.STRICT;
+    };
+  }
+
+  private static Stream<Row> pages() {
+    criu_page_server_info there =
+        criu_page_server_info.newBuilder().setAddress("there").setPort(7).build();
+    return Stream.of(
+        Row.dump("ps", o -> o.pageServer(THERE), f -> f.setPs(there)),
+        Row.dump(
+            "lazy_pages, tls",
+            o -> o.lazyPages(new PageEndpoint("there", 7, Tls.OF_SYSTEM)),
+            f -> f.setLazyPages(true).setPs(there).setTls(true)),
+        Row.dump(
+            "tls_cacert, tls_cacrl, tls_cert, tls_key, tls_no_cn_verify",
+            o -> o.pageServer(new PageEndpoint("there", 7, TLS)),
+            f ->
+                f.setPs(there)
+                    .setTls(true)
+                    .setTlsCacert("/ca")
+                    .setTlsCacrl("/crl")
+                    .setTlsCert("/cert")
+                    .setTlsKey("/key")
+                    .setTlsNoCnVerify(true)));
+  }
+
+  @TestFactory
+  Stream<DynamicTest> givesItsField() {
+    return rows()
+        .map(row -> dynamicTest(row.name(), () -> assertEquals(row.expected(), row.given())));
+  }
+
+  @Test
+  void everyFieldIsGiven_orSaidToBeNone() {
+    Set<String> left = new TreeSet<>();
+    for (FieldDescriptor field : criu_opts.getDescriptor().getFields()) {
+      left.add(field.getName());
+    }
+    rows().forEach(row -> left.removeAll(List.of(row.name().split(", "))));
+    assertEquals(new TreeSet<>(NOT_AN_OPTION.keySet()), left);
+  }
+
+  private static DynamicTest conflict(String named, Runnable options) {
+    return dynamicTest(
+        named,
+        () -> {
+          IllegalStateException e = assertThrows(IllegalStateException.class, options::run);
+          assertTrue(e.getMessage().contains(named), e.getMessage());
+        });
+  }
+
+  /** Whichever of the two comes last is refused, and names the other. */
+  @TestFactory
+  Stream<DynamicTest> refusesConflicts() {
+    Cgroups cgroups = Cgroups.of(CgroupMode.SOFT);
+    JoinedNamespace net = JoinedNamespace.of(Namespace.NET, FILE);
+    return Stream.of(
+        conflict("tcpClose", () -> dump().tcpClose(true).tcpEstablished(true)),
+        conflict("tcpEstablished", () -> restore().tcpEstablished(true).tcpClose(true)),
+        conflict("leaveStopped", () -> dump().leaveStopped(true).leaveRunning(true)),
+        conflict("leaveRunning", () -> dump().leaveRunning(true).leaveStopped(true)),
+        conflict("unprivileged", () -> dump().unprivileged(true).cgroups(cgroups)),
+        conflict("cgroups", () -> restore().cgroups(cgroups).unprivileged(true)),
+        conflict("parentImages", () -> dump().parentImages(Path.of("p")).trackMemory(false)),
+        conflict("lazyPages", () -> dump().lazyPages(THERE).pageServer(THERE)),
+        conflict("pageServer", () -> dump().pageServer(THERE).lazyPages(THERE)),
+        conflict("lazyPages", () -> dump().lazyPages(THERE).leaveRunning(true)),
+        conflict("leaveRunning", () -> dump().leaveRunning(true).lazyPages(THERE)),
+        conflict("lazyPages", () -> dump().lazyPages(THERE).leaveStopped(true)),
+        conflict("leaveStopped", () -> dump().leaveStopped(true).lazyPages(THERE)),
+        conflict("one namespace of a kind", () -> restore().join(net).join(net)),
+        conflict("join", () -> restore().join(net).emptyNetworkNamespace(true)),
+        conflict("emptyNetworkNamespace", () -> restore().emptyNetworkNamespace(true).join(net)));
+  }
+
+  private static DynamicTest impossible(String what, Runnable options) {
+    return dynamicTest(what, () -> assertThrows(IllegalArgumentException.class, options::run));
+  }
+
+  @TestFactory
+  Stream<DynamicTest> refusesWhatCannotBe() {
+    PageEndpoint any = new PageEndpoint("there", 0);
+    return Stream.of(
+        impossible("an absolute parent", () -> dump().parentImages(FILE)),
+        impossible("no port to send to", () -> dump().pageServer(any)),
+        impossible("no port to listen on", () -> dump().lazyPages(any)),
+        impossible("no such port", () -> new PageEndpoint("there", 65536)),
+        impossible("no host", () -> new PageEndpoint(" ", 1)),
+        impossible("a key alone", () -> new Tls(null, null, null, FILE, true)),
+        impossible("a ghost limit over 4 GiB", () -> dump().ghostLimit(1L << 32)),
+        impossible("no log level", () -> dump().logLevel(5)),
+        impossible("no deadline", () -> restore().deadline(Duration.ZERO)),
+        impossible("no freeze timeout", () -> dump().freezeTimeout(Duration.ofSeconds(-1))),
+        impossible(
+            "ignored cgroups with a root", () -> Cgroups.of(CgroupMode.IGNORE).root("", "/x")));
+  }
+
+  private static DumpOptions.Builder dump() {
+    return DumpOptions.builder();
+  }
+
+  private static RestoreOptions.Builder restore() {
+    return RestoreOptions.builder();
+  }
+}
