@@ -50,7 +50,7 @@ final class Library implements Contender {
               image.publish(files -> manifest(process, files));
             }
           });
-      image.succeeded();
+      image.logUnwanted();
     }
   }
 
