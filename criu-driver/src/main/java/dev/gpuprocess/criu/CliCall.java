@@ -118,7 +118,7 @@ final class CliCall {
       script.hangUp();
     }
     Optional<ExitStatus> exit = process.awaitExit(Deadline.after(HANG_UP_GRACE));
-    return exit.isPresent() ? exit.get() : process.kill(criu, this::orderEnd);
+    return exit.isPresent() ? exit.get() : new CliKill(process, criu).run(this::orderEnd);
   }
 
   private void orderEnd() {

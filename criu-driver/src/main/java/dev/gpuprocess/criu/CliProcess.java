@@ -1,12 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -21,8 +17,6 @@ import org.apache.commons.exec.ExecuteResultHandler;
 import org.apache.commons.exec.Executor;
 import org.apache.commons.exec.ProcessDestroyer;
 import org.apache.commons.exec.PumpStreamHandler;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * A command that leads to CRIU, perhaps through {@code sudo} or a wrapper, in a session of its own.
@@ -30,11 +24,10 @@ import org.slf4j.LoggerFactory;
  */
 final class CliProcess implements AutoCloseable {
 
-  private static final Logger LOG = LoggerFactory.getLogger(CliProcess.class);
-
   /**
    * Replaces itself by the command, which has then no terminal: no key pressed there ends CRIU or
-   * what it restores, and sudo cannot ask.
+   * what it restores, and sudo cannot ask. Nor is it in our process group, from which sudo hands no
+   * signal on.
    */
   private static final String OWN_SESSION = "setsid";
 
@@ -42,7 +35,6 @@ final class CliProcess implements AutoCloseable {
   private static final int SIGNALLED = 128;
   private static final int LAST_SIGNAL = 64;
   private static final Duration PUMP_LIMIT = Duration.ofSeconds(1);
-  private static final Duration KILL_LIMIT = Duration.ofSeconds(5);
   private static final long PAUSE_NANOS = 200_000;
 
   private final Process process;
@@ -106,6 +98,7 @@ final class CliProcess implements AutoCloseable {
     return variables;
   }
 
+  /** The command's own, not CRIU's unless it has become CRIU. */
   int pid() {
     return Math.toIntExact(process.pid());
   }
@@ -113,6 +106,11 @@ final class CliProcess implements AutoCloseable {
   /** What to poll: readable once it has ended; -1 for nothing. */
   int descriptor() {
     return pidfd;
+  }
+
+  /** Asks it to end with a SIGTERM, which sudo hands on to what it runs, with the right to. */
+  void terminate() {
+    process.toHandle().destroy();
   }
 
   boolean isRunning() {
@@ -143,72 +141,6 @@ final class CliProcess implements AutoCloseable {
     return value > SIGNALLED && value <= SIGNALLED + LAST_SIGNAL
         ? new ExitStatus(-1, value - SIGNALLED)
         : new ExitStatus(value, 0);
-  }
-
-  /**
-   * Ends it now, with all between it and CRIU. Killing the command alone would leave CRIU at work
-   * behind a sudo.
-   *
-   * @param criu CRIU, if it has told who it is; else all below the command are ended
-   * @param order asks somebody else, when we have no right to
-   * @return {@link ExitStatus#STILL_RUNS} when nobody could end it
-   */
-  ExitStatus kill(Optional<ProcessIdentity> criu, Runnable order) {
-    List<ProcessIdentity> all = criu.map(this::line).orElseGet(this::everybody);
-    boolean mayAll = true;
-    for (ProcessIdentity each : all) {
-      mayAll &= mayKill(each);
-    }
-    if (mayAll) {
-      ProcessIdentity.of(pid()).ifPresent(this::mayKill);
-    } else {
-      order.run();
-      // sudo hands this on to what it runs, with the right to; it could not hand on a SIGKILL.
-      process.toHandle().destroy();
-    }
-    Deadline deadline = Deadline.after(KILL_LIMIT);
-    while (all.stream().anyMatch(ProcessIdentity::isAlive)) {
-      if (deadline.passed()) {
-        return ExitStatus.STILL_RUNS;
-      }
-      LockSupport.parkNanos(PAUSE_NANOS);
-    }
-    return awaitExit(deadline).orElse(ExitStatus.STILL_RUNS);
-  }
-
-  /** Kills it, if we may. */
-  private boolean mayKill(ProcessIdentity each) {
-    try {
-      Posix.kill(each);
-      return true;
-    } catch (NativeCallException e) {
-      LOG.debug("process {} cannot be ended", each.pid(), e);
-      return false;
-    }
-  }
-
-  /** CRIU and its ancestors below the command; what CRIU has restored is not among them. */
-  private List<ProcessIdentity> line(ProcessIdentity criu) {
-    List<ProcessIdentity> line = new ArrayList<>();
-    List<Integer> below = ProcFs.descendants(pid());
-    Optional<ProcessIdentity> next = Optional.of(criu);
-    while (next.isPresent() && next.get().pid() != pid()) {
-      line.add(next.get());
-      next =
-          next.get()
-              .stat()
-              .map(ProcStat::parent)
-              .filter(below::contains)
-              .flatMap(ProcessIdentity::of);
-    }
-    return line;
-  }
-
-  /** All below the command. */
-  private List<ProcessIdentity> everybody() {
-    return ProcFs.descendants(pid()).stream()
-        .flatMap(descendant -> ProcessIdentity.of(descendant).stream())
-        .toList();
   }
 
   /** What it printed on stdout and stderr, the last 16 KiB of it. */
