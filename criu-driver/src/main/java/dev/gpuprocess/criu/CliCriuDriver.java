@@ -28,9 +28,11 @@ import java.util.Set;
  *
  * <ul>
  *   <li>{@link DumpListener#queryExternalFiles()} is not called: CRIU does not ask.
- *   <li>{@link dev.gpuprocess.RestoreOptions#inherit()} and {@link
- *       dev.gpuprocess.RestoreOptions#orphanTerminals()} are refused with {@link
- *       dev.gpuprocess.error.UnsupportedOptionException}: no descriptor travels either way.
+ *   <li>{@link dev.gpuprocess.RestoreOptions#inherit()}, {@link
+ *       dev.gpuprocess.RestoreOptions#orphanTerminals()} and {@link
+ *       dev.gpuprocess.RestoreOptions#asChild()} are refused with {@link
+ *       dev.gpuprocess.error.UnsupportedOptionException}: no descriptor travels either way, and
+ *       CRIU need not be a child of this JVM.
  *   <li>When the command changes the user, and this JVM is not root, the kernel does not let it end
  *       CRIU. From CRIU's first stage on its script sees to that. Before, a CRIU that a deadline or
  *       a cancellation cannot end works on until that stage and is refused there; the exception

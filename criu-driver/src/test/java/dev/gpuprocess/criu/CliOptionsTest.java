@@ -59,6 +59,25 @@ class CliOptionsTest extends OptionsTest {
 
   @Test
   @Override
+  void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() {
+    assertThrows(
+        UnsupportedOptionException.class,
+        super::asChild_makesTheRootAChildOfOurs_andTellsHowItEnds);
+  }
+
+  /** Refused before anything begins. */
+  @Test
+  @Override
+  void asChild_whenTheRestoreFails_leavesNoZombie() {
+    try (Workload workload = Workload.counter(directory)) {
+      site().dump(workload.identity(), Site.dump().build());
+      RestoreOptions options = Site.shellJob().asChild(true).build();
+      assertThrows(UnsupportedOptionException.class, () -> site().restore(workload.pid(), options));
+    }
+  }
+
+  @Test
+  @Override
   void optionsThatRpcDoesNotCarry_goThroughAFile() throws IOException {
     Site other = Site.in(directory.resolve("other"), driver());
     try (Workload workload = Workload.counter(directory)) {
