@@ -48,18 +48,28 @@ record CriuCall(Path program, Supervision supervision, List<Integer> inherited) 
    */
   Outcome make(criu_req request) throws NativeCallException {
     try (CriuProcess criu = CriuProcess.start(program, inherited)) {
-      criu_resp reply = null;
-      GivenUpException givenUp = null;
-      try {
-        reply = new Conversation(criu, supervision).ask(request).orElse(null);
-      } catch (GivenUpException e) {
-        givenUp = e;
-      } catch (NativeCallException e) {
-        givenUp = GivenUpException.broken(e);
-      }
-      ExitStatus exit = end(criu, givenUp);
-      return new Outcome(reply, exit, givenUp, criu.output(), supervision.deadline().elapsed());
+      return over(criu, request, true);
     }
+  }
+
+  /**
+   * Makes the request to a CRIU that runs.
+   *
+   * @param last false when CRIU is to wait for another one, which it does after a good reply only
+   */
+  Outcome over(CriuProcess criu, criu_req request, boolean last) throws NativeCallException {
+    criu_resp reply = null;
+    GivenUpException givenUp = null;
+    try {
+      reply = new Conversation(criu, supervision).ask(request).orElse(null);
+    } catch (GivenUpException e) {
+      givenUp = e;
+    } catch (NativeCallException e) {
+      givenUp = GivenUpException.broken(e);
+    }
+    boolean waits = !last && reply != null && reply.getSuccess();
+    ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, givenUp);
+    return new Outcome(reply, exit, givenUp, criu.output(), supervision.deadline().elapsed());
   }
 
   private ExitStatus end(CriuProcess criu, @Nullable GivenUpException givenUp)

@@ -18,11 +18,11 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** One DUMP, or one SINGLE_PRE_DUMP. */
+/** One dump, or one pre-dump. */
 final class DumpOperation {
 
   /** How CRIU is asked. */
-  private interface Call {
+  interface Call {
     Outcome make(DumpRequest request, boolean shellJob, Supervision supervision) throws IOException;
   }
 
@@ -40,15 +40,20 @@ final class DumpOperation {
     this(criu, criu::dump, true, request, listener);
   }
 
+  /** A dump by a call of its own kind. */
+  static DumpOperation dump(CriuLink criu, Call call, DumpRequest request, DumpListener listener) {
+    return new DumpOperation(criu, call, true, request, listener);
+  }
+
   /** Takes the memory and nothing else; the tree runs on. */
-  static DumpOperation preDump(RpcLink criu, DumpRequest request) {
+  static DumpOperation preDump(CriuLink criu, Call call, DumpRequest request) {
     DumpOptions options = request.options();
     if (options.lazyPages().isPresent() || options.leaveStopped()) {
       throw new IllegalArgumentException(
           "a pre-dump takes the memory of a tree that runs on: pre-dump without lazyPages and"
               + " leaveStopped");
     }
-    return new DumpOperation(criu, criu::preDump, false, request, DumpListener.NONE);
+    return new DumpOperation(criu, call, false, request, DumpListener.NONE);
   }
 
   private DumpOperation(

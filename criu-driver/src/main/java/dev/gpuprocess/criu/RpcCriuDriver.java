@@ -125,7 +125,18 @@ public final class RpcCriuDriver implements CriuDriver {
    * @throws IllegalArgumentException with options that a tree that runs on cannot have
    */
   public DumpReport preDump(DumpRequest request) {
-    return DumpOperation.preDump(link("pre-dump"), request).run();
+    RpcLink link = link("pre-dump");
+    return DumpOperation.preDump(link, link::preDump, request).run();
+  }
+
+  /**
+   * Starts a CRIU for several rounds of pre-dumps and the dump after them, which is then not
+   * started anew for each (CRIU's request PRE_DUMP). The images are those of {@link #preDump}.
+   *
+   * @return the chain; close it
+   */
+  public PreDumpChain preDumps() {
+    return PreDumpChain.start(link("pre-dump"));
   }
 
   /**

@@ -20,29 +20,41 @@ import java.util.Set;
  */
 record RpcLink(Path program) implements CriuLink {
 
+  /** Takes a message to CRIU. */
+  interface Exchange {
+    Outcome make(criu_req message) throws IOException;
+  }
+
   @Override
   public Outcome dump(DumpRequest request, boolean shellJob, Supervision supervision)
       throws IOException {
-    NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
-    return make(
-        criu_req_type.DUMP,
-        RpcOptions.of(request.options(), lock).setShellJob(shellJob),
-        request,
-        supervision);
+    return dump(request, shellJob, alone(supervision));
   }
 
   /** Makes a pre-dump; the same as {@link #dump} otherwise. */
   Outcome preDump(DumpRequest request, boolean shellJob, Supervision supervision)
       throws IOException {
-    return make(
-        criu_req_type.SINGLE_PRE_DUMP,
-        RpcOptions.ofPreDump(request.options()).setShellJob(shellJob),
-        request,
-        supervision);
+    return preDump(criu_req_type.SINGLE_PRE_DUMP, request, shellJob, alone(supervision));
   }
 
-  private Outcome make(
-      criu_req_type type, criu_opts.Builder opts, DumpRequest request, Supervision supervision)
+  private Exchange alone(Supervision supervision) {
+    return message -> new CriuCall(program, supervision, List.of()).make(message);
+  }
+
+  Outcome dump(DumpRequest request, boolean shellJob, Exchange exchange) throws IOException {
+    NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
+    criu_opts.Builder opts = RpcOptions.of(request.options(), lock).setShellJob(shellJob);
+    return make(criu_req_type.DUMP, opts, request, exchange);
+  }
+
+  Outcome preDump(criu_req_type type, DumpRequest request, boolean shellJob, Exchange exchange)
+      throws IOException {
+    criu_opts.Builder opts = RpcOptions.ofPreDump(request.options()).setShellJob(shellJob);
+    return make(type, opts, request, exchange);
+  }
+
+  private static Outcome make(
+      criu_req_type type, criu_opts.Builder opts, DumpRequest request, Exchange exchange)
       throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
       opts.setImagesDirFd(directories.images())
@@ -52,8 +64,7 @@ record RpcLink(Path program) implements CriuLink {
       if (ConfigFile.write(request.options(), request.work())) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
-      return new CriuCall(program, supervision, List.of())
-          .make(criu_req.newBuilder().setType(type).setOpts(opts).build());
+      return exchange.make(criu_req.newBuilder().setType(type).setOpts(opts).build());
     }
   }
 

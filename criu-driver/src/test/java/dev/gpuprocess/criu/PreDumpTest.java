@@ -20,6 +20,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
@@ -50,7 +52,7 @@ class PreDumpTest {
 
   private void preDump(RpcCriuDriver driver, String round, DumpOptions options) {
     Site site = Site.in(directory.resolve(round), driver);
-    driver.preDump(new DumpRequest(workload.identity(), site.images(), site.work(), options));
+    driver.preDump(request(site, options));
   }
 
   private RpcCriuDriver fake(String scenario) {
@@ -75,6 +77,74 @@ class PreDumpTest {
     assertTrue(request.contains("7801"), request); // track_mem
     assertTrue(request.contains("e80302"), request); // pre_dump_mode VM_READ
     assertTrue(request.contains("72102e2e2f2e2e2f6f6e652f696d61676573"), request); // parent_img
+    workload.assertGoesOn();
+  }
+
+  /** Notes each request's type and what its parent is; then does what a good CRIU does. */
+  private static final String CHAIN =
+      """
+      open my $heard, '>>', '%s'; $heard->autoflush(1);
+      while (1) {
+        my ($parent) = $request =~ /(one|two)\\/images/;
+        print $heard "$$ $type " . ($parent // '-') . "\\n";
+        if ($type == $DUMP) {
+          notify('pre-dump') && notify('query-ext-files') && notify('post-dump') or exit 1;
+          reply($DUMP, 1); exit 0
+        }
+        reply($type, %s);
+        $request = receive(); $type = ord substr $request, 1, 1;
+      }
+      """;
+
+  private static Path parent(String round) {
+    return Path.of("..", "..", round, "images");
+  }
+
+  private DumpRequest request(Site site, DumpOptions options) {
+    return new DumpRequest(workload.identity(), site.images(), site.work(), options);
+  }
+
+  @Test
+  void chain_makesAllRoundsAndTheDump_withOneCriu() throws IOException {
+    Path heard = directory.resolve("heard");
+    RpcCriuDriver driver = fake("use IO::Handle;" + CHAIN.formatted(heard, 1));
+    Site one = Site.in(directory.resolve("one"), driver);
+    Site two = Site.in(directory.resolve("two"), driver);
+    Site last = Site.in(directory.resolve("last"), driver);
+    List<String> stages = new ArrayList<>();
+    DumpListener listener =
+        new DumpListener() {
+          @Override
+          public void postDump() {
+            stages.add("post-dump");
+          }
+        };
+    try (PreDumpChain chain = driver.preDumps()) {
+      chain.preDump(request(one, Site.dump().build()));
+      chain.preDump(request(two, Site.dump().parentImages(parent("one")).build()));
+      DumpOptions options = Site.backup().parentImages(parent("two")).build();
+      chain.dump(request(last, options), listener);
+      assertThrows(
+          IllegalStateException.class,
+          () -> chain.dump(request(Site.in(directory.resolve("more"), driver), options), listener));
+    }
+    List<String> lines = Files.readAllLines(heard);
+    String criu = lines.get(0).split(" ")[0];
+    assertEquals(List.of(criu + " 4 -", criu + " 4 one", criu + " 1 two"), lines);
+    assertEquals(List.of("post-dump"), stages);
+    workload.assertGoesOn();
+  }
+
+  @Test
+  void chain_endsWithTheFirstRoundThatFails() {
+    RpcCriuDriver driver = fake("use IO::Handle;" + CHAIN.formatted(directory.resolve("heard"), 0));
+    Site one = Site.in(directory.resolve("one"), driver);
+    Site two = Site.in(directory.resolve("two"), driver);
+    try (PreDumpChain chain = driver.preDumps()) {
+      assertThrows(CriuException.class, () -> chain.preDump(request(one, Site.dump().build())));
+      assertThrows(
+          IllegalStateException.class, () -> chain.preDump(request(two, Site.dump().build())));
+    }
     workload.assertGoesOn();
   }
 
@@ -120,13 +190,29 @@ class PreDumpTest {
   @Test
   void twoRoundsAndADump_restore_whereTheKernelTracksMemory() {
     RpcCriuDriver driver = realThatTracks(true);
-    Path parent = Path.of("..", "..");
     preDump(driver, "one", Site.dump().build());
-    preDump(driver, "two", Site.dump().parentImages(parent.resolve("one/images")).build());
+    preDump(driver, "two", Site.dump().parentImages(parent("one")).build());
     Site last = Site.in(directory.resolve("last"), driver);
-    DumpOptions options = Site.dump().parentImages(parent.resolve("two/images")).build();
+    DumpOptions options = Site.dump().parentImages(parent("two")).build();
     last.dump(workload.identity(), options, DumpListener.NONE);
-    ProcessIdentity restored = last.restore(workload.pid(), Site.shellJob().build()).process();
+    assertGoesOnFrom(last);
+  }
+
+  @Test
+  void aChain_restores_whereTheKernelTracksMemory() {
+    RpcCriuDriver driver = realThatTracks(true);
+    Site one = Site.in(directory.resolve("one"), driver);
+    Site last = Site.in(directory.resolve("last"), driver);
+    try (PreDumpChain chain = driver.preDumps()) {
+      chain.preDump(request(one, Site.dump().build()));
+      DumpOptions options = Site.dump().parentImages(parent("one")).build();
+      chain.dump(request(last, options), DumpListener.NONE);
+    }
+    assertGoesOnFrom(last);
+  }
+
+  private void assertGoesOnFrom(Site site) {
+    ProcessIdentity restored = site.restore(workload.pid(), Site.shellJob().build()).process();
     try {
       workload.assertGoesOn();
     } finally {

@@ -1,0 +1,102 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpReport;
+import dev.gpuprocess.spi.DumpRequest;
+import java.util.List;
+
+/**
+ * Rounds of pre-dumps and the dump after them, by one CRIU. The tree runs between the rounds, and
+ * nothing holds it: a chain that is closed early, or whose JVM dies, leaves it as it is. After a
+ * failure the chain has ended, and the rounds that went well can be the parents of another. May be
+ * shared between threads, one of which works at a time.
+ */
+public final class PreDumpChain implements AutoCloseable {
+
+  private static final String OPERATION = "pre-dump";
+
+  private final RpcLink link;
+  private final CriuProcess criu;
+  private boolean ended;
+  private boolean closed;
+
+  private PreDumpChain(RpcLink link, CriuProcess criu) {
+    this.link = link;
+    this.criu = criu;
+  }
+
+  static PreDumpChain start(RpcLink link) {
+    try {
+      return new PreDumpChain(link, CriuProcess.start(link.program(), List.of()));
+    } catch (NativeCallException e) {
+      throw new CriuUnavailableException(
+          "CRIU cannot be started: " + e.getMessage(), Failure.of(OPERATION, 0), e);
+    }
+  }
+
+  /**
+   * Makes one round.
+   *
+   * @param request as for {@link RpcCriuDriver#preDump}, with the same exceptions; from the second
+   *     round on with the round before as its parent
+   * @return what CRIU measured
+   * @throws IllegalStateException when the chain has ended
+   */
+  public synchronized DumpReport preDump(DumpRequest request) {
+    DumpOperation.Call call =
+        (asked, shellJob, supervision) ->
+            link.preDump(
+                criu_req_type.PRE_DUMP,
+                asked,
+                shellJob,
+                message -> exchange(message, supervision, false));
+    return DumpOperation.preDump(link, call, request).run();
+  }
+
+  /**
+   * Makes the dump, which ends the chain.
+   *
+   * @param request as for {@link RpcCriuDriver#dump}, with the same exceptions, and with the last
+   *     round as its parent
+   * @param listener told at each stage; throwing vetoes
+   * @return what CRIU measured
+   * @throws IllegalStateException when the chain has ended
+   */
+  public synchronized DumpReport dump(DumpRequest request, DumpListener listener) {
+    DumpOperation.Call call =
+        (asked, shellJob, supervision) ->
+            link.dump(asked, shellJob, message -> exchange(message, supervision, true));
+    return DumpOperation.dump(link, call, request, listener).run();
+  }
+
+  private Outcome exchange(criu_req message, Supervision supervision, boolean last)
+      throws NativeCallException {
+    if (ended) {
+      throw new IllegalStateException("this chain has ended: start another");
+    }
+    Outcome outcome =
+        new CriuCall(link.program(), supervision, List.of()).over(criu, message, last);
+    ended = last || !outcome.success();
+    return outcome;
+  }
+
+  /** Ends CRIU, unless it has ended. */
+  @Override
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    ended = true;
+    try {
+      criu.close();
+    } catch (NativeCallException e) {
+      throw new CriuUnavailableException(
+          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.pid()), e);
+    }
+  }
+}
