@@ -11,14 +11,12 @@ import java.util.Map;
  * A process whose GPU memory is in host memory; the GPU is free of it. Closing it brings it back to
  * running, unless it was handed on by one of its verbs.
  */
-public final class CheckpointedProcess implements GpuProcess, AutoCloseable {
+public final class CheckpointedProcess extends LiveProcess implements GpuProcess, AutoCloseable {
 
   private static final DumpOptions LEAVE_RUNNING = DumpOptions.builder().leaveRunning(true).build();
 
-  private final StateObject self;
-
   CheckpointedProcess(StateObject self) {
-    this.self = self;
+    super(self, ProcessState.CHECKPOINTED);
   }
 
   /**
@@ -143,25 +141,5 @@ public final class CheckpointedProcess implements GpuProcess, AutoCloseable {
   @Override
   public void close() {
     self.close(this::resume);
-  }
-
-  @Override
-  public ProcessIdentity identity() {
-    return self.target().identity;
-  }
-
-  @Override
-  public ProcessState state() {
-    return ProcessState.CHECKPOINTED;
-  }
-
-  @Override
-  public List<Step> steps() {
-    return self.steps();
-  }
-
-  @Override
-  public String toString() {
-    return "process " + pid() + ", checkpointed";
   }
 }

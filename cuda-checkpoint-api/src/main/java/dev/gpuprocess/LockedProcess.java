@@ -11,12 +11,10 @@ import java.util.TreeMap;
  * A process whose CUDA calls wait. Closing it unlocks it, unless it was handed on by {@link
  * #checkpoint()} or {@link #unlock()}.
  */
-public final class LockedProcess implements GpuProcess, AutoCloseable {
-
-  private final StateObject self;
+public final class LockedProcess extends LiveProcess implements GpuProcess, AutoCloseable {
 
   LockedProcess(StateObject self) {
-    this.self = self;
+    super(self, ProcessState.LOCKED);
   }
 
   /**
@@ -69,25 +67,5 @@ public final class LockedProcess implements GpuProcess, AutoCloseable {
   @Override
   public void close() {
     self.close(this::unlock);
-  }
-
-  @Override
-  public ProcessIdentity identity() {
-    return self.target().identity;
-  }
-
-  @Override
-  public ProcessState state() {
-    return ProcessState.LOCKED;
-  }
-
-  @Override
-  public List<Step> steps() {
-    return self.steps();
-  }
-
-  @Override
-  public String toString() {
-    return "process " + pid() + ", locked";
   }
 }

@@ -1,7 +1,6 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
-import java.util.List;
 
 /**
  * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
@@ -9,12 +8,10 @@ import java.util.List;
  * from a healthy one; {@link dev.gpuprocess.error.PoisonedProcessException#process()} brings it.
  * The way back is an image of it.
  */
-public final class PoisonedProcess implements GpuProcess {
-
-  private final StateObject self;
+public final class PoisonedProcess extends LiveProcess implements GpuProcess {
 
   PoisonedProcess(StateObject self) {
-    this.self = self;
+    super(self, ProcessState.CHECKPOINTED);
   }
 
   /**
@@ -44,22 +41,7 @@ public final class PoisonedProcess implements GpuProcess {
   }
 
   @Override
-  public ProcessIdentity identity() {
-    return self.target().identity;
-  }
-
-  @Override
-  public ProcessState state() {
-    return ProcessState.CHECKPOINTED;
-  }
-
-  @Override
-  public List<Step> steps() {
-    return self.steps();
-  }
-
-  @Override
-  public String toString() {
-    return "process " + pid() + ", poisoned";
+  String condition() {
+    return "poisoned";
   }
 }

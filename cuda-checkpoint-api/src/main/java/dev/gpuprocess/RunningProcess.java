@@ -3,15 +3,12 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 
 /** A process whose CUDA calls go through. */
-public final class RunningProcess implements GpuProcess {
-
-  private final StateObject self;
+public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   RunningProcess(StateObject self) {
-    this.self = self;
+    super(self, ProcessState.RUNNING);
   }
 
   /**
@@ -95,25 +92,5 @@ public final class RunningProcess implements GpuProcess {
       return suspended.dump(
           directory, options.toBuilder().leaveStopped(false).leaveRunning(true).build());
     }
-  }
-
-  @Override
-  public ProcessIdentity identity() {
-    return self.target().identity;
-  }
-
-  @Override
-  public ProcessState state() {
-    return ProcessState.RUNNING;
-  }
-
-  @Override
-  public List<Step> steps() {
-    return self.steps();
-  }
-
-  @Override
-  public String toString() {
-    return "process " + pid() + ", running";
   }
 }

@@ -215,16 +215,18 @@ public final class ProcFs {
   private static boolean isFrozen(String controllers, String group) {
     Path root = Path.of("/sys/fs/cgroup");
     String name = group.startsWith("/") ? group.substring(1) : group;
-    Path file =
-        controllers.isEmpty()
-            ? root.resolve(name).resolve("cgroup.events")
-            : root.resolve("freezer").resolve(name).resolve("freezer.state");
-    if (!controllers.isEmpty() && !controllers.equals("freezer")) {
-      return false;
+    if (controllers.isEmpty()) {
+      // Where both versions are mounted the second one has a directory of its own.
+      return says(root.resolve(name).resolve("cgroup.events"), "frozen 1")
+          || says(root.resolve("unified").resolve(name).resolve("cgroup.events"), "frozen 1");
     }
+    return controllers.equals("freezer")
+        && says(root.resolve("freezer").resolve(name).resolve("freezer.state"), "FROZEN");
+  }
+
+  private static boolean says(Path file, String line) {
     try {
-      String text = Files.readString(file);
-      return text.contains("frozen 1") || text.startsWith("FROZEN");
+      return Files.readAllLines(file).contains(line);
     } catch (IOException noSuchGroupHere) {
       return false;
     }

@@ -1,0 +1,112 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What is seen before a driver call that would hang, and what becomes of an undo that fails. */
+class UnreachableTest {
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Counter counter;
+
+  @BeforeEach
+  void start() {
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(directory.resolve("state"));
+    counter = Counter.start(machine);
+  }
+
+  @AfterEach
+  void end() {
+    counter.close();
+    machine.close();
+  }
+
+  private void assertRefusedUntilThawed(Optional<FrozenGroup> frozen) throws IOException {
+    assumeTrue(frozen.isPresent(), "this version of control groups cannot be used here");
+    try (FrozenGroup group = frozen.get()) {
+      await().atMost(20, SECONDS).until(() -> ProcFs.isFrozen(counter.pid()));
+      ProcessStoppedException refused =
+          assertThrows(ProcessStoppedException.class, () -> checkpoints.process(counter.pid()));
+      assertTrue(refused.getMessage().contains("frozen"), refused.getMessage());
+      group.thaw();
+      await().atMost(20, SECONDS).until(() -> !ProcFs.isFrozen(counter.pid()));
+      checkpoints.process(counter.pid()).suspend().resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void verb_groupOfVersion1IsFrozen_refusedBeforeTheCall() throws IOException {
+    assertRefusedUntilThawed(FrozenGroup.first(counter.pid()));
+  }
+
+  @Test
+  void verb_groupOfVersion2IsFrozen_refusedBeforeTheCall() throws IOException {
+    assertRefusedUntilThawed(FrozenGroup.second(counter.pid()));
+  }
+
+  @Test
+  void inspect_zombie_refusedNamingItsParent() throws IOException {
+    // The shell becomes a program that never collects the child.
+    Process parent = new ProcessBuilder("sh", "-c", "true & exec sleep 60").start();
+    try {
+      await().atMost(20, SECONDS).until(() -> zombieOf(parent).isPresent());
+      int zombie = zombieOf(parent).orElseThrow();
+      NoSuchProcessException refused =
+          assertThrows(NoSuchProcessException.class, () -> checkpoints.inspect(zombie));
+      assertTrue(refused.getMessage().contains("its parent " + parent.pid()), refused.getMessage());
+    } finally {
+      parent.destroyForcibly();
+    }
+  }
+
+  private static Optional<Integer> zombieOf(Process parent) {
+    return ProcFs.descendants(parent.pid()).stream()
+        .filter(pid -> ProcFs.stat(pid).map(ProcStat::isDead).orElse(false))
+        .findFirst();
+  }
+
+  @Test
+  void suspend_undoFailsToo_bothAreToldAndInspectFindsIt() {
+    machine.faults(
+        Fault.in("cuCheckpointProcessCheckpoint").answers(801),
+        Fault.in("cuCheckpointProcessUnlock").answers(999));
+    RunningProcess running = checkpoints.process(counter.pid());
+    RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
+    assertEquals(
+        List.of(CudaDriverException.class),
+        List.of(failed.getSuppressed()).stream().map(Object::getClass).toList());
+    machine.clearFaults();
+    ((LockedProcess) checkpoints.inspect(counter.pid())).unlock();
+    assertEquals(101, counter.increment());
+  }
+}
