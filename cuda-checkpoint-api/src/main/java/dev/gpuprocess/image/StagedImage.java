@@ -30,6 +30,7 @@ public final class StagedImage implements AutoCloseable {
   private final Path target;
   private final int pid;
   private final @Nullable ImageKey key;
+  private final EarlyWriteback writeback;
   private @Nullable LogDirectory log;
   private boolean published;
   private boolean logUnwanted;
@@ -39,6 +40,7 @@ public final class StagedImage implements AutoCloseable {
     this.target = target;
     this.pid = pid;
     this.key = key;
+    this.writeback = EarlyWriteback.of(staging.images());
   }
 
   /**
@@ -164,6 +166,7 @@ public final class StagedImage implements AutoCloseable {
    */
   public ImageDirectory publish(Function<List<ImageFile>, Manifest> manifest) {
     HeldDirectory image = staging.held();
+    writeback.close();
     try {
       Checksum checksum = key == null ? Checksum.CRC32C : Checksum.SHA256;
       Manifest sealed = manifest.apply(Seal.files(staging, checksum, pid));
@@ -208,6 +211,7 @@ public final class StagedImage implements AutoCloseable {
   /** Removes what was not published, and the log when nobody will want it. */
   @Override
   public void close() {
+    writeback.close();
     if (!published) {
       remove();
     }

@@ -1,0 +1,98 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.Cancellation;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.proc.ProcStat;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Dumps and restores that another thread does not want any more, while the real CRIU works. */
+@NullUnmarked
+class CancellationTest {
+
+  private static final int LARGE = 512;
+
+  @TempDir Path directory;
+
+  private final Cancellation cancellation = new Cancellation();
+  private Site site;
+
+  @BeforeEach
+  void makeSite() {
+    RealCriu.assume();
+    site = Site.in(directory.resolve("site"), new RpcCriuDriver());
+  }
+
+  private CompletableFuture<Void> cancelWhen(BooleanSupplier moment, String what) {
+    return CompletableFuture.runAsync(
+        () -> {
+          Workload.await(moment, what);
+          cancellation.cancel();
+        });
+  }
+
+  @Test
+  void dump_cancelledWhileItReadsTheMemory_letsTheProcessRun() {
+    try (Workload counter = Workload.counter(directory, LARGE)) {
+      CompletableFuture<Void> cancelled =
+          cancelWhen(
+              () -> counter.identity().stat().filter(ProcStat::isStopped).isPresent(),
+              "CRIU to stop the process");
+      OperationCancelledException e =
+          assertThrows(
+              OperationCancelledException.class,
+              () -> site.dump(counter.identity(), Site.dump().cancellation(cancellation).build()));
+      cancelled.join();
+      assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
+      assertTrue(e.getMessage().contains("was cancelled"), e.getMessage());
+      counter.assertGoesOn();
+    }
+  }
+
+  /** With truncated pages it would never end by itself. */
+  @Test
+  void restore_cancelledWhileItBuilds_leavesNothing() throws IOException {
+    int pid;
+    try (Workload counter = Workload.counter(directory, 4)) {
+      pid = counter.pid();
+      site.dump(counter.identity(), Site.dump().build());
+    }
+    for (Path pages : site.images("pages-")) {
+      RestoreTraps.cut(pages);
+    }
+    RestoreOptions options = Site.shellJob().logLevel(1).cancellation(cancellation).build();
+    CompletableFuture<Void> cancelled =
+        cancelWhen(() -> ProcessIdentity.of(pid).isPresent(), "a half-restored process");
+    OperationCancelledException e =
+        assertThrows(OperationCancelledException.class, () -> site.restore(pid, options));
+    cancelled.join();
+    assertEquals(Fate.HALF_RESTORED_REMOVED, e.failure().fate(), e.getMessage());
+    assertFalse(ProcessIdentity.of(pid).filter(ProcessIdentity::isAlive).isPresent());
+  }
+
+  @Test
+  void dump_cancelledBeforeItBegins_touchesNothing() {
+    cancellation.cancel();
+    try (Workload counter = Workload.counter(directory)) {
+      assertThrows(
+          OperationCancelledException.class,
+          () -> site.dump(counter.identity(), Site.dump().cancellation(cancellation).build()));
+      counter.assertGoesOn();
+    }
+  }
+}
