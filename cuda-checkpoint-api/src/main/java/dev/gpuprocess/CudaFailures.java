@@ -16,7 +16,6 @@ import dev.gpuprocess.error.ProcessUnreachableException;
 import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
-import dev.gpuprocess.proc.ProcFs;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -38,11 +37,10 @@ final class CudaFailures {
    * @param failure with the driver's answer in it
    */
   static GpuCheckpointException of(String function, Target target, Failure failure) {
-    ProcessIdentity process = target.identity;
     CudaResult result = requireNonNull(failure.cudaResult());
-    String who = "process " + process.pid();
+    String who = "process " + target.pid();
     // One that is torn down answers as one without CUDA, or as one that cannot be reached.
-    if (!process.isAlive() || ProcFs.isEnding(process.pid())) {
+    if (target.isGone()) {
       return new NoSuchProcessException(who + " ended during " + function, failure);
     }
     boolean restoring = function.equals("restore");
@@ -79,7 +77,7 @@ final class CudaFailures {
     if (result.equals(CudaResult.ILLEGAL_STATE)) {
       return new WrongStateException(
           "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%d)"
-              .formatted(who, failure.after(), function, process.pid()),
+              .formatted(who, failure.after(), function, target.pid()),
           failure);
     }
     if (result.equals(CudaResult.INVALID_VALUE) && restoring) {

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
@@ -109,12 +110,14 @@ final class Dump {
       if (published == null || target.identity.isAlive()) {
         // An image of a process that lives on would be restored beside it one day.
         image.retractWhenClosed();
+        image.endedWith(e);
         throw e;
       }
+      image.logUnwanted();
       LOG.warn(
           "process {} is gone and its image durable, but CRIU's end was not clean: {}",
           target.pid(),
-          e.getMessage());
+          e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
     }
   }
 

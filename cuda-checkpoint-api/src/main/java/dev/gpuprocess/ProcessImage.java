@@ -196,32 +196,44 @@ public final class ProcessImage {
 
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
-    Map<GpuUuid, Long> held = held(manifest);
-    Journal journal = checkpoints.journal();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();
-      ProcessIdentity expected =
-          journal.writeRestore(manifest.pid(), held, directory(), log.path());
-      Target target;
       try {
-        RestoreReport report =
-            measured.run(
-                "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
-        ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
-        target = new Target(checkpoints, report.process(), held, origin);
-        target.noteState(ProcessState.CHECKPOINTED);
-      } catch (PidTakenException e) {
-        throw e;
+        Target target = restore(verified, log, options, measured);
+        log.delete();
+        return new CheckpointedProcess(StateObject.next(target, measured.taken()));
       } catch (RuntimeException e) {
-        noteSurvivor(expected, held);
+        if (!log.isNamedIn(e)) {
+          log.delete();
+        }
         throw e;
-      } finally {
-        journal.remove(expected);
       }
-      log.delete();
-      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
+    }
+  }
+
+  private Target restore(
+      VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
+    Manifest manifest = manifest();
+    Map<GpuUuid, Long> held = held(manifest);
+    Journal journal = checkpoints.journal();
+    ProcessIdentity expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
+    try {
+      RestoreReport report =
+          measured.run(
+              "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
+      ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
+      Target target = new Target(checkpoints, report.process(), held, origin);
+      target.noteState(ProcessState.CHECKPOINTED);
+      return target;
+    } catch (PidTakenException e) {
+      throw e;
+    } catch (RuntimeException e) {
+      noteSurvivor(expected, held);
+      throw e;
+    } finally {
+      journal.remove(expected);
     }
   }
 

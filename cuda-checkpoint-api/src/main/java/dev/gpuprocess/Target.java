@@ -102,11 +102,16 @@ final class Target {
 
   /** Says in the journal what the process has come to; null when that is not known. */
   void noteState(@Nullable ProcessState state) {
-    if (state == ProcessState.RUNNING || !identity.isAlive()) {
+    if (state == ProcessState.RUNNING || isGone()) {
       forget();
     } else if (state != null) {
       checkpoints.journal().update(identity, state.name().toLowerCase(Locale.ROOT), held);
     }
+  }
+
+  /** It has ended, or has been killed and is being torn down, which a GPU can take a while for. */
+  boolean isGone() {
+    return !identity.isAlive() || ProcFs.isEnding(pid());
   }
 
   /** Nothing is left to mend. */

@@ -112,8 +112,13 @@ final class CriuDeath {
           WatchedCriu.of(new RpcCriuDriver(), moments::reached, PATIENCE), subject.pid(), place);
       return Optional.empty();
     } catch (GpuCheckpointException e) {
-      return Optional.of(Optional.ofNullable(e.failure().fate()).orElse(Fate.UNKNOWN));
+      return Optional.of(Optional.ofNullable(e.failure().fate()).orElse(untouched()));
     }
+  }
+
+  /** Nobody's fate is told when CRIU died before it was asked: at the question for its version. */
+  private Fate untouched() {
+    return deed == Deed.DUMP ? Fate.RUNNING_AGAIN : Fate.HALF_RESTORED_REMOVED;
   }
 
   private Optional<String> judge(Optional<Fate> told) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import java.io.IOException;
@@ -49,6 +50,21 @@ public record LogDirectory(Path path) {
    */
   public static boolean isOne(Path path) {
     return String.valueOf(path.getFileName()).startsWith(PREFIX);
+  }
+
+  /**
+   * Tells whether an exception, or a cause of it, names a log in it.
+   *
+   * @param thrown what a dump or restore came to
+   * @return false when nobody will look for a log here
+   */
+  public boolean isNamedIn(Throwable thrown) {
+    if (thrown instanceof CriuException criu
+        && criu.criu().log() != null
+        && criu.criu().log().startsWith(path)) {
+      return true;
+    }
+    return thrown.getCause() != null && isNamedIn(thrown.getCause());
   }
 
   /** Removes it if nothing was written there. */

@@ -208,6 +208,15 @@ public final class StagedImage implements AutoCloseable {
     logUnwanted = true;
   }
 
+  /**
+   * Says what a dump came to: nobody will want CRIU's log unless this names it.
+   *
+   * @param thrown what will be told
+   */
+  public void endedWith(Throwable thrown) {
+    logUnwanted = log == null || !log.isNamedIn(thrown);
+  }
+
   /** Removes what was not published, and the log when nobody will want it. */
   @Override
   public void close() {
