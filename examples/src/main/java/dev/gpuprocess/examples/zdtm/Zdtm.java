@@ -6,10 +6,8 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
 
 /**
  * {@code Zdtm CRIU DIRECTORY [NAME...]}: starts each compiled test program of a directory, dumps
@@ -90,7 +88,8 @@ public final class Zdtm {
 
   /** One trial, in a directory of its own; empty when it went well. */
   private Optional<String> failure(Program program, Way way) throws IOException, NotHereException {
-    Path place = Files.createTempDirectory("zdtm-" + program.name());
+    // Not deleted here: a program may have left a mount in it. The script does when all are gone.
+    Path place = Files.createTempDirectory(program.name() + "-");
     try {
       for (String feature : program.words("feature")) {
         bare.require(feature);
@@ -105,16 +104,6 @@ public final class Zdtm {
       return Optional.empty();
     } catch (FailedException e) {
       return Optional.of(String.valueOf(e.getMessage()));
-    } finally {
-      delete(place);
-    }
-  }
-
-  private static void delete(Path place) throws IOException {
-    try (Stream<Path> files = Files.walk(place)) {
-      for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-        Files.deleteIfExists(file);
-      }
     }
   }
 
