@@ -43,8 +43,9 @@ final class StageScript implements AutoCloseable {
 
   /**
    * What a script that runs as root does for a JVM that does not: at the first stage it leaves
-   * somebody there who ends CRIU when told to; and what CRIU has written becomes ours to read
-   * before we are asked whether it is good.
+   * somebody there who ends CRIU when told to, each process stopped before its children die, so
+   * that it neither makes new ones nor goes on without them; and what CRIU has written becomes ours
+   * to read before we are asked whether it is good.
    */
   private static final String FOR_ANOTHER_USER =
       """
@@ -55,6 +56,7 @@ final class StageScript implements AutoCloseable {
         (
           end() {
             [ "$1" = $$ ] && return
+            kill -STOP "$1"
             for child in $(cat /proc/"$1"/task/*/children); do end "$child"; done
             kill -9 "$1"
           }
