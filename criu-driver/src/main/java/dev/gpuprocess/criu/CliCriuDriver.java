@@ -4,20 +4,9 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
-import dev.gpuprocess.dumped.DumpedTree;
-import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpReport;
-import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.RestoreListener;
-import dev.gpuprocess.spi.RestoreReport;
-import dev.gpuprocess.spi.RestoreRequest;
-import java.nio.file.Path;
 import java.util.List;
-import java.util.Optional;
-import java.util.Set;
 
 /**
  * CRIU by its command line, for hosts where nothing but a command is allowed, such as {@code sudo
@@ -45,7 +34,7 @@ import java.util.Set;
  * that for temporary files. Cheap to create; calls block, and block the carrier of a virtual
  * thread.
  */
-public final class CliCriuDriver implements CriuDriver {
+public final class CliCriuDriver extends LinkedCriuDriver {
 
   private final CliFinder finder;
 
@@ -65,16 +54,6 @@ public final class CliCriuDriver implements CriuDriver {
     return finder.find("version").version();
   }
 
-  @Override
-  public void check() {
-    new CheckOperation(link("check")).run();
-  }
-
-  @Override
-  public Optional<Set<CriuFeature>> features() {
-    return link("features").features();
-  }
-
   /** Needs no CRIU. What rights CRIU will have is not known here. */
   @Override
   public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
@@ -82,21 +61,7 @@ public final class CliCriuDriver implements CriuDriver {
   }
 
   @Override
-  public DumpReport dump(DumpRequest request, DumpListener listener) {
-    return new DumpOperation(link("dump"), request, listener).run();
-  }
-
-  @Override
-  public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
-    return new RestoreOperation(link("restore"), request, listener).run();
-  }
-
-  @Override
-  public DumpedTree describe(Path images) {
-    return DumpReports.describe(images);
-  }
-
-  private CriuLink link(String operation) {
+  CriuLink link(String operation) {
     finder.find(operation);
     return finder.link();
   }

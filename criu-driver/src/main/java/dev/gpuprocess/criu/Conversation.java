@@ -10,6 +10,7 @@ import dev.gpuprocess.options.External;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -54,6 +55,20 @@ final class Conversation {
     static final Answer NO = new Answer(false, List.of());
   }
 
+  /**
+   * How it ended.
+   *
+   * @param message what CRIU answered, null when it ended without a word or was given up
+   * @param givenUp why it was no use to wait any longer, null when it was; CRIU still runs then
+   */
+  record Reply(@Nullable criu_resp message, @Nullable GivenUpException givenUp) {
+
+    /** Whether CRIU has done what it was asked for. */
+    boolean good() {
+      return message != null && message.getSuccess();
+    }
+  }
+
   /** Looks around between messages. */
   interface Watch {
 
@@ -78,13 +93,20 @@ final class Conversation {
     this.notifications = supervision.notifications();
   }
 
-  /**
-   * Asks, and answers notifications until the reply comes.
-   *
-   * @return the reply; empty when CRIU ended without one
-   * @throws GivenUpException when it is no use to wait any longer; CRIU still runs then
-   */
-  Optional<criu_resp> ask(criu_req request) throws NativeCallException, GivenUpException {
+  /** Asks, and answers notifications until the reply comes. */
+  Reply ask(criu_req request) {
+    try {
+      return new Reply(converse(request).orElse(null), null);
+    } catch (GivenUpException e) {
+      return new Reply(null, e);
+    } catch (NativeCallException e) {
+      return new Reply(null, GivenUpException.broken(e));
+    }
+  }
+
+  /** Returns empty when CRIU ended without a reply. */
+  private Optional<criu_resp> converse(criu_req request)
+      throws NativeCallException, GivenUpException {
     LOG.debug("criu {}: {}", criu.pid(), request.getType());
     supervision.requireWanted(notifications.canStop());
     if (!criu.send(request.toByteArray())) {

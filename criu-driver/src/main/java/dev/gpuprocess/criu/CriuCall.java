@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -58,18 +58,10 @@ record CriuCall(Path program, Supervision supervision, List<Integer> inherited) 
    * @param last false when CRIU is to wait for another one, which it does after a good reply only
    */
   Outcome over(CriuProcess criu, criu_req request, boolean last) throws NativeCallException {
-    criu_resp reply = null;
-    GivenUpException givenUp = null;
-    try {
-      reply = new Conversation(criu, supervision).ask(request).orElse(null);
-    } catch (GivenUpException e) {
-      givenUp = e;
-    } catch (NativeCallException e) {
-      givenUp = GivenUpException.broken(e);
-    }
-    boolean waits = !last && reply != null && reply.getSuccess();
-    ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, givenUp);
-    return new Outcome(reply, exit, givenUp, criu.output(), supervision.deadline().elapsed());
+    Reply reply = new Conversation(criu, supervision).ask(request);
+    boolean waits = !last && reply.good();
+    ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, reply.givenUp());
+    return Outcome.of(reply, exit, criu, supervision);
   }
 
   private ExitStatus end(CriuProcess criu, @Nullable GivenUpException givenUp)

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.proc.ProcFs;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -42,27 +42,14 @@ final class CriuSession implements AutoCloseable {
 
   /** Asks; CRIU runs on afterwards if the reply is a good one. */
   Outcome ask(criu_req request) throws NativeCallException {
-    criu_resp reply = null;
-    GivenUpException givenUp = null;
-    try {
-      reply = new Conversation(criu, supervision).ask(request).orElse(null);
-    } catch (GivenUpException e) {
-      givenUp = e;
-    } catch (NativeCallException e) {
-      givenUp = GivenUpException.broken(e);
-    }
-    boolean good = reply != null && reply.getSuccess();
-    return outcome(reply, good ? ExitStatus.UNKNOWN : end(givenUp), givenUp);
+    Reply reply = new Conversation(criu, supervision).ask(request);
+    ExitStatus exit = reply.good() ? ExitStatus.UNKNOWN : end(reply.givenUp());
+    return Outcome.of(reply, exit, criu, supervision);
   }
 
   /** How it went with a process that CRIU has started. */
   Outcome outcomeOf(ExitStatus child) {
-    return outcome(null, child, null);
-  }
-
-  private Outcome outcome(
-      @Nullable criu_resp reply, ExitStatus exit, @Nullable GivenUpException givenUp) {
-    return new Outcome(reply, exit, givenUp, criu.output(), supervision.deadline().elapsed());
+    return Outcome.of(new Reply(null, null), child, criu, supervision);
   }
 
   private ExitStatus end(@Nullable GivenUpException givenUp) throws NativeCallException {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
@@ -19,6 +20,11 @@ record Outcome(
     @Nullable GivenUpException givenUp,
     String output,
     Duration elapsed) {
+
+  static Outcome of(Reply reply, ExitStatus exit, CriuProcess criu, Supervision supervision) {
+    return new Outcome(
+        reply.message(), exit, reply.givenUp(), criu.output(), supervision.deadline().elapsed());
+  }
 
   boolean success() {
     return reply != null && reply.getSuccess();

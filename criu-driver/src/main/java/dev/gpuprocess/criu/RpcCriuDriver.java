@@ -4,21 +4,12 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
-import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.options.CpuCheck;
-import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
-import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.RestoreListener;
-import dev.gpuprocess.spi.RestoreReport;
-import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Optional;
-import java.util.Set;
 
 /**
  * CRIU through {@code criu swrk}. Needs root, or the capabilities that CRIU needs.
@@ -27,7 +18,7 @@ import java.util.Set;
  * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is always
  * kept out; the CUDA state is this library's business.
  */
-public final class RpcCriuDriver implements CriuDriver {
+public final class RpcCriuDriver extends LinkedCriuDriver {
 
   private final CriuFinder finder;
 
@@ -57,16 +48,6 @@ public final class RpcCriuDriver implements CriuDriver {
   @Override
   public CriuVersion version() {
     return finder.find("version").version();
-  }
-
-  @Override
-  public void check() {
-    new CheckOperation(link("check")).run();
-  }
-
-  @Override
-  public Optional<Set<CriuFeature>> features() {
-    return Optional.of(new FeatureCheck(finder.find("features").program()).run());
   }
 
   /**
@@ -160,21 +141,7 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   @Override
-  public DumpReport dump(DumpRequest request, DumpListener listener) {
-    return new DumpOperation(link("dump"), request, listener).run();
-  }
-
-  @Override
-  public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
-    return new RestoreOperation(link("restore"), request, listener).run();
-  }
-
-  private RpcLink link(String operation) {
+  RpcLink link(String operation) {
     return new RpcLink(finder.find(operation).program());
-  }
-
-  @Override
-  public DumpedTree describe(Path images) {
-    return DumpReports.describe(images);
   }
 }
