@@ -1,12 +1,13 @@
 package dev.gpuprocess.examples;
 
+import dev.gpuprocess.examples.Trainer.Loaders;
 import java.io.PrintStream;
 import java.util.List;
 
 /**
  * Proves the library on a machine with an NVIDIA GPU: the driver contract, the counter, a pattern
- * of a few GiB, and a PyTorch trainer. Prints a table; the exit code is 0 only if nothing failed.
- * Needs a JRE, CRIU, root, and PyTorch for the last row.
+ * of a few GiB, and a PyTorch trainer, with and without data loaders. Prints a table; the exit code
+ * is 0 only if nothing failed. Needs a JRE, CRIU, root, and PyTorch for the last rows.
  *
  * <p>With {@code --simulated} it runs on a simulated GPU, to try the program itself.
  */
@@ -53,7 +54,11 @@ public final class GpuVerify {
     checks.run("driver contract", () -> ContractCheck.run(machine, out));
     checks.run("counter", this::counter);
     checks.run("pattern", () -> PatternCheck.run(machine, mebibytes, new Progress(out)));
-    checks.run("PyTorch trainer", () -> TrainerCheck.run(machine, TRAINER_MIB, new Progress(out)));
+    for (Loaders loaders : Loaders.values()) {
+      checks.run(
+          TrainerCheck.name(loaders),
+          () -> new TrainerCheck(machine, TRAINER_MIB, loaders, new Progress(out)).run());
+    }
     return checks.finish(machine.headline("gpu-verify"));
   }
 

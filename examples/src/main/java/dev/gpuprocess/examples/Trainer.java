@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -20,6 +21,13 @@ import java.util.function.Predicate;
  * It stays the same run when CRIU has restored it.
  */
 final class Trainer implements AutoCloseable {
+
+  /** How the processes that make its data start; it makes them itself with none. */
+  enum Loaders {
+    NONE,
+    SPAWN,
+    FORK
+  }
 
   private static final Duration PATIENCE = Duration.ofMinutes(3);
   private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
@@ -61,8 +69,9 @@ final class Trainer implements AutoCloseable {
    * @param name of this run
    * @param steps how many
    * @param mebibytes of GPU memory to hold besides the model
+   * @param loaders who makes its data
    */
-  static Trainer start(Scratch scratch, String name, int steps, int mebibytes) {
+  static Trainer start(Scratch scratch, String name, int steps, int mebibytes, Loaders loaders) {
     Path script = scratch.resolve("trainer.py");
     Path losses = scratch.resolve(name + ".losses");
     Path errors = scratch.resolve(name + ".errors");
@@ -75,7 +84,8 @@ final class Trainer implements AutoCloseable {
               script.toString(),
               losses.toString(),
               Integer.toString(steps),
-              Integer.toString(mebibytes));
+              Integer.toString(mebibytes),
+              loaders.name().toLowerCase(Locale.ROOT));
       Process process = builder(errors, command).start();
       ProcessIdentity identity =
           ProcessIdentity.of(process.pid())

@@ -35,6 +35,8 @@ class GpuVerifyTest {
     assertRow("counter +passed +101 -> 102");
     assertRow("pattern, 256 MiB +passed +ok 268435456 bytes after resume, ok .* after restore");
     assertRow("PyTorch trainer +skipped +PyTorch needs a real GPU");
+    assertRow("PyTorch, loaders spawned +skipped +PyTorch needs a real GPU");
+    assertRow("PyTorch, loaders forked +skipped +PyTorch needs a real GPU");
   }
 
   @Test
