@@ -26,7 +26,8 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * A process on disk: a directory with CRIU's image files and a manifest. It is complete and
  * durable, and can be restored any number of times, one at a time. Immutable; may be shared between
- * threads.
+ * threads. A restore has a deadline; what only reads or removes files takes as long as the disk
+ * does.
  */
 public final class ProcessImage {
 

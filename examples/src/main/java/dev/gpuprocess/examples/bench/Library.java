@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.bench;
 
 import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.criu.RpcCriuDriver;
@@ -38,7 +39,7 @@ final class Library implements Contender {
   public void dump(int pid, Path place) {
     ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
     DumpOptions options = DumpOptions.ofDefaults();
-    if (!criu.preflight(process, options).stream().noneMatch(found -> found.isProblem())) {
+    if (criu.preflight(process, options).stream().anyMatch(Finding::isProblem)) {
       throw new IllegalStateException("the subject cannot be dumped");
     }
     try (StagedImage image = StagedImage.create(place.resolve("image"), process, 0, null)) {
