@@ -33,14 +33,8 @@
 #define MAX_RULES 64
 #define MAX_TEXT 8192
 
-/* Which version of the file the counts belong to. */
-struct version {
-  uint64_t inode;
-  int64_t seconds, nanoseconds, size;
-};
-
 struct counts {
-  struct version version;
+  struct version version; /* of the file that they belong to */
   uint64_t of_rule[MAX_RULES];
 };
 
@@ -131,6 +125,7 @@ static struct fault from_file(const char *function, int pid) {
       || memcmp(&counts.version, &version, sizeof version) != 0)
     counts = (struct counts){.version = version};
   fault = read_rules(text, "\n", function, pid, &counts);
+  fault.version = version;
   (void)!pwrite(counts_fd, &counts, sizeof counts, 0);
   close(counts_fd);
   return fault;
@@ -143,7 +138,9 @@ struct fault fault_of(const char *function, int pid) {
   char text[MAX_TEXT];
   snprintf(text, sizeof text, "%s", own);
   pthread_mutex_lock(&own_mutex);
+  struct version version = fault.version;
   fault = read_rules(text, ";\n", function, pid, &own_counts);
+  fault.version = version;
   pthread_mutex_unlock(&own_mutex);
   return fault;
 }
@@ -158,14 +155,12 @@ static void hang(const struct fault *fault) {
     sleep_ms(fault->hang_ms);
     return;
   }
-  struct version first, now;
-  int fd = open_faults(&first);
-  if (fd >= 0) close(fd);
+  struct version now;
   do {
     sleep_ms(5);
-    fd = open_faults(&now);
+    int fd = open_faults(&now);
     if (fd >= 0) close(fd);
-  } while (memcmp(&first, &now, sizeof now) == 0);
+  } while (memcmp(&fault->version, &now, sizeof now) == 0);
 }
 
 bool fault_happens(const struct fault *fault) {

@@ -9,6 +9,12 @@
 
 enum fault_moment { FAULT_BEFORE, FAULT_DURING, FAULT_AFTER };
 
+/* Which version of the file a fault was read from; all zero for none. */
+struct version {
+  uint64_t inode;
+  int64_t seconds, nanoseconds, size;
+};
+
 struct fault {
   bool hit;
   enum fault_moment moment;
@@ -17,6 +23,7 @@ struct fault {
   int answer;
   int64_t hang_ms;         /* 0: none; -1: until the faults change */
   int pid;
+  struct version version;  /* of the file when the fault was read */
 };
 
 /* Counts this call of `function` on `pid` and says what shall go wrong with it. */

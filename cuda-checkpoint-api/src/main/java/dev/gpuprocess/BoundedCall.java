@@ -40,7 +40,7 @@ final class BoundedCall {
 
   private BoundedCall() {}
 
-  /** How many calls were left behind and have not returned yet. */
+  /** How many calls were left behind and have not returned yet, or are being undone. */
   static int abandoned() {
     return ABANDONED.get();
   }
@@ -89,8 +89,12 @@ final class BoundedCall {
 
   private static void returned(AbandonedCallEvent event, Runnable late) {
     event.commit();
-    ABANDONED.decrementAndGet();
-    late.run();
+    try {
+      late.run();
+    } finally {
+      // Only now: an undo can hang as the call did, and holds on to what the call had.
+      ABANDONED.decrementAndGet();
+    }
   }
 
   private static <T> T await(CompletableFuture<T> answer, long end, AbandonedCallEvent event)

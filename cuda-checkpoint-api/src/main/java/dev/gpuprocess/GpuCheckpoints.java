@@ -276,9 +276,9 @@ public record GpuCheckpoints(
   }
 
   /**
-   * Driver calls that outlived their deadline and have not returned yet, in the whole JVM. Each
-   * sits on a daemon thread named after it; the JVM may exit meanwhile, and {@link #recover()}
-   * finds what they did.
+   * Driver calls that outlived their deadline and have not returned yet, or are being undone, in
+   * the whole JVM. Each sits on a daemon thread named after it; the JVM may exit meanwhile, and
+   * {@link #recover()} finds what they did.
    *
    * @return how many, at most 64: then no further call is started
    */

@@ -43,7 +43,7 @@ final class FrozenGroup implements AutoCloseable {
     if (!Files.exists(parent.resolve("cgroup.procs")) || !Files.isWritable(parent)) {
       return Optional.empty();
     }
-    Path group = Files.createDirectory(parent.resolve("gpuprocess-test-" + pid));
+    Path group = Files.createTempDirectory(parent, "gpuprocess-test-");
     Path freezer = group.resolve(file);
     if (!Files.exists(freezer)) {
       Files.delete(group);

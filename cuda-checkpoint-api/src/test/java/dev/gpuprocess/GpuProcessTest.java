@@ -145,7 +145,7 @@ class GpuProcessTest {
     Counter counter = Counter.start(machine);
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
     counter.close();
-    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     locked.close();
     assertThrows(StaleStateException.class, locked::unlock);
   }
@@ -155,7 +155,7 @@ class GpuProcessTest {
     Workload idle = Workload.idle();
     long gone = idle.pid();
     idle.close();
-    assertTrue(idle.awaitExit(Duration.ofSeconds(10)));
+    assertTrue(idle.awaitExit(Duration.ofSeconds(30)));
     for (long pid : new long[] {gone, 0, -1, 1L << 40}) {
       NoSuchProcessException e =
           assertThrows(NoSuchProcessException.class, () -> checkpoints.process(pid));
@@ -216,8 +216,8 @@ class GpuProcessTest {
   @Test
   void lockTimesOutAndTheProcessRunsOn() {
     try (Counter counter = Counter.start(machine)) {
-      counter.spin(Duration.ofSeconds(2));
       RunningProcess running = checkpoints.process(counter.pid());
+      counter.spin(Duration.ofSeconds(3));
       LockTimeoutException e =
           assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(100)));
       assertEquals(ProcessState.RUNNING, e.failure().after());
@@ -253,7 +253,7 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       RunningProcess running = checkpoints.process(counter.pid());
       signal(counter, "STOP");
-      await().atMost(10, SECONDS).until(() -> running.identity().stat().orElseThrow().isStopped());
+      await().atMost(20, SECONDS).until(() -> running.identity().stat().orElseThrow().isStopped());
       assertThrows(ProcessStoppedException.class, running::lock);
       signal(counter, "CONT");
       running.lock().close();
@@ -272,16 +272,17 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       GpuCheckpoints hasty =
           checkpoints.with(
-              new Timeouts(Duration.ofMillis(100), Duration.ofMillis(200), Duration.ofMinutes(1)));
-      machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs(Duration.ofSeconds(2)));
+              new Timeouts(Duration.ofMillis(100), Duration.ofSeconds(2), Duration.ofMinutes(1)));
+      machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
       RunningProcess running = hasty.process(counter.pid());
       assertThrows(OperationTimedOutException.class, running::lock);
       // The call is still out: nobody else may touch the process.
       assertThrows(OperationInProgressException.class, running::lock);
+      machine.clearFaults();
       await()
-          .atMost(10, SECONDS)
+          .atMost(20, SECONDS)
           .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-          .until(() -> hasty.inspect(counter.pid()) instanceof RunningProcess);
+          .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
       assertRuns(counter, 101);
     }
   }
@@ -290,17 +291,18 @@ class GpuProcessTest {
   void twoVerbsOnOneProcessAreRefusedAndOnTwoRunInParallel() {
     try (Counter busy = Counter.start(machine);
         Counter free = Counter.start(machine)) {
-      busy.spin(Duration.ofSeconds(2));
+      machine.faults(Fault.in("cuCheckpointProcessLock").pid(busy.pid()).hangs());
       RunningProcess running = checkpoints.process(busy.pid());
       CompletableFuture<LockedProcess> waiting = CompletableFuture.supplyAsync(running::lock);
       await()
-          .atMost(10, SECONDS)
+          .atMost(20, SECONDS)
           .untilAsserted(
               () ->
                   assertThrows(
                       OperationInProgressException.class, () -> checkpoints.inspect(busy.pid())));
       checkpoints.process(free.pid()).suspend().close();
       assertEquals(101, free.increment());
+      machine.clearFaults();
       waiting.join().close();
       assertRuns(busy, 101);
     }
@@ -332,7 +334,7 @@ class GpuProcessTest {
         assertEquals(freeBytes(), shortage.freeBytes());
         assertTrue(shortage.neededBytes() > 400L * MIB, shortage.toString());
       }
-      await().atMost(10, SECONDS).until(() -> freeBytes() > 900L * MIB);
+      await().atMost(20, SECONDS).until(() -> freeBytes() > 900L * MIB);
       suspended.resume();
       assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
     }
@@ -363,7 +365,7 @@ class GpuProcessTest {
         CheckpointedProcess found = (CheckpointedProcess) checkpoints.inspect(pattern.pid());
         assertThrows(InsufficientGpuMemoryException.class, found::restore);
       }
-      await().atMost(10, SECONDS).until(() -> freeBytes() > 900L * MIB);
+      await().atMost(20, SECONDS).until(() -> freeBytes() > 900L * MIB);
       ((CheckpointedProcess) checkpoints.inspect(pattern.pid())).resume();
       assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
     }
@@ -378,7 +380,7 @@ class GpuProcessTest {
       assertEquals(CudaResult.OUT_OF_MEMORY, e.failure().cudaResult());
       assertThrows(StaleStateException.class, suspended::restore);
       e.process().end();
-      assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+      assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     }
   }
 

@@ -90,9 +90,9 @@ class RecordedTest {
 
   @Test
   void aCallThatIsLeftBehindIsCountedNamedAndRecorded() throws IOException {
-    Duration haste = Duration.ofSeconds(1);
-    RunningProcess running =
-        checkpoints.with(new Timeouts(haste, haste, haste)).process(counter.pid());
+    Duration haste = Duration.ofMillis(100);
+    Timeouts timeouts = new Timeouts(haste, Duration.ofSeconds(2), Duration.ofSeconds(2));
+    RunningProcess running = checkpoints.with(timeouts).process(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
     assertThrows(OperationTimedOutException.class, running::lock);
     assertEquals(1, GpuCheckpoints.abandonedCalls());
@@ -102,7 +102,7 @@ class RecordedTest {
             .anyMatch(thread -> thread.getName().equals(name) && thread.isDaemon()),
         "no thread is called " + name);
     machine.clearFaults();
-    await().atMost(10, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     List<RecordedEvent> calls = events("dev.gpuprocess.AbandonedCall");
     assertEquals(
         List.of("lock " + counter.pid()),

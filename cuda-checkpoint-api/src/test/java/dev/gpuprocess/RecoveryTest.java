@@ -149,7 +149,7 @@ class RecoveryTest {
     Counter counter = Counter.start(machine);
     checkpoints.process(counter.pid()).suspend();
     counter.close();
-    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     controllerDies();
     assertEquals(Outcome.GONE, recoverOne().outcome());
     assertEquals(List.of(), checkpoints.recover());

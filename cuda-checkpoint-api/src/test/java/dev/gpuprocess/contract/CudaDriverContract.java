@@ -68,7 +68,7 @@ public abstract class CudaDriverContract {
   }
 
   private CudaResult lock(Workload workload) {
-    return driver().lock((int) workload.pid(), 10_000);
+    return driver().lock((int) workload.pid(), 30_000);
   }
 
   private CudaResult checkpoint(Workload workload) {
@@ -122,7 +122,7 @@ public abstract class CudaDriverContract {
     Counter counter = counter();
     int gone = (int) counter.pid();
     counter.close();
-    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     for (int pid : new int[] {gone, 0, -1}) {
       assertEquals(CudaResult.OPERATING_SYSTEM, driver().getState(pid).result(), "pid " + pid);
       assertEquals(CudaResult.OPERATING_SYSTEM, driver().lock(pid, 1000), "pid " + pid);
@@ -184,13 +184,14 @@ public abstract class CudaDriverContract {
       assertMoves(lock(counter), counter, ProcessState.LOCKED);
       assertTrue(counter.tryAsk("inc", Duration.ofMillis(300)).isEmpty());
       assertMoves(unlock(counter), counter, ProcessState.RUNNING);
-      await().atMost(10, SECONDS).until(counter::value, value -> value == 101);
+      await().atMost(20, SECONDS).until(counter::value, value -> value == 101);
     }
   }
 
   @Test
   void lockTimesOutOnABusyGpuAndTheProcessRunsOn() {
     try (Counter counter = counter()) {
+      assertEquals(ProcessState.RUNNING, state(counter));
       counter.spin(Duration.ofSeconds(3));
       assertStays(
           CudaResult.NOT_READY,
@@ -355,17 +356,17 @@ public abstract class CudaDriverContract {
   void everyCallHangsWhileTheTargetIsStopped() throws IOException {
     try (Counter counter = counter()) {
       signal(counter, "STOP");
-      await().atMost(10, SECONDS).until(() -> isStopped(counter));
+      await().atMost(20, SECONDS).until(() -> isStopped(counter));
       CompletableFuture<CudaResult> state =
           CompletableFuture.supplyAsync(() -> driver().getState((int) counter.pid()).result());
       CompletableFuture<CudaResult> lock =
           CompletableFuture.supplyAsync(() -> driver().lock((int) counter.pid(), 100));
       await()
           .during(Duration.ofMillis(800))
-          .atMost(Duration.ofSeconds(5))
+          .atMost(Duration.ofSeconds(20))
           .until(() -> !state.isDone() && !lock.isDone());
       signal(counter, "CONT");
-      await().atMost(10, SECONDS).until(() -> state.isDone() && lock.isDone());
+      await().atMost(20, SECONDS).until(() -> state.isDone() && lock.isDone());
       assertEquals(CudaResult.SUCCESS, state.join());
       if (lock.join().ok()) {
         assertEquals(CudaResult.SUCCESS, unlock(counter));
@@ -388,6 +389,7 @@ public abstract class CudaDriverContract {
   void callsOnDifferentProcessesRunInParallel() {
     try (Counter busy = counter();
         Counter free = counter()) {
+      assertEquals(ProcessState.RUNNING, state(busy));
       busy.spin(Duration.ofSeconds(3));
       CompletableFuture<CudaResult> waiting =
           CompletableFuture.supplyAsync(() -> driver().lock((int) busy.pid(), FOREVER));

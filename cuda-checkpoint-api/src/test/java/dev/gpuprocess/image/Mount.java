@@ -51,7 +51,7 @@ final class Mount implements AutoCloseable {
   static String run(String... command) throws IOException, InterruptedException {
     Process process = new ProcessBuilder(List.of(command)).redirectErrorStream(true).start();
     String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    assertTrue(process.waitFor(20, TimeUnit.SECONDS), "did not end: " + List.of(command));
+    assertTrue(process.waitFor(30, TimeUnit.SECONDS), "did not end: " + List.of(command));
     return process.exitValue() == 0 ? "" : "status " + process.exitValue() + " " + said;
   }
 }
