@@ -5,6 +5,7 @@
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -116,11 +117,13 @@ static intptr_t tcp_listen(const char *file, long size) {
   return listener(&address);
 }
 
+/* The connection is there for its maker a moment before it waits to be accepted. */
 static intptr_t tcp_pending(const char *file, long size) {
   struct sockaddr_in address;
   (void)file, (void)size;
   int fd = listener(&address);
-  return fd < 0 || connected(&address) < 0 ? -1 : fd;
+  struct pollfd waiting = {.fd = fd, .events = POLLIN};
+  return fd < 0 || connected(&address) < 0 || poll(&waiting, 1, -1) != 1 ? -1 : fd;
 }
 
 static intptr_t tcp(const char *file, long size) {

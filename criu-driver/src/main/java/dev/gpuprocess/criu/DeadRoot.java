@@ -20,13 +20,14 @@ final class DeadRoot implements Conversation.Watch {
   public void look() throws GivenUpException {
     next.look();
     ProcessIdentity root = stages.root();
-    if (root == null || root.isAlive()) {
+    // One that is let go may end at once, however long CRIU still takes.
+    if (root == null || stages.resumed() || root.isAlive()) {
       return;
     }
     if (seen) {
       throw GivenUpException.rootDied(root.pid());
     }
-    // One that is let go may end at once; CRIU is done then before the next look.
+    // CRIU may have noticed it too, and say better what has gone wrong.
     seen = true;
   }
 }

@@ -86,7 +86,7 @@ final class HalfRestored implements CriuCall.BeforeKill {
         return true;
       }
       // A task that CRIU has killed has nothing open any more by which it could be known.
-      boolean goes = living || left.get().isExiting();
+      boolean goes = living || ProcFs.isEnding(pid);
       if (!goes || deadline.passed()) {
         return false;
       }

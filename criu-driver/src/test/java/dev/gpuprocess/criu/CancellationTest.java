@@ -12,6 +12,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
@@ -56,8 +57,16 @@ class CancellationTest {
       OperationCancelledException e =
           assertThrows(
               OperationCancelledException.class,
-              () -> site.dump(counter.identity(), Site.dump().cancellation(cancellation).build()));
-      cancelled.join();
+              () ->
+                  site.dump(
+                      counter.identity(),
+                      Site.dump().cancellation(cancellation).build(),
+                      new DumpListener() {
+                        @Override
+                        public void postDump() {
+                          cancelled.join(); // the canceller may be slower than CRIU
+                        }
+                      }));
       assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
       assertTrue(e.getMessage().contains("was cancelled"), e.getMessage());
       counter.assertGoesOn();

@@ -333,12 +333,14 @@ final class DumpTraps {
   }
 
   private static void socketpairToOutside(Ground ground) {
+    // Ready when each of the two has its own half alone.
     String program =
         """
         use Socket;
         socketpair my $a, my $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC;
-        if (my $child = fork) { close $b; open my $f, '>', $ARGV[0]; close $f; sleep 1000 while 1 }
-        close $a; sleep 1000 while getppid != 1;
+        if (my $child = fork) { close $b; syswrite $a, '!'; sleep 1000 while 1 }
+        close $a; sysread $b, my $alone, 1; open my $f, '>', $ARGV[0]; close $f;
+        sleep 1000 while getppid != 1;
         """;
     Site raw = ground.site("raw");
     try (Workload parent = ground.perl(program)) {

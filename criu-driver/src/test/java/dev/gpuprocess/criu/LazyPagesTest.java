@@ -21,6 +21,7 @@ import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -40,6 +41,8 @@ import org.junit.jupiter.api.io.TempDir;
 class LazyPagesTest {
 
   private static final int MEBIBYTES = 24;
+
+  /** Between two hosts that nobody else is on. */
   private static final int PORT = 2777;
 
   @TempDir Path directory;
@@ -54,6 +57,13 @@ class LazyPagesTest {
         driver.features().orElseThrow().contains(CriuFeature.LAZY_PAGES),
         "CRIU finds no userfaultfd in this kernel");
     site = Site.in(directory.resolve("site"), driver);
+  }
+
+  /** One that nobody has on this host, where other programs are too. */
+  private static int freePort() throws IOException {
+    try (ServerSocket socket = new ServerSocket(0)) {
+      return socket.getLocalPort();
+    }
   }
 
   private LazyPages helper() {
@@ -133,7 +143,7 @@ class LazyPagesTest {
             ready.countDown();
             return null;
           });
-      assertTrue(ready.await(30, TimeUnit.SECONDS));
+      assertTrue(ready.await(Site.PATIENCE.toSeconds(), TimeUnit.SECONDS));
       assertFalse(dump.isDone(), () -> String.valueOf(dump.handle((v, e) -> e).join()));
       for (Path image : site.images("")) {
         Files.copy(image, there.images().resolve(image.getFileName()));
@@ -141,7 +151,7 @@ class LazyPagesTest {
       // The process stands still here until its memory is there, so it needs other pids there.
       try (Arrival arrival = hosts.arrive(there, job.pid(), PORT, tls)) {
         arrival.awaitDone();
-        dump.get(30, TimeUnit.SECONDS);
+        dump.get(Site.PATIENCE.toSeconds(), TimeUnit.SECONDS);
         assertFalse(job.identity().isAlive());
         assertEquals(job.right(), job.ask());
         Figures.tell(
@@ -152,7 +162,7 @@ class LazyPagesTest {
   }
 
   @Test
-  void aDumpThatIsRefusedOnceItsPagesAreReady_leavesTheProcessRunning() {
+  void aDumpThatIsRefusedOnceItsPagesAreReady_leavesTheProcessRunning() throws IOException {
     DumpListener refusing =
         new DumpListener() {
           @Override
@@ -160,7 +170,7 @@ class LazyPagesTest {
             throw new VetoException("nobody wants them");
           }
         };
-    DumpOptions options = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT)).build();
+    DumpOptions options = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", freePort())).build();
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
@@ -172,21 +182,22 @@ class LazyPagesTest {
   }
 
   @Test
-  void aStrangerWhoHangsUp_endsTheProcess_unlessThereIsTls() {
+  void aStrangerWhoHangsUp_endsTheProcess_unlessThereIsTls() throws IOException {
+    int port = freePort();
     DumpListener stranger =
         new DumpListener() {
           @Override
           public void pagesReady() throws VetoException {
             try {
-              new Socket(InetAddress.getLoopbackAddress(), PORT).close();
+              new Socket(InetAddress.getLoopbackAddress(), port).close();
             } catch (IOException e) {
               throw new VetoException("it does not listen: " + e.getMessage());
             }
           }
         };
     Tls tls = Certificates.authority(directory).issue("both", "127.0.0.1");
-    DumpOptions secure = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT, tls)).build();
-    DumpOptions open = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT)).build();
+    DumpOptions secure = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", port, tls)).build();
+    DumpOptions open = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", port)).build();
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
@@ -216,9 +227,10 @@ class LazyPagesTest {
     try (Workload workload = Workload.counter(directory)) {
       site.dump(workload.identity(), Site.backup().build());
     }
+    // The helper has to be ready before, also on a slow machine.
     LazyPagesRequest request =
         new LazyPagesRequest(
-            site.images(), site.work(), new PageEndpoint("127.0.0.1", 1), Duration.ofSeconds(1));
+            site.images(), site.work(), new PageEndpoint("127.0.0.1", 1), Duration.ofSeconds(3));
     // It connects when a restore has come, so it waits for one.
     try (LazyPages pages = driver.lazyPages(request)) {
       assertThrows(OperationTimedOutException.class, pages::await);

@@ -201,12 +201,13 @@ class OptionsTest {
 
   @Test
   void external_letsAHalfOfAPairGo_andInheritGivesItAnother() throws IOException {
+    // Ready when each of the two has its own half alone.
     String program =
         """
         use Socket; $SIG{HUP} = 'IGNORE'; $SIG{PIPE} = 'IGNORE';
         socketpair my $a, my $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC;
-        if (my $child = fork) { close $b; open my $f, '>', $ARGV[0]; close $f; sleep 1000 while 1 }
-        close $a;
+        if (my $child = fork) { close $b; syswrite $a, '!'; sleep 1000 while 1 }
+        close $a; sysread $b, my $alone, 1; open my $f, '>', $ARGV[0]; close $f;
         """
             + BEAT.formatted("$b");
     try (Workload parent = perl(program)) {

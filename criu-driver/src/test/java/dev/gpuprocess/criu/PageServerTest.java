@@ -18,6 +18,7 @@ import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -50,8 +51,7 @@ class PageServerTest {
   }
 
   private PageServerRequest listen(String address, @Nullable Tls tls) {
-    return new PageServerRequest(
-        received, work, new PageEndpoint(address, 0, tls), Duration.ofSeconds(20));
+    return new PageServerRequest(received, work, new PageEndpoint(address, 0, tls), Site.PATIENCE);
   }
 
   private PageServer local() {
@@ -142,13 +142,13 @@ class PageServerTest {
   }
 
   @Test
-  void aDumpThatNobodyListensTo_fails_andTheProcessRunsOn() {
-    int port;
-    try (PageServer server = local()) {
-      port = server.endpoint().port();
-    }
-    try (Workload workload = Workload.counter(directory)) {
-      DumpOptions options = Site.dump().pageServer(new PageEndpoint("127.0.0.1", port)).build();
+  void aDumpThatNobodyListensTo_fails_andTheProcessRunsOn() throws IOException {
+    try (Socket bound = new Socket();
+        Workload workload = Workload.counter(directory)) {
+      // Nobody else has the port meanwhile.
+      bound.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+      PageEndpoint there = new PageEndpoint("127.0.0.1", bound.getLocalPort());
+      DumpOptions options = Site.dump().pageServer(there).build();
       CriuException e =
           assertThrows(CriuException.class, () -> here.dump(workload.identity(), options));
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
@@ -171,7 +171,7 @@ class PageServerTest {
   void aPortThatIsTaken_isRefused() {
     try (PageServer server = local()) {
       PageServerRequest same =
-          new PageServerRequest(received, work, server.endpoint(), Duration.ofSeconds(20));
+          new PageServerRequest(received, work, server.endpoint(), Site.PATIENCE);
       CriuException e =
           assertThrows(CriuException.class, () -> ((RpcCriuDriver) here.driver()).pageServer(same));
       assertTrue(e.getMessage().contains("listen on another port"), e.getMessage());
@@ -186,9 +186,10 @@ class PageServerTest {
 
   @Test
   void nobodyComes_andTheDeadlineEndsIt() {
+    // It has to listen before, also on a slow machine.
     PageServerRequest brief =
         new PageServerRequest(
-            received, work, new PageEndpoint("127.0.0.1", 0), Duration.ofMillis(500));
+            received, work, new PageEndpoint("127.0.0.1", 0), Duration.ofSeconds(3));
     try (PageServer server = ((RpcCriuDriver) here.driver()).pageServer(brief)) {
       assertThrows(OperationTimedOutException.class, server::await);
       Workload.await(() -> !server.process().isAlive(), "the server to end");

@@ -27,7 +27,7 @@ import java.util.stream.Stream;
  */
 record Site(CriuDriver driver, Path images, Path work) {
 
-  static final Duration PATIENCE = Duration.ofSeconds(30);
+  static final Duration PATIENCE = Duration.ofSeconds(45);
 
   /** Makes both directories below one that is made too. */
   static Site in(Path directory, CriuDriver driver) {

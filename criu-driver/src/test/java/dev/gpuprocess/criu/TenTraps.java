@@ -27,7 +27,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Optional;
 import org.junit.jupiter.api.Assumptions;
 
 /** Section 0 of the facts: ten things that bite. */
@@ -99,7 +98,7 @@ final class TenTraps {
       try {
         Workload.await(() -> ProcFs.descendants(leader.pid()).isEmpty(), "the member to be init's");
         site.dump(leader.identity(), Site.dump().build());
-        assertEquals(Optional.empty(), ProcessIdentity.of(leader.pid()));
+        Ground.awaitFree(leader.pid());
         RawCriu.Said said = raw(criu_req_type.RESTORE, RawCriu.restore(site));
         assertEquals(EEXIST, said.errno());
         assertEquals(-1, said.restored());
@@ -152,7 +151,8 @@ final class TenTraps {
       opts.setLeaveRunning(false);
       assertEquals(
           "exit 1", RawCriu.hangUp(RawCriu.request(criu_req_type.DUMP, opts), "").toString());
-      assertFalse(counter.identity().isAlive(), "killed, although nobody heard of it");
+      // Killed, although nobody heard of it.
+      Ground.awaitNothingLeft(counter.pid());
     }
   }
 
