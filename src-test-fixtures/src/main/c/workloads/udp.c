@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct options parse_options(int argc, char **argv) {
-  struct options options = {.mebibytes = -1, .seed = 1};
+  struct options options = {.address = htonl(INADDR_LOOPBACK), .mebibytes = -1, .seed = 1};
   for (int i = 1; i < argc; i++) {
     const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
     if (strcmp(name, "--setsid") == 0) {
@@ -21,7 +21,8 @@ struct options parse_options(int argc, char **argv) {
     }
     if (value == NULL) goto misunderstood;
     i++;
-    if (strcmp(name, "--port") == 0) options.port = atoi(value);
+    if (strcmp(name, "--address") == 0) options.address = inet_addr(value);
+    else if (strcmp(name, "--port") == 0) options.port = atoi(value);
     else if (strcmp(name, "--ready") == 0) options.ready = value;
     else if (strcmp(name, "--gpu") == 0) options.gpu = atoi(value);
     else if (strcmp(name, "--mib") == 0) options.mebibytes = atol(value);
@@ -62,7 +63,7 @@ static int settle(void) {
 
 int serve(const struct options *options, void (*answer)(const char *request, char *reply)) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)options->port)};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = options->address;
   socklen_t length = sizeof address;
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0

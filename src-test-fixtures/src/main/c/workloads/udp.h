@@ -4,10 +4,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define ANSWER_SIZE 512
 
 struct options {
+  uint32_t address;   /* --address A: where it listens; 127.0.0.1 if not said */
   int port;           /* --port N: 0 lets the kernel choose */
   const char *ready;  /* --ready FILE: appears, holding the port, when the workload answers; then stderr is closed and
                          the directory left. Without it the port is printed and both stay as they are. */

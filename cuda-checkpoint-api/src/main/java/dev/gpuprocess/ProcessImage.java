@@ -32,6 +32,7 @@ import java.util.concurrent.locks.LockSupport;
 public final class ProcessImage {
 
   private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
+  private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
   private static final long POLL_NANOS = 1_000_000;
 
   /** In place of a start time: whoever will have the pid. */
@@ -257,15 +258,19 @@ public final class ProcessImage {
             found -> new Target(checkpoints, found, held).noteState(ProcessState.CHECKPOINTED));
   }
 
-  /** A zombie is waited for briefly: its parent may be about to reap it. */
+  /**
+   * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
+   * which does reap, but in some containers only every other second.
+   */
   private static void requirePidFree(int pid) {
-    long end = System.nanoTime() + REAP_LIMIT.toNanos();
+    long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
       if (holder.isEmpty()) {
         return;
       }
-      if (!holder.get().isDead() || System.nanoTime() > end) {
+      Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
+      if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
         throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);

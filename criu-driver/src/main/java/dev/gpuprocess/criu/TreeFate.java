@@ -5,17 +5,15 @@ import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
-import org.jspecify.annotations.Nullable;
 
 /** What became of a process tree after a dump, found out from the kernel once CRIU is gone. */
 enum TreeFate {
-  /** Nobody traces it and no kill is on its way. */
+  /** Nobody traces it and nothing of it is on its way out. */
   RUNS,
   /** All of it is gone. */
   GONE,
-  /** What is left of it has been killed and takes long to go. */
+  /** What is left of it is on its way out and takes long to go. */
   DYING,
   /** Some of it is there and traced, for longer than that can take. */
   UNSETTLED;
@@ -25,7 +23,6 @@ enum TreeFate {
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
   private static final Duration MOMENT = Duration.ofMillis(100);
   private static final long PAUSE_NANOS = 500_000;
-  private static final long SIGKILL_BIT = 1L << (9 - 1);
 
   /**
    * Waits until the kernel's answer cannot change any more.
@@ -49,7 +46,7 @@ enum TreeFate {
         return RUNS;
       }
       if (deadline.passed()) {
-        return living.stream().allMatch(TreeFate::isKilled) ? DYING : UNSETTLED;
+        return living.stream().allMatch(TreeFate::isEnding) ? DYING : UNSETTLED;
       }
       LockSupport.parkNanos(PAUSE_NANOS);
     }
@@ -68,21 +65,13 @@ enum TreeFate {
     return of(tree, finishKill);
   }
 
+  /** Neither killed nor about to die of what CRIU has left in it. */
   private static boolean isFree(ProcessIdentity process) {
-    Map<String, String> status = ProcFs.status(process.pid());
-    return "0".equals(status.get("TracerPid")) && !isKilled(status);
+    return "0".equals(ProcFs.status(process.pid()).get("TracerPid")) && !isEnding(process);
   }
 
-  private static boolean isKilled(ProcessIdentity process) {
-    return isKilled(ProcFs.status(process.pid()));
-  }
-
-  private static boolean isKilled(Map<String, String> status) {
-    return hasKill(status.get("SigPnd")) || hasKill(status.get("ShdPnd"));
-  }
-
-  private static boolean hasKill(@Nullable String pending) {
-    return pending != null && (Long.parseUnsignedLong(pending, 16) & SIGKILL_BIT) != 0;
+  private static boolean isEnding(ProcessIdentity process) {
+    return ProcFs.isEnding(process.pid());
   }
 
   /**

@@ -25,7 +25,7 @@ import java.util.concurrent.locks.LockSupport;
 /** One killed controller, and what recovery makes of what it left. */
 final class Crash {
 
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
 
   /** Marks the controller and the CRIUs that it starts. */
   static final String MARK = "GPUPROCESS_STATE_DIR";

@@ -197,7 +197,7 @@ final class CriuDeath {
     return subject
         .identity()
         .flatMap(ProcessIdentity::stat)
-        .map(stat -> !stat.isExiting() && !stat.isStopped())
+        .map(stat -> !ProcFs.isEnding(stat.pid()) && !stat.isStopped())
         .orElse(true);
   }
 }

@@ -19,7 +19,7 @@ import java.util.Optional;
 final class HostSubject implements AutoCloseable {
 
   private static final int SIGTRAP = 5;
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
 
   // The file keeps its size, which CRIU compares: how far it has counted, how often it has looked
   // through its memory, and what it found.
@@ -46,11 +46,13 @@ final class HostSubject implements AutoCloseable {
 
   private final Process started;
   private final int pid;
+  private final ProcessIdentity first;
   private final Path file;
 
   private HostSubject(Process started, Path file) {
     this.started = started;
     this.pid = Math.toIntExact(started.pid());
+    this.first = ProcessIdentity.of(pid).orElseThrow();
     this.file = file;
   }
 
@@ -112,12 +114,19 @@ final class HostSubject implements AutoCloseable {
    * Known only of one that was not restored.
    */
   boolean diedInCriusCode() {
-    return !started.isAlive() && started.exitValue() == 128 + SIGTRAP;
+    if (isFirstLife()) {
+      return false;
+    }
+    try {
+      return started.waitFor() == 128 + SIGTRAP;
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   /** Whether it is the process that was started here, not one that was restored. */
   boolean isFirstLife() {
-    return started.isAlive();
+    return identity().filter(first::equals).isPresent();
   }
 
   private long number(int word) {

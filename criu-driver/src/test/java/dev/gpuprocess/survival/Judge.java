@@ -28,7 +28,7 @@ import org.jspecify.annotations.Nullable;
 /** Finds out what became of the process of a case, and whether the house is tidy. */
 final class Judge {
 
-  private static final Duration PATIENCE = Duration.ofSeconds(20);
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
 
   private final Scene scene;
   private final Trouble trouble;
