@@ -40,8 +40,10 @@ class AnotherUserTest {
       List<UserMain.Line> lines;
       try (BufferedReader out = jvm.inputReader()) {
         lines = out.lines().map(UserMain.Line::parse).toList();
+        assertEquals(0, jvm.waitFor());
+      } finally {
+        jvm.destroyForcibly();
       }
-      assertEquals(0, jvm.waitFor());
       assertFalse(lines.isEmpty());
       Workload.await(
           () -> AnotherUser.argumentsWith(user.directory() + "/").isEmpty(),
