@@ -35,6 +35,7 @@ final class Journal {
   private static final Logger LOG = LoggerFactory.getLogger(Journal.class);
 
   private static final long POLL_NANOS = 5_000_000;
+  private static final String NAMELESS = "?"; // so says the JDK
   private static final String SUFFIX = ".process";
   private static final String HALF = ".half";
   private static final Pattern HALF_OF = Pattern.compile(".*\\.(\\d{1,9})-(\\d{1,18})\\.half");
@@ -57,8 +58,15 @@ final class Journal {
     Path run = Path.of("/run");
     return Files.isWritable(run)
         ? run.resolve("gpuprocess")
-        : Path.of(
-            System.getProperty("java.io.tmpdir"), "gpuprocess-" + System.getProperty("user.name"));
+        : Path.of(System.getProperty("java.io.tmpdir"), "gpuprocess-" + user());
+  }
+
+  /** Not every user has a name, as in a container that is given any number. */
+  private static String user() {
+    String name = System.getProperty("user.name");
+    return name.equals(NAMELESS)
+        ? ProcFs.status(ProcessHandle.current().pid()).getOrDefault("Uid", name).split("\\s+")[0]
+        : name;
   }
 
   /** Says what is about to be done. */

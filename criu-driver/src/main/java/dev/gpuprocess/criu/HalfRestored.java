@@ -55,6 +55,7 @@ final class HalfRestored implements CriuCall.BeforeKill {
    * Ends what is left, after CRIU is gone. Does nothing to a tree that was let go: it runs.
    *
    * @return false when something is left that could not be ended or is not known to be ours
+   * @throws NativeCallException when something is left that we have no right to end
    */
   boolean end() throws NativeCallException {
     if (stages.resumed()) {
@@ -74,11 +75,17 @@ final class HalfRestored implements CriuCall.BeforeKill {
         }
       }
       boolean living = false;
+      NativeCallException refused = null;
       for (ProcessIdentity process : ours) {
         if (process.isAlive()) {
           living = true;
           LOG.debug("ending half-restored process {}", process.pid());
-          Posix.kill(process);
+          try {
+            Posix.kill(process);
+          } catch (NativeCallException e) {
+            // Still root's; then a CRIU that is root's has killed it, and it takes time to go.
+            refused = e;
+          }
         }
       }
       Optional<ProcStat> left = ProcFs.stat(pid).filter(stat -> !stat.isDead());
@@ -88,6 +95,9 @@ final class HalfRestored implements CriuCall.BeforeKill {
       // A task that CRIU has killed has nothing open any more by which it could be known.
       boolean goes = living || ProcFs.isEnding(pid);
       if (!goes || deadline.passed()) {
+        if (refused != null) {
+          throw refused;
+        }
         return false;
       }
       LockSupport.parkNanos(PAUSE_NANOS);

@@ -19,6 +19,9 @@ final class Hints {
     DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
     DUMP.put("Tracking memory is not available", "leave DumpOptions.trackMemory(true) out");
+    DUMP.put(
+        "Can't get rlimit",
+        "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");
     OTHER.put("Address already in use", "listen on another port, or on 0 for any that is free");
     OTHER.put("Cannot assign requested", "listen on an address of this machine");
     RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");

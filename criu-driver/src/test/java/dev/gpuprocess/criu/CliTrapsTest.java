@@ -203,6 +203,25 @@ class CliTrapsTest {
   }
 
   @Test
+  void anotherUsersProcess_whoseLimitsRootMayNotRead_namesTheCapability() {
+    Assumptions.assumeTrue(Posix.isRoot(), "not root");
+    String user = Integer.toString(AnotherUser.ID);
+    Site site = site(wrapper("exec setpriv --bounding-set -sys_resource " + criu + " \"$@\""));
+    try (Workload theirs =
+        Workload.of(
+            "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "sleep", "1000")) {
+      Workload.await(
+          () -> theirs.identity().stat().filter(stat -> stat.name().equals("sleep")).isPresent(),
+          "setpriv to become sleep");
+      CriuException e =
+          assertThrows(
+              CriuException.class, () -> site.dump(theirs.identity(), Site.dump().build()));
+      assertTrue(e.getMessage().contains("give CRIU CAP_SYS_RESOURCE"), e.getMessage());
+      assertTrue(theirs.identity().isAlive());
+    }
+  }
+
+  @Test
   void aProcessThatIsTraced_isSaidToBe() {
     String program =
         "syscall(101, 0x4206, $ARGV[0] + 0, 0, 0) == 0 or die;"

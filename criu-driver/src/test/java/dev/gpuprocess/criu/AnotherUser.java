@@ -1,0 +1,224 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.proc.Capabilities;
+import dev.gpuprocess.proc.Capabilities.Capability;
+import dev.gpuprocess.proc.ProcFs;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Assumptions;
+
+/**
+ * A user who is not root, with a program that runs commands as root for nobody else, as sudo would.
+ * Needs root, {@code setpriv} and gcc.
+ */
+final class AnotherUser implements AutoCloseable {
+
+  /** No machine has a name for it. */
+  static final int ID = 12_345;
+
+  // Below a temporary directory of the tests this user might not come.
+  private static final Path PLACE = Path.of("/tmp");
+
+  private final Path directory;
+
+  private AnotherUser(Path directory) {
+    this.directory = directory;
+  }
+
+  /** Makes the user's directory, or aborts the test where no such user can be made. */
+  static AnotherUser create() {
+    Assumptions.assumeTrue(Posix.isRoot(), "not root, so nobody else can be made");
+    AnotherUser user;
+    try {
+      user = new AnotherUser(Files.createTempDirectory(PLACE, "gpuprocess-user"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    boolean usable = false;
+    try {
+      user.furnish();
+      usable = true;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } finally {
+      if (!usable) {
+        user.close();
+      }
+    }
+    return user;
+  }
+
+  private void furnish() throws IOException {
+    give(directory, "rwxr-x---");
+    give(compile("like-sudo"), "rwxr-x---");
+    Command.run("chmod", "u+s", likeSudo().toString());
+    for (String program : List.of("mount", "umount")) {
+      String text = "#!/bin/sh\nexec %s %s \"$@\"\n".formatted(likeSudo(), program);
+      FakeCriu.write(programs().resolve(program), text);
+    }
+    Path home = Files.createDirectory(home());
+    Files.setAttribute(home, "unix:uid", ID);
+    give(home, "rwx------");
+    String root = "[ \"$(%s id -u)\" = 0 ]".formatted(likeSudo());
+    Assumptions.assumeTrue(
+        succeeds("sh", "-c", root),
+        "setuid is without effect here: nosuid, noexec or no_new_privs");
+    Assumptions.assumeTrue(succeeds("test", "-x", java()), () -> "not everybody may run " + java());
+  }
+
+  private Path compile(String name, String... options) throws IOException {
+    Path source = directory.resolve(name + ".c");
+    try (InputStream text = AnotherUser.class.getResourceAsStream(name + ".c")) {
+      Files.copy(Objects.requireNonNull(text, name), source);
+    }
+    Path program = directory.resolve(name);
+    List<String> command = new ArrayList<>(List.of("gcc", "-Wall", "-Werror", "-O1"));
+    command.addAll(List.of(options));
+    command.addAll(List.of("-o", program.toString(), source.toString()));
+    Command.run(command.toArray(String[]::new));
+    return program;
+  }
+
+  private static boolean succeeds(String... command) {
+    try {
+      return new ProcessBuilder(asUser(List.of(command))).inheritIO().start().waitFor() == 0;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new AssertionError(e);
+    }
+  }
+
+  private static void give(Path path, String permissions) throws IOException {
+    Files.setAttribute(path, "unix:gid", ID);
+    Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(permissions));
+  }
+
+  /** The program that runs a command as root. */
+  Path likeSudo() {
+    return directory.resolve("like-sudo");
+  }
+
+  /**
+   * The command by which this user has CRIU.
+   *
+   * @param criu the command by which root has it
+   */
+  String criu(List<String> criu) throws IOException {
+    String asRoot = String.join(" ", criu);
+    if (Capabilities.of(ProcessHandle.current().pid()).has(Capability.SYS_RESOURCE)) {
+      return likeSudo() + " " + asRoot;
+    }
+    Path limits = compile("limits", "-shared", "-fPIC");
+    String text = "#!/bin/sh\nLD_PRELOAD=%s exec %s \"$@\"\n".formatted(limits, asRoot);
+    return likeSudo() + " " + FakeCriu.write(directory.resolve("criu"), text);
+  }
+
+  /** All that is his, and what he may run. */
+  Path directory() {
+    return directory;
+  }
+
+  /** Below this nothing belongs to anybody else. */
+  Path home() {
+    return directory.resolve("home");
+  }
+
+  /** What a program of root's stands in for, before all others on the user's path. */
+  private Path programs() {
+    return directory.resolve("bin");
+  }
+
+  private static String java() {
+    return Path.of(System.getProperty("java.home"), "bin", "java").toString();
+  }
+
+  private static List<String> asUser(List<String> command) {
+    List<String> line = new ArrayList<>();
+    line.addAll(List.of("setpriv", "--reuid=" + ID, "--regid=" + ID, "--clear-groups", "--"));
+    line.addAll(command);
+    return line;
+  }
+
+  /**
+   * How to start a main class of the tests as this user.
+   *
+   * @param properties of the JVM, each with its value
+   */
+  ProcessBuilder jvm(Class<?> main, List<String> properties) {
+    List<String> command = new ArrayList<>(List.of(java(), "-XX:TieredStopAtLevel=1"));
+    command.addAll(List.of("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx256m"));
+    command.add("-Djava.io.tmpdir=" + home());
+    properties.forEach(property -> command.add("-D" + property));
+    command.addAll(List.of("-cp", classPath(), main.getName()));
+    ProcessBuilder builder = new ProcessBuilder(asUser(command)).directory(home().toFile());
+    builder.environment().put("HOME", home().toString());
+    builder.environment().remove("GPUPROCESS_STATE_DIR");
+    builder.environment().merge("PATH", programs().toString(), (path, first) -> first + ":" + path);
+    return builder.redirectError(ProcessBuilder.Redirect.INHERIT);
+  }
+
+  /** What we have on ours, copied to where the user can read it. */
+  private String classPath() {
+    String own = System.getProperty("java.class.path");
+    String[] entries =
+        System.getProperty("surefire.test.class.path", own).split(File.pathSeparator);
+    List<String> copies = new ArrayList<>();
+    for (int i = 0; i < entries.length; i++) {
+      Path entry = Path.of(entries[i]);
+      if (Files.exists(entry)) {
+        Path copy = directory.resolve("class-path").resolve(i + "-" + entry.getFileName());
+        copyTree(entry, copy);
+        copies.add(copy.toString());
+      }
+    }
+    return String.join(File.pathSeparator, copies);
+  }
+
+  private static void copyTree(Path from, Path to) {
+    try (Stream<Path> files = Files.walk(from)) {
+      Files.createDirectories(to.getParent());
+      for (Path file : files.toList()) {
+        Path copy = to.resolve(from.relativize(file).toString());
+        Files.copy(file, copy, StandardCopyOption.REPLACE_EXISTING);
+        boolean directory = Files.isDirectory(file);
+        Files.setPosixFilePermissions(
+            copy, PosixFilePermissions.fromString(directory ? "rwxr-xr-x" : "rw-r--r--"));
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** The processes, whoever's, that have this in their arguments. */
+  static List<Long> argumentsWith(String part) {
+    return ProcessHandle.allProcesses()
+        .map(ProcessHandle::pid)
+        .filter(pid -> String.join(" ", ProcFs.commandLine(pid)).contains(part))
+        .toList();
+  }
+
+  /** Removes all that is the user's. */
+  @Override
+  public void close() {
+    try (Stream<Path> files = Files.walk(directory)) {
+      for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
+        Files.delete(file);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}
