@@ -43,18 +43,26 @@ static void expect_paint(const uint32_t *at) {
       if (at[page * PAGE / 4 + word] != number(page, word)) bad("page %d is altered at word %d", page, word);
 }
 
-/* The line of /proc/self/smaps that begins with key, of the mapping that an address is in. */
-static void smaps(const void *at, const char *key, char *line, size_t length) {
+static bool find_in_smaps(unsigned long wanted, const char *key, char *line, size_t length) {
   FILE *file = fopen("/proc/self/smaps", "re");
   if (!file) bad("smaps: %s", strerror(errno));
-  unsigned long start, end, wanted = (unsigned long)at;
+  unsigned long start, end;
   bool found = false;
   while (fgets(line, (int)length, file)) {
     if (sscanf(line, "%lx-%lx ", &start, &end) == 2) found = start <= wanted && wanted < end;
     if (found && strncmp(line, key, strlen(key)) == 0) break;
   }
+  if (ferror(file)) bad("smaps: %s", strerror(errno));
   fclose(file);
-  if (!found) bad("nothing is mapped at %p", at);
+  return found;
+}
+
+/* The line of /proc/self/smaps that begins with key, of the mapping that an address is in. It is read in pieces, and once
+ * a mapping was missing in it that could be read from a moment before: so it is looked for a few times. */
+static void smaps(const void *at, const char *key, char *line, size_t length) {
+  for (int i = 0; i < 5; i++)
+    if (find_in_smaps((unsigned long)at, key, line, length)) return;
+  bad("nothing is mapped at %p", at);
 }
 
 static void map_anonymous(void) {
