@@ -75,14 +75,28 @@ final class CliKill {
       order.run();
       command.terminate();
     }
+    Optional<ProcessIdentity> top = ProcessIdentity.of(command.pid());
     Deadline deadline = Deadline.after(LIMIT);
-    while (below.stream().anyMatch(ProcessIdentity::isAlive)) {
+    while (command.isRunning() || below.stream().anyMatch(ProcessIdentity::isAlive)) {
       if (deadline.passed()) {
         return ExitStatus.STILL_RUNS;
       }
+      below.forEach(CliKill::letGoOn);
+      top.ifPresent(CliKill::letGoOn);
       LockSupport.parkNanos(PAUSE_NANOS);
     }
     return command.awaitExit(deadline).orElse(ExitStatus.STILL_RUNS);
+  }
+
+  /** Sudo stops itself when CRIU is stopped to be killed; stopped it does not see CRIU's end. */
+  private static void letGoOn(ProcessIdentity each) {
+    if (each.stat().filter(ProcStat::isStopped).isPresent()) {
+      try {
+        Posix.resume(each);
+      } catch (NativeCallException e) {
+        LOG.debug("process {} stays stopped", each.pid(), e);
+      }
+    }
   }
 
   /** Kills it, if we may. */

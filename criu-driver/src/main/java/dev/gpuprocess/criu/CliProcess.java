@@ -108,10 +108,7 @@ final class CliProcess implements AutoCloseable {
     return pidfd;
   }
 
-  /**
-   * Asks it to end with a SIGTERM. A wrapper of ours does, and sudo hands it on, but sudo is root's
-   * and takes signals from root alone.
-   */
+  /** Asks it to end with a SIGTERM, which sudo hands on to what it runs, with the right to. */
   void terminate() {
     process.toHandle().destroy();
   }

@@ -12,6 +12,7 @@ import jnr.posix.POSIXFactory;
 final class Posix {
 
   private static final int SIGKILL = 9;
+  private static final int SIGCONT = 18;
   private static final int WNOHANG = 1;
   private static final POSIX LIBRARY = POSIXFactory.getNativePOSIX();
 
@@ -50,6 +51,19 @@ final class Posix {
    * @return false when it is gone already
    */
   static boolean kill(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGKILL);
+  }
+
+  /**
+   * Sends SIGCONT to this very process, and to nobody else.
+   *
+   * @return false when it is gone already
+   */
+  static boolean resume(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGCONT);
+  }
+
+  private static boolean signal(ProcessIdentity process, int number) throws NativeCallException {
     if (process.pid() <= 1) {
       throw new IllegalArgumentException("never signals pid " + process.pid());
     }
@@ -65,14 +79,14 @@ final class Posix {
       }
       // Before Linux 5.3. The pid could change hands between these two calls only if the process
       // is reaped meanwhile and all other pids are used first.
-      return process.isAlive() && LIBRARY.kill(process.pid(), SIGKILL) == 0;
+      return process.isAlive() && LIBRARY.kill(process.pid(), number) == 0;
     }
     try {
       // The descriptor stays with the process it was opened on, so checking after opening is exact.
       if (!process.isAlive()) {
         return false;
       }
-      LibC.pidfdSendSignal(pidfd, SIGKILL);
+      LibC.pidfdSendSignal(pidfd, number);
       return true;
     } catch (NativeCallException e) {
       if (e.errno() == LibC.ESRCH) {

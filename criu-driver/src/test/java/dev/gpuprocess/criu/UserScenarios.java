@@ -34,6 +34,7 @@ import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -192,33 +193,55 @@ class UserScenarios {
     }
   }
 
-  /** Nobody may end what root does before CRIU tells its first stage. */
+  /**
+   * Goes to CRIU by a program of root's that waits for a file, and before it does something else.
+   */
+  private Site slowly(Path released, String before) {
+    List<String> command = new ArrayList<>(command());
+    String criu = command.remove(command.size() - 1);
+    String text =
+        """
+        #!/bin/sh
+        [ $1 = --version ] && exec %s --version
+        %s
+        until [ -e %s ]; do sleep 0.01; done
+        exec %s "$@"
+        """
+            .formatted(criu, before, released, criu);
+    command.add(FakeCriu.write(directory.resolve("slow"), text).toString());
+    return site.with(new CliCriuDriver(command));
+  }
+
+  private void assertCancelledBeforeItsFirstStage(Workload workload, Site slow, String criu) {
+    CompletableFuture<Void> cancelled = cancelWhen(() -> Files.exists(begun()), "root to begin");
+    OperationCancelledException e =
+        assertThrows(
+            OperationCancelledException.class,
+            () -> slow.dump(workload.identity(), Site.dump().cancellation(cancellation).build()));
+    cancelled.join();
+    assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
+    assertTrue(e.getMessage().contains(criu), e.getMessage());
+    workload.assertGoesOn();
+  }
+
+  private Path begun() {
+    return directory.resolve("begun");
+  }
+
   @Test
-  void aDump_cancelledBeforeItsFirstStage_isRefusedThere() {
-    Path begun = directory.resolve("begun");
-    Path released = directory.resolve("released");
-    List<String> command = command();
-    String criu = String.join(" ", command.subList(1, command.size()));
-    Path slow =
-        FakeCriu.write(
-            directory.resolve("slow"),
-            """
-            #!/bin/sh
-            [ $1 = --version ] || { : > %s; until [ -e %s ]; do sleep 0.01; done; }
-            exec %s "$@"
-            """
-                .formatted(begun, released, criu));
-    Site slowly = site.with(new CliCriuDriver(List.of(command.get(0), slow.toString())));
+  void aDump_cancelledBeforeItsFirstStage_isAskedToEnd() {
+    Site slow = slowly(directory.resolve("never"), ": > " + begun());
     try (Workload workload = Workload.counter(directory)) {
-      CompletableFuture<Void> cancelled = cancelWhen(() -> Files.exists(begun), "root to begin");
-      OperationCancelledException e =
-          assertThrows(
-              OperationCancelledException.class,
-              () ->
-                  slowly.dump(workload.identity(), Site.dump().cancellation(cancellation).build()));
-      cancelled.join();
-      assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
-      assertTrue(e.getMessage().contains("cannot be ended from here"), e.getMessage());
+      assertCancelledBeforeItsFirstStage(workload, slow, "CRIU was ended");
+    }
+  }
+
+  @Test
+  void aDump_cancelledBeforeItsFirstStage_thatDoesNotEnd_isRefusedThere() {
+    Path released = directory.resolve("released");
+    Site slow = slowly(released, "trap '' TERM; : > " + begun());
+    try (Workload workload = Workload.counter(directory)) {
+      assertCancelledBeforeItsFirstStage(workload, slow, "cannot be ended from here");
       FakeCriu.write(released, "");
       Workload.await(
           () -> AnotherUser.argumentsWith("--tree=" + workload.pid()).isEmpty(),

@@ -1,6 +1,6 @@
 // Runs a command as root, for whoever may run this program, which is setuid root. It does what sudo does: the command
-// gets an environment of its own and no descriptors but the standard ones; a parent stays, hands a SIGTERM on unless it
-// comes from its own process group, and ends as the command has ended.
+// gets an environment of its own and no descriptors but the standard ones; a parent stays, which its user may signal. It
+// hands a SIGTERM on unless that comes from its own process group, stops and ends as the command stops and ends.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
@@ -19,7 +19,7 @@ static void hand_on(int number, siginfo_t *sent, void *context) {
 
 int main(int count, char **arguments) {
   static char *environment[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL};
-  if (count < 2 || setresgid(0, 0, 0) != 0 || setgroups(0, NULL) != 0 || setresuid(0, 0, 0) != 0) {
+  if (count < 2 || setresgid(0, 0, 0) != 0 || setgroups(0, NULL) != 0) {
     perror(arguments[0]);
     return 1;
   }
@@ -33,7 +33,7 @@ int main(int count, char **arguments) {
   command = fork();
   if (command == 0) {
     sigprocmask(SIG_SETMASK, &before, NULL);
-    execvpe(arguments[1], arguments + 1, environment);
+    if (setresuid(0, 0, 0) == 0) execvpe(arguments[1], arguments + 1, environment);
     perror(arguments[1]);
     _exit(127);
   }
@@ -44,8 +44,14 @@ int main(int count, char **arguments) {
   sigprocmask(SIG_SETMASK, &before, NULL);
 
   int status;
-  while (waitpid(command, &status, 0) < 0) {
-    if (errno != EINTR) return 1;
+  for (;;) {
+    if (waitpid(command, &status, WUNTRACED) < 0) {
+      if (errno != EINTR) return 1;
+    } else if (WIFSTOPPED(status)) {
+      kill(getpid(), WSTOPSIG(status));
+    } else {
+      break;
+    }
   }
   if (WIFSIGNALED(status)) {
     signal(WTERMSIG(status), SIG_DFL);
