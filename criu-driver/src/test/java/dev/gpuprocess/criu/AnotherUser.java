@@ -12,7 +12,6 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.stream.Stream;
@@ -74,7 +73,8 @@ final class AnotherUser implements AutoCloseable {
     Assumptions.assumeTrue(
         succeeds("sh", "-c", root),
         "setuid is without effect here: nosuid, noexec or no_new_privs");
-    Assumptions.assumeTrue(succeeds("test", "-x", java()), () -> "not everybody may run " + java());
+    Assumptions.assumeTrue(
+        succeeds("test", "-x", TestJvm.java()), () -> "not everybody may run " + TestJvm.java());
   }
 
   private Path compile(String name, String... options) throws IOException {
@@ -141,10 +141,6 @@ final class AnotherUser implements AutoCloseable {
     return directory.resolve("bin");
   }
 
-  private static String java() {
-    return Path.of(System.getProperty("java.home"), "bin", "java").toString();
-  }
-
   private static List<String> asUser(List<String> command) {
     List<String> line = new ArrayList<>();
     line.addAll(List.of("setpriv", "--reuid=" + ID, "--regid=" + ID, "--clear-groups", "--"));
@@ -158,7 +154,7 @@ final class AnotherUser implements AutoCloseable {
    * @param properties of the JVM, each with its value
    */
   ProcessBuilder jvm(Class<?> main, List<String> properties) {
-    List<String> command = new ArrayList<>(List.of(java(), "-XX:TieredStopAtLevel=1"));
+    List<String> command = new ArrayList<>(List.of(TestJvm.java(), "-XX:TieredStopAtLevel=1"));
     command.addAll(List.of("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx256m"));
     command.add("-Djava.io.tmpdir=" + home());
     properties.forEach(property -> command.add("-D" + property));
@@ -172,9 +168,7 @@ final class AnotherUser implements AutoCloseable {
 
   /** What we have on ours, copied to where the user can read it. */
   private String classPath() {
-    String own = System.getProperty("java.class.path");
-    String[] entries =
-        System.getProperty("surefire.test.class.path", own).split(File.pathSeparator);
+    String[] entries = TestJvm.classPath().split(File.pathSeparator);
     List<String> copies = new ArrayList<>();
     for (int i = 0; i < entries.length; i++) {
       Path entry = Path.of(entries[i]);
@@ -213,12 +207,6 @@ final class AnotherUser implements AutoCloseable {
   /** Removes all that is the user's. */
   @Override
   public void close() {
-    try (Stream<Path> files = Files.walk(directory)) {
-      for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-        Files.delete(file);
-      }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    FileTree.remove(directory);
   }
 }

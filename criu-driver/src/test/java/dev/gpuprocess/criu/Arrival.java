@@ -35,10 +35,10 @@ final class Arrival implements AutoCloseable {
     command.addAll(List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"));
     command.addAll(
         List.of(
-            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+            TestJvm.java(),
             "-XX:TieredStopAtLevel=1",
             "-cp",
-            System.getProperty("java.class.path"),
+            TestJvm.classPath(),
             Arrival.class.getName(),
             site.images().toString(),
             site.work().toString(),

@@ -277,11 +277,7 @@ class BadCriuTest {
             .formatted(file);
     Cancellation cancellation = new Cancellation();
     CompletableFuture<Void> canceller =
-        CompletableFuture.runAsync(
-            () -> {
-              Workload.await(() -> Files.exists(file), "two generations");
-              cancellation.cancel();
-            });
+        Canceller.when(cancellation, () -> Files.exists(file), "two generations");
     RestoreOptions options =
         RestoreOptions.builder().deadline(Site.PATIENCE).cancellation(cancellation).build();
     OperationCancelledException e =

@@ -16,7 +16,6 @@ import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -39,19 +38,12 @@ class CancellationTest {
     site = Site.in(directory.resolve("site"), new RpcCriuDriver());
   }
 
-  private CompletableFuture<Void> cancelWhen(BooleanSupplier moment, String what) {
-    return CompletableFuture.runAsync(
-        () -> {
-          Workload.await(moment, what);
-          cancellation.cancel();
-        });
-  }
-
   @Test
   void dump_cancelledWhileItReadsTheMemory_letsTheProcessRun() {
     try (Workload counter = Workload.counter(directory, LARGE)) {
       CompletableFuture<Void> cancelled =
-          cancelWhen(
+          Canceller.when(
+              cancellation,
               () -> counter.identity().stat().filter(ProcStat::isStopped).isPresent(),
               "CRIU to stop the process");
       OperationCancelledException e =
@@ -86,7 +78,8 @@ class CancellationTest {
     }
     RestoreOptions options = Site.shellJob().logLevel(1).cancellation(cancellation).build();
     CompletableFuture<Void> cancelled =
-        cancelWhen(() -> ProcessIdentity.of(pid).isPresent(), "a half-restored process");
+        Canceller.when(
+            cancellation, () -> ProcessIdentity.of(pid).isPresent(), "a half-restored process");
     OperationCancelledException e =
         assertThrows(OperationCancelledException.class, () -> site.restore(pid, options));
     cancelled.join();

@@ -22,10 +22,8 @@ import dev.gpuprocess.options.InheritedDescriptor;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -127,11 +125,7 @@ class CliTrapsTest {
     Site site = site(wrapper(hangs + "; sleep 1000; :"));
     Cancellation cancellation = new Cancellation();
     CompletableFuture<Void> canceller =
-        CompletableFuture.runAsync(
-            () -> {
-              Workload.await(() -> Files.exists(begun), "the wrapper to begin");
-              cancellation.cancel();
-            });
+        Canceller.when(cancellation, () -> Files.exists(begun), "the wrapper to begin");
     DumpOptions options = Site.dump().cancellation(cancellation).build();
     assertThrows(OperationCancelledException.class, () -> site.dump(workload.identity(), options));
     canceller.join();
@@ -143,9 +137,7 @@ class CliTrapsTest {
     Site site = site(wrapper(criu + " \"$@\"; exit $?"));
     site.dump(workload.identity(), Site.dump().build());
     for (Path pages : site.images("pages-")) {
-      try (FileChannel channel = FileChannel.open(pages, StandardOpenOption.WRITE)) {
-        channel.truncate(channel.size() / 2);
-      }
+      RestoreTraps.cut(pages);
     }
     RestoreOptions options = Site.shellJob().logLevel(1).deadline(Duration.ofSeconds(2)).build();
     OperationTimedOutException e =

@@ -377,10 +377,10 @@ class PreflightTest {
             "--pid",
             "--fork",
             "--mount-proc",
-            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+            TestJvm.java(),
             "-XX:TieredStopAtLevel=1",
             "-cp",
-            System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+            TestJvm.classPath(),
             SessionFromOutside.class.getName(),
             directory.toString());
     String cure = "start the process in a session of its own, with setsid";

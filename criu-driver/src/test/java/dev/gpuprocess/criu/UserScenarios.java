@@ -35,15 +35,14 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
@@ -83,12 +82,12 @@ class UserScenarios {
         "all of root's for this test to end");
   }
 
-  private CompletableFuture<Void> cancelWhen(BooleanSupplier moment, String what) {
-    return CompletableFuture.runAsync(
-        () -> {
-          Workload.await(moment, what);
-          cancellation.cancel();
-        });
+  private static void assertCancelled(
+      CompletableFuture<Void> cancelled, Fate fate, String criu, Executable verb) {
+    OperationCancelledException e = assertThrows(OperationCancelledException.class, verb);
+    cancelled.join();
+    assertEquals(fate, e.failure().fate(), e.getMessage());
+    assertTrue(e.getMessage().contains(criu), e.getMessage());
   }
 
   private static void assertOurs(Path tree) throws IOException {
@@ -159,12 +158,11 @@ class UserScenarios {
                   throw new UncheckedIOException(e);
                 }
               });
-      OperationCancelledException e =
-          assertThrows(
-              OperationCancelledException.class, () -> site.dump(workload.identity(), options));
-      cancelled.join();
-      assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
-      assertTrue(e.getMessage().contains("CRIU was ended"), e.getMessage());
+      assertCancelled(
+          cancelled,
+          Fate.RUNNING_AGAIN,
+          "CRIU was ended",
+          () -> site.dump(workload.identity(), options));
       workload.assertGoesOn();
     }
   }
@@ -176,17 +174,18 @@ class UserScenarios {
       site.dump(workload.identity(), Site.dump().build());
       Path pages = site.images("pages-").get(0);
       byte[] whole = Files.readAllBytes(pages);
-      Files.write(pages, Arrays.copyOf(whole, whole.length / 2));
+      RestoreTraps.cut(pages);
       RestoreOptions options = Site.shellJob().logLevel(1).cancellation(cancellation).build();
       CompletableFuture<Void> cancelled =
-          cancelWhen(
-              () -> ProcessIdentity.of(workload.pid()).isPresent(), "a half-restored process");
-      OperationCancelledException e =
-          assertThrows(
-              OperationCancelledException.class, () -> site.restore(workload.pid(), options));
-      cancelled.join();
-      assertEquals(Fate.HALF_RESTORED_REMOVED, e.failure().fate(), e.getMessage());
-      assertTrue(e.getMessage().contains("CRIU was ended"), e.getMessage());
+          Canceller.when(
+              cancellation,
+              () -> ProcessIdentity.of(workload.pid()).isPresent(),
+              "a half-restored process");
+      assertCancelled(
+          cancelled,
+          Fate.HALF_RESTORED_REMOVED,
+          "CRIU was ended",
+          () -> site.restore(workload.pid(), options));
       Workload.await(() -> ProcessIdentity.of(workload.pid()).isEmpty(), "the pid to be free");
       Files.write(pages, whole);
       Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
@@ -213,14 +212,11 @@ class UserScenarios {
   }
 
   private void assertCancelledBeforeItsFirstStage(Workload workload, Site slow, String criu) {
-    CompletableFuture<Void> cancelled = cancelWhen(() -> Files.exists(begun()), "root to begin");
-    OperationCancelledException e =
-        assertThrows(
-            OperationCancelledException.class,
-            () -> slow.dump(workload.identity(), Site.dump().cancellation(cancellation).build()));
-    cancelled.join();
-    assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
-    assertTrue(e.getMessage().contains(criu), e.getMessage());
+    CompletableFuture<Void> cancelled =
+        Canceller.when(cancellation, () -> Files.exists(begun()), "root to begin");
+    DumpOptions options = Site.dump().cancellation(cancellation).build();
+    assertCancelled(
+        cancelled, Fate.RUNNING_AGAIN, criu, () -> slow.dump(workload.identity(), options));
     workload.assertGoesOn();
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.criu.TestJvm;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
@@ -30,11 +31,10 @@ final class ChildJvm {
   static Process start(
       Class<?> main, Path temporary, Map<String, String> environment, List<String> arguments) {
     List<String> command = new ArrayList<>();
-    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.add(TestJvm.java());
     command.addAll(FLAGS);
     command.add("-Djava.io.tmpdir=" + temporary);
-    String own = System.getProperty("java.class.path");
-    command.addAll(List.of("-cp", System.getProperty("surefire.test.class.path", own)));
+    command.addAll(List.of("-cp", TestJvm.classPath()));
     command.add(main.getName());
     command.addAll(arguments);
     ProcessBuilder builder = new ProcessBuilder(command);

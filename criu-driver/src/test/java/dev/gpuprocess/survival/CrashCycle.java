@@ -1,6 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.criu.FileTree;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
@@ -11,11 +12,11 @@ record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
     checkpoints.process(pid).suspend().resume();
     Path dump = images.resolve("dump-" + number);
     checkpoints.process(pid).suspend().dump(dump).restore().resume();
-    Lane.remove(dump);
+    FileTree.remove(dump);
     checkpoints.process(pid).snapshot(snapshot(number));
     Path last = snapshot(number - 1);
     if (Files.exists(last)) {
-      Lane.remove(last);
+      FileTree.remove(last);
     }
   }
 

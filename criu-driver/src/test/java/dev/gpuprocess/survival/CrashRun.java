@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.survival.Crash.Result;
 import dev.gpuprocess.survival.Crash.When;
@@ -37,7 +38,7 @@ final class CrashRun {
     try {
       results = kill(directory, Integer.parseInt(args[0]), seed);
     } finally {
-      Lane.remove(directory);
+      FileTree.remove(directory);
     }
     for (Result result : results) {
       System.out.println((result.isGood() ? "good  " : "BAD   ") + result);

@@ -2,6 +2,7 @@ package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -144,7 +145,7 @@ class CriuDeathsTest {
         long nanos = (long) (random.nextDouble() * whole);
         CriuDeath death = new CriuDeath(Deed.DUMP, subject, place);
         Optional<String> fault = death.ofCriuAfter(nanos);
-        Lane.remove(place);
+        FileTree.remove(place);
         if (subject.diedInCriusCode()) {
           diedInCriusCode++;
         } else {
@@ -169,7 +170,7 @@ class CriuDeathsTest {
       death.rehearse();
       return System.nanoTime() - begin;
     } finally {
-      Lane.remove(place);
+      FileTree.remove(place);
     }
   }
 

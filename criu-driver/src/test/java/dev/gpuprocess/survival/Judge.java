@@ -8,6 +8,7 @@ import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageMissingException;
@@ -156,7 +157,7 @@ final class Judge {
     if (thrown instanceof CriuException criu && criu.criu().log() != null) {
       Path directory = criu.criu().log().getParent();
       if (LogDirectory.isOne(directory) && Files.exists(directory)) {
-        Lane.remove(directory);
+        FileTree.remove(directory);
       }
     }
     removeLogs(thrown.getCause());

@@ -3,6 +3,7 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.StepListener;
 import dev.gpuprocess.Timeouts;
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
@@ -12,7 +13,6 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -133,17 +133,7 @@ final class Lane implements AutoCloseable {
 
   /** Empties the directory of images. */
   void removeImages() {
-    names(images()).forEach(name -> remove(images().resolve(name)));
-  }
-
-  static void remove(Path tree) {
-    try (Stream<Path> files = Files.walk(tree)) {
-      for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-        Files.delete(file);
-      }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    names(images()).forEach(name -> FileTree.remove(images().resolve(name)));
   }
 
   @Override

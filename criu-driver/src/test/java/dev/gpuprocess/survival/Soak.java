@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.criu.FileTree;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -99,7 +100,7 @@ final class Soak implements AutoCloseable {
     try {
       result = run(directory, Duration.ofSeconds(Long.parseLong(args[0])), seed);
     } finally {
-      Lane.remove(directory);
+      FileTree.remove(directory);
     }
     result.complaints().forEach(System.out::println);
     result.leaked().forEach(leak -> System.out.println("leaked: " + leak));

@@ -4,6 +4,7 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -166,7 +167,7 @@ final class SoakJudge {
           subjects.stream().anyMatch(subject -> newest(subject, whole).equals(Optional.of(image)));
       if (!wanted) {
         String name = image.directory().getFileName().toString();
-        Lane.remove(image.directory());
+        FileTree.remove(image.directory());
         subjects.forEach(subject -> subject.imageRemoved(name));
       }
     }

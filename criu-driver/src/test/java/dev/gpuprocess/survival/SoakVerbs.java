@@ -6,6 +6,7 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.image.LogDirectory;
@@ -114,7 +115,7 @@ final class SoakVerbs {
     if (thrown instanceof CriuException criu && criu.criu().log() != null) {
       Path directory = criu.criu().log().getParent();
       if (LogDirectory.isOne(directory) && Files.exists(directory)) {
-        Lane.remove(directory);
+        FileTree.remove(directory);
       }
     }
     if (thrown.getCause() != null) {
