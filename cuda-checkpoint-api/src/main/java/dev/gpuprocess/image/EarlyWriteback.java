@@ -1,6 +1,7 @@
 package dev.gpuprocess.image;
 
 import dev.gpuprocess.image.jnr.WritebackFunctions;
+import dev.gpuprocess.internal.NativeLibraries;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -8,7 +9,6 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
-import jnr.ffi.LibraryLoader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -30,7 +30,7 @@ final class EarlyWriteback implements AutoCloseable {
   /** Loaded when first needed. */
   private static final class C {
     static final WritebackFunctions LIBRARY =
-        LibraryLoader.create(WritebackFunctions.class).failImmediately().load("c");
+        NativeLibraries.load(WritebackFunctions.class, "c");
   }
 
   private final Path images;

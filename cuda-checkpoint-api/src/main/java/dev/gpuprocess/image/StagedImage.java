@@ -121,7 +121,7 @@ public final class StagedImage implements AutoCloseable {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
-    return reason.contains("No space left") || reason.contains("quota exceeded")
+    return Descriptors.saysFull(reason)
         ? new DiskFullException(
             otherwise.getMessage() + ": free some room or use another file system",
             Failure.of("dump", pid),

@@ -151,7 +151,7 @@ class ImageDirectoryTest {
   /** Needs more than one chunk; the file has holes, so it takes no room. */
   @Test
   void aBitWasFlippedFarInALargeFile() throws IOException {
-    Path large = image.resolve("criu/pages-9.img");
+    Path large = image.resolve("criu/ghost-file-9.img");
     long bytes = 2 * ImageFile.CHUNK_BYTES + 17;
     try (RandomAccessFile file = new RandomAccessFile(large.toFile(), "rw")) {
       file.setLength(bytes);
@@ -166,7 +166,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(image).verify();
     for (long at : List.of(0L, ImageFile.CHUNK_BYTES - 1, ImageFile.CHUNK_BYTES, bytes - 1)) {
       flip(large, at);
-      refused(ImageCorruptException.class, "pages-9.img has other content");
+      refused(ImageCorruptException.class, "ghost-file-9.img has other content");
       flip(large, at);
     }
     ImageDirectory.open(image).verify();
