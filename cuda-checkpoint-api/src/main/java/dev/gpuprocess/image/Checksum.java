@@ -1,5 +1,6 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.Descriptors;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -94,7 +95,7 @@ public enum Checksum {
       Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
       throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
-    try (RandomAccessFile in = new RandomAccessFile(file.toFile(), "r")) {
+    try (RandomAccessFile in = Descriptors.read(file)) {
       in.seek(from);
       long at = from;
       while (at < to) {

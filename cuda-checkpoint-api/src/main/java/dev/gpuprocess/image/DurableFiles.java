@@ -1,5 +1,6 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.Descriptors;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;

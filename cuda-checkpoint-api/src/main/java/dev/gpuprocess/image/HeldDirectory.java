@@ -1,5 +1,6 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -46,7 +47,7 @@ final class HeldDirectory implements AutoCloseable {
     if (!expected.isDirectory()) {
       throw new NotDirectoryException(name.toString());
     }
-    HeldDirectory held = new HeldDirectory(name, Descriptors.open(at, Descriptors.O_PATH));
+    HeldDirectory held = new HeldDirectory(name, Descriptors.hold(at));
     try {
       BasicFileAttributes found = Files.readAttributes(held.path(), BasicFileAttributes.class);
       if (!Objects.equals(found.fileKey(), expected.fileKey())) {

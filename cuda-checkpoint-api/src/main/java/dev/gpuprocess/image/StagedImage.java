@@ -5,6 +5,7 @@ import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
