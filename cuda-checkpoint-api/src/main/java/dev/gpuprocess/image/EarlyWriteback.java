@@ -8,6 +8,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -98,9 +99,17 @@ final class EarlyWriteback implements AutoCloseable {
   public void close() {
     closed = true;
     LockSupport.unpark(thread);
-    try {
-      thread.join(PATIENCE_MILLIS);
-    } catch (InterruptedException e) {
+    boolean interrupted = false;
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
+    for (long left = PATIENCE_MILLIS; left > 0 && thread.isAlive(); ) {
+      try {
+        thread.join(left);
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+      left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+    }
+    if (interrupted) {
       Thread.currentThread().interrupt();
     }
     if (thread.isAlive()) {
