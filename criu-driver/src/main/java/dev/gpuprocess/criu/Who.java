@@ -61,17 +61,13 @@ final class Who {
   }
 
   private static int threadGroup(int pid) {
-    return statusNumber(pid, "Tgid:").orElse((long) pid).intValue();
+    return Integer.parseInt(ProcFs.status(pid).getOrDefault("Tgid", Integer.toString(pid)));
   }
 
   /** Who traces a process; empty when nobody does. */
   static Optional<Integer> tracer(long pid) {
-    return statusNumber(pid, "TracerPid:").filter(tracer -> tracer != 0).map(Long::intValue);
-  }
-
-  private static Optional<Long> statusNumber(long pid, String key) {
-    return ProcFs.read(pid, "status")
-        .flatMap(text -> text.lines().filter(line -> line.startsWith(key)).findFirst())
-        .map(line -> Long.valueOf(line.substring(key.length()).strip()));
+    return Optional.ofNullable(ProcFs.status(pid).get("TracerPid"))
+        .map(Integer::valueOf)
+        .filter(tracer -> tracer != 0);
   }
 }
