@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.proc.JvmPerformanceFile;
+import dev.gpuprocess.proc.Printable;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.TaskSettings;
 import dev.gpuprocess.spi.RestoreListener;
@@ -111,7 +112,10 @@ final class CarriedState implements RestoreListener {
         }
       } catch (IOException e) {
         // CRIU will say that it is missing, if it is.
-        LOG.warn("{} cannot be made again: {}", file.path(), e.getMessage());
+        LOG.warn(
+            "{} cannot be made again: {}",
+            Printable.of(file.path().toString()),
+            Printable.of(String.valueOf(e.getMessage())));
       }
     }
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.proc.Printable;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.util.Optional;
@@ -49,15 +50,12 @@ final class Who {
   }
 
   private static String command(long pid) {
-    String words =
-        String.join(" ", ProcFs.commandLine(pid)).replaceAll("[\\s\\p{Cntrl}]+", " ").strip();
+    String words = String.join(" ", ProcFs.commandLine(pid)).replaceAll("\\s+", " ").strip();
     String text = words.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).orElse("") : words;
     if (text.isEmpty()) {
       return "";
     }
-    return " ("
-        + (text.length() > LONGEST_COMMAND ? text.substring(0, LONGEST_COMMAND) + "..." : text)
-        + ")";
+    return " (" + Printable.of(text, LONGEST_COMMAND) + ")";
   }
 
   private static int threadGroup(int pid) {
