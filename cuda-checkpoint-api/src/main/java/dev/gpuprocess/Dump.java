@@ -165,7 +165,10 @@ final class Dump {
                   published =
                       disk.run(
                           "seal",
-                          () -> image.publish(files -> manifest(criu, kept, files)),
+                          () -> {
+                            image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
+                            return image.publish(files -> manifest(criu, kept, files));
+                          },
                           made -> {
                             image.retractWhenClosed();
                             image.close();

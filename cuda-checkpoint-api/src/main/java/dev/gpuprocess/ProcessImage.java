@@ -13,7 +13,6 @@ import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
@@ -299,11 +298,17 @@ public final class ProcessImage {
 
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
-    return checkpoints
-        .criu()
-        .restore(
-            new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
-            RestoreListener.NONE);
+    CarriedState carried = CarriedState.read(manifest().pid(), verified.images());
+    try {
+      return checkpoints
+          .criu()
+          .restore(
+              new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
+              carried);
+    } catch (RuntimeException e) {
+      carried.removeWhatWasMade();
+      throw e;
+    }
   }
 
   private static Map<GpuUuid, Long> held(Manifest manifest) {

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.proc.Mapping;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.util.Optional;
@@ -46,8 +47,7 @@ final class TreeCheck {
   /** A device file of the driver that a process has open or mapped. */
   static Optional<String> deviceOf(int pid) {
     Stream<String> open = ProcFs.openFiles(pid).stream().map(file -> file.target());
-    Stream<String> mapped =
-        ProcFs.mappings(pid).stream().map(line -> line.substring(line.lastIndexOf(' ') + 1));
+    Stream<String> mapped = ProcFs.memory(pid).stream().map(Mapping::name);
     return Stream.concat(open, mapped).filter(TreeCheck::isDevice).findFirst();
   }
 

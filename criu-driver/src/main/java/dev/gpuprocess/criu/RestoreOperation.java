@@ -32,7 +32,7 @@ final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
   private static final int EEXIST = 17;
-  private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d+): File exists");
+  private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
 
   private final CriuLink criu;
   private final RestoreRequest request;

@@ -155,6 +155,25 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
+   * Writes a file beside those of CRIU; the manifest will name it too.
+   *
+   * @param name its name
+   * @param content what is in it
+   * @throws DiskFullException when the file system has no room for it
+   * @throws ImageException when it cannot be written
+   */
+  public void add(String name, byte[] content) {
+    try {
+      Files.write(images().resolve(name), content);
+    } catch (IOException e) {
+      String why =
+          "the image of process %d could not be completed at %s: %s"
+              .formatted(pid, target, staging.held().explain(e));
+      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+    }
+  }
+
+  /**
    * Checks that the memory is complete, sums and syncs every image file, writes the manifest, and
    * gives the image its name. When this returns the image survives a loss of power. Not bounded in
    * time: a disk that hangs holds it up, and so it does {@link #close}.

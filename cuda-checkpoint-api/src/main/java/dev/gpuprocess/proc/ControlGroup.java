@@ -11,8 +11,8 @@ import java.util.regex.Pattern;
 public final class ControlGroup {
 
   private static final Path ROOT = Path.of("/sys/fs/cgroup");
-  private static final Pattern UNIFIED = Pattern.compile("(?m)^0::(/.*)$");
-  private static final Pattern CACHE = Pattern.compile("(?m)^(?:in)?active_file (\\d+)$");
+  private static final Pattern UNIFIED = Pattern.compile("(?md)^0::(/.*)$");
+  private static final Pattern CACHE = Pattern.compile("(?md)^(?:in)?active_file (\\d+)$");
 
   private ControlGroup() {}
 

@@ -14,6 +14,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * Reads {@code /proc}. A process may end at any moment, so every answer can be empty; nothing here
@@ -21,6 +23,7 @@ import java.util.Optional;
  */
 public final class ProcFs {
 
+  private static final Pattern NEWLINE = Pattern.compile("\n", Pattern.LITERAL);
   private static final long SIGKILL_BIT = 1L << (9 - 1);
 
   private ProcFs() {}
@@ -137,7 +140,7 @@ public final class ProcFs {
    * @return the lines of {@code /proc/PID/maps}
    */
   public static List<String> mappings(long pid) {
-    return read(pid, "maps").map(text -> text.lines().toList()).orElse(List.of());
+    return read(pid, "maps").map(text -> lines(text).toList()).orElse(List.of());
   }
 
   /**
@@ -147,7 +150,7 @@ public final class ProcFs {
    * @return in the order of their addresses
    */
   public static List<Mapping> memory(long pid) {
-    return mappings(pid).stream().map(Mapping::parse).toList();
+    return mappings(pid).stream().flatMap(line -> Mapping.parse(line).stream()).toList();
   }
 
   /**
@@ -189,7 +192,7 @@ public final class ProcFs {
     return read(pid, "status")
         .map(
             text ->
-                text.lines()
+                lines(text)
                     .filter(line -> line.startsWith("RssAnon:") || line.startsWith("RssShmem:"))
                     .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) << 10)
                     .sum())
@@ -203,7 +206,7 @@ public final class ProcFs {
    * @return true for a frozen group of either version of cgroups
    */
   public static boolean isFrozen(long pid) {
-    for (String line : read(pid, "cgroup").orElse("").lines().toList()) {
+    for (String line : lines(read(pid, "cgroup").orElse("")).toList()) {
       String[] parts = line.split(":", 3);
       if (parts.length == 3 && isFrozen(parts[1], parts[2])) {
         return true;
@@ -248,8 +251,7 @@ public final class ProcFs {
   }
 
   private static boolean isKilled(String status) {
-    return status
-        .lines()
+    return lines(status)
         .filter(line -> line.startsWith("SigPnd:") || line.startsWith("ShdPnd:"))
         .map(line -> line.substring(line.indexOf(':') + 1).strip())
         .anyMatch(mask -> (Long.parseUnsignedLong(mask, 16) & SIGKILL_BIT) != 0);
@@ -284,6 +286,14 @@ public final class ProcFs {
     } catch (IOException gone) {
       return Optional.empty();
     }
+  }
+
+  /**
+   * The lines of a text of the kernel. Only a newline ends one: a carriage return, which {@link
+   * String#lines()} takes for an end too, can be in the name of a process, a group or a file.
+   */
+  static Stream<String> lines(String text) {
+    return text.isEmpty() ? Stream.empty() : NEWLINE.splitAsStream(text);
   }
 
   private static List<String> names(Path directory) {

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.proc.Capabilities.Capability;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -11,9 +12,12 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Optional;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Readers of {@code /proc}, on this JVM and on texts that are hard to come by. */
 class ProcReadersTest {
@@ -46,12 +50,54 @@ class ProcReadersTest {
   void mappingKeepsBlanksAndTheMarkOfRemovedFiles() {
     Mapping mapping =
         Mapping.parse(
-            "7f0000001000-ffffffffff601000 r-xp 00000000 fe:00 12345      /a b/c (deleted)");
+                "7f0000001000-ffffffffff601000 r-xp 00000000 fe:00 12345      /a b/c (deleted)")
+            .orElseThrow();
     assertEquals("7f0000001000-ffffffffff601000", mapping.range());
     assertEquals("fe:00", mapping.device());
     assertEquals(12345, mapping.inode());
     assertEquals("/a b/c (deleted)", mapping.name());
-    assertEquals("", Mapping.parse("00400000-00401000 rw-p 00000000 00:00 0 ").name());
+    assertEquals(
+        "", Mapping.parse("00400000-00401000 rw-p 00000000 00:00 0 ").orElseThrow().name());
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "", "x", "-", "1-2", "rw-p 00000000 00:00 0", "1-g r 0 0 0", "1-2 r 0 0 99999999999999999999"
+      })
+  @OutsideUse("A18")
+  void whatIsNoMappingIsNone(String line) {
+    assertEquals(Optional.empty(), Mapping.parse(line));
+  }
+
+  @Test
+  @OutsideUse("A18")
+  void mappingKeepsWhateverIsInItsName() {
+    String name = "/a\rb\u0085c\u2028d\\012e";
+    assertEquals(
+        name,
+        Mapping.parse("00400000-00401000 rw-p 00000000 fe:00 7 " + name).orElseThrow().name());
+  }
+
+  /** Fifteen characters suffice to look like a line of {@code /proc/PID/status}. */
+  @ParameterizedTest
+  @ValueSource(strings = {"\rRssAnon:", "\rSigPnd:zz", "a\nRssAnon:"})
+  @OutsideUse("A18")
+  void noNameOfAProcessIsTakenForALine(String name) throws Exception {
+    Process process =
+        new ProcessBuilder(
+                "perl", "-e", "$0 = $ARGV[0]; $| = 1; print 1; sleep 1000 while 1", name)
+            .redirectError(ProcessBuilder.Redirect.DISCARD)
+            .start();
+    try {
+      assertEquals('1', process.getInputStream().read());
+      long pid = process.pid();
+      assertTrue(ProcFs.anonymousBytes(pid) > 0);
+      assertFalse(ProcFs.isEnding(pid));
+      assertEquals("0", ProcFs.status(pid).get("TracerPid"));
+    } finally {
+      process.destroyForcibly().waitFor();
+    }
   }
 
   @Test

@@ -5,12 +5,12 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.FileNode;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
+import java.util.List;
 import java.util.Set;
 
 /** The open files of the tree. */
 final class DescriptorCheck {
 
-  private static final String SOCKET = "socket:[";
   private static final String ANONYMOUS = "anon_inode:";
 
   /** What CRIU dumps of the files that have neither a name nor a type. */
@@ -22,14 +22,21 @@ final class DescriptorCheck {
   private final RemovedFileCheck removed;
   private final LockCheck locks;
   private final SocketCheck sockets;
+  private final PipeCheck pipes;
   private final TerminalCheck terminals;
 
+  /** For a tree with these processes. */
   DescriptorCheck(
-      Troubles troubles, DumpOptions options, RemovedFileCheck removed, ProcessIdentity root) {
+      Troubles troubles,
+      DumpOptions options,
+      RemovedFileCheck removed,
+      ProcessIdentity root,
+      List<Integer> tree) {
     this.troubles = troubles;
     this.removed = removed;
     this.locks = new LockCheck(troubles, options);
-    this.sockets = new SocketCheck(troubles, options);
+    this.sockets = new SocketCheck(troubles, options, tree);
+    this.pipes = new PipeCheck(troubles, options, tree);
     this.terminals = new TerminalCheck(troubles, options, root);
   }
 
@@ -39,10 +46,11 @@ final class DescriptorCheck {
       String target = file.target();
       if (target.startsWith("/")) {
         FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
-      } else if (target.startsWith(SOCKET)) {
-        sockets.look(place, Long.parseLong(target, SOCKET.length(), target.length() - 1, 10));
       } else if (target.startsWith(ANONYMOUS)) {
         lookAtAnonymous(place, target);
+      } else {
+        SocketCheck.inode(target).ifPresent(inode -> sockets.look(place, inode));
+        PipeCheck.inode(target).ifPresent(inode -> pipes.look(place, inode));
       }
     }
   }
@@ -50,6 +58,7 @@ final class DescriptorCheck {
   /** Says what only the whole tree tells. */
   void finish() {
     sockets.finish();
+    pipes.finish();
     terminals.finish();
   }
 

@@ -69,7 +69,7 @@ final class MappingCheck {
           place, name, "is of a kind that CRIU does not dump", "let the process unmap it first");
     } else if (name.startsWith("/") && SHARED_MEMORY.stream().noneMatch(name::startsWith)) {
       FileNode.at(place.link())
-          .or(() -> FileNode.at(place.seenByProcess(name)))
+          .or(() -> place.seenByProcess(name).flatMap(FileNode::at))
           .ifPresent(node -> lookAtFile(place, name, node));
     }
   }

@@ -23,7 +23,7 @@ public final class Preflight {
     tree.addAll(ProcFs.descendants(root.pid()));
     RemovedFileCheck removed = new RemovedFileCheck(troubles, options);
     tasks = new TaskCheck(troubles, root);
-    descriptors = new DescriptorCheck(troubles, options, removed, root);
+    descriptors = new DescriptorCheck(troubles, options, removed, root, tree);
     mappings = new MappingCheck(troubles, removed, root);
   }
 

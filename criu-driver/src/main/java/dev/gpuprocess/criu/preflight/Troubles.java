@@ -63,13 +63,12 @@ final class Troubles {
 
   /** Something that an option allows, such as {@code DumpOptions.fileLocks(true)}. */
   void needs(Place place, String name, String why, String option) {
-    String cure = "set " + option;
-    add(place, new Trouble(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, option));
+    needs(place, name, why, option, "set " + option);
   }
 
-  /** Something that may stop the dump, or not. */
-  void warning(Place place, String name, String why, String cure) {
-    add(place, new Trouble(Severity.WARNING, place.pid(), place.kind(), name, why, cure, null));
+  /** Something that an option allows, which is not the best cure, or not the whole one. */
+  void needs(Place place, String name, String why, String option, String cure) {
+    add(place, new Trouble(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, option));
   }
 
   private void add(Place place, Trouble trouble) {
