@@ -4,6 +4,9 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageDirectory;
@@ -102,23 +105,57 @@ final class Dump {
       steps.run("dump", () -> criuDump(criu, image, kept, disk), DumpReport::bytes);
       image.logUnwanted();
     } catch (RuntimeException e) {
-      if (notSealed != null && target.identity.isAlive()) {
-        // CRIU only says that we refused it, and its log no more than that.
-        image.logUnwanted();
-        throw notSealed;
-      }
-      if (published == null || target.identity.isAlive()) {
+      ended(image, e);
+    }
+  }
+
+  /** Returns when the process is gone: then its image is all there is of it, and good. */
+  private void ended(StagedImage image, RuntimeException e) {
+    DumpEnd end =
+        published == null
+            ? DumpEnd.LIVES // or not, but not because of us
+            : DumpEnd.of(target.identity, e, target.checkpoints.timeouts().call());
+    switch (end) {
+      case LIVES -> {
         // An image of a process that lives on would be restored beside it one day.
         image.retractWhenClosed();
+        if (notSealed != null && target.identity.isAlive()) {
+          // CRIU only says that we refused it, and its log no more than that.
+          image.logUnwanted();
+          throw notSealed;
+        }
         image.endedWith(e);
         throw e;
       }
-      image.logUnwanted();
-      LOG.warn(
-          "process {} is gone and its image durable, but CRIU's end was not clean: {}",
-          target.pid(),
-          e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
+      case UNKNOWN -> {
+        image.endedWith(e);
+        throw kept(e);
+      }
+      case GONE -> {
+        image.logUnwanted();
+        LOG.warn(
+            "process {} is gone and its image durable, but CRIU's end was not clean: {}",
+            target.pid(),
+            e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
+      }
     }
+  }
+
+  private ImageKeptException kept(RuntimeException e) {
+    Failure known = verb.failure(null, null);
+    return new ImageKeptException(
+        "the image of process %d at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %d is gone restore the image, and if it runs on remove the image (%s)"
+            .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
+        new Failure(
+            known.operation(),
+            known.pid(),
+            known.before(),
+            null,
+            known.elapsed(),
+            null,
+            Fate.UNKNOWN),
+        requirePublished().path(),
+        e);
   }
 
   /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */

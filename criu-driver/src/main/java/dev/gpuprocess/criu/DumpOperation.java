@@ -66,7 +66,7 @@ final class DumpOperation {
     this.root = request.process();
     this.subject = (whole ? "dump of " : "pre-dump of ") + Who.process(root.pid());
     this.log = request.work().resolve(CriuLink.DUMP_LOG);
-    this.stages = new DumpStages(root, listener);
+    this.stages = new DumpStages(root, listener, options.lazyPages().isPresent());
   }
 
   DumpReport run() {
@@ -95,8 +95,9 @@ final class DumpOperation {
     if (!outcome.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
     }
-    if (whole && options.endsTree() && !TreeFate.awaitFreePids(stages.all())) {
-      throw failure.stillThere();
+    if (whole && options.endsTree()) {
+      failure.throwUnlessKilled();
+      FreePids.await(stages.all());
     }
     return DumpReports.read(request.work());
   }
