@@ -67,10 +67,8 @@ final class CriuProcess implements AutoCloseable {
     List<Integer> copies = new ArrayList<>();
     boolean started = false;
     try {
-      check(
-          LibC.functions().socketpair(LibC.AF_UNIX, LibC.SOCK_SEQPACKET | LibC.CLOEXEC, 0, sockets),
-          "socketpair");
-      check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      sockets = LibC.packetSockets();
+      pipe = LibC.pipe();
       // Only our end: CRIU must not lose what it prints.
       check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       // Copies above the child's numbers, which a low number of ours would be in the way of.

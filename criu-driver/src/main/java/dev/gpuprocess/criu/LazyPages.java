@@ -83,11 +83,13 @@ public final class LazyPages implements AutoCloseable {
     int output = -1;
     int status = -1;
     try {
-      LibC.check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      pipe = LibC.pipe();
       LibC.check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       output = above(LibC.open(request.work().resolve(OUTPUT_FILE), LibC.O_RDWR));
-      status = above(pipe[1]);
+      int writing = pipe[1];
+      // above() closes it, also when it fails.
       pipe[1] = -1;
+      status = above(writing);
       LazyPages helper =
           new LazyPages(
               request,
