@@ -199,6 +199,7 @@ public final class ProcessImage {
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    disk.admit();
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();

@@ -10,6 +10,7 @@ import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -113,7 +114,8 @@ final class Recovery {
   /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
   private void awaitUntraced(ProcessIdentity process) {
     long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
-    while (process.stat().map(stat -> stat.state() == 't').orElse(false)
+    while (process.isAlive()
+        && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)
         && System.nanoTime() < end) {
       LockSupport.parkNanos(POLL_NANOS);
     }

@@ -28,6 +28,7 @@ record StateObject(Target target, int generation, List<Step> steps) {
    */
   <T extends GpuProcess> T move(
       String name, ProcessState from, Work work, Function<StateObject, T> next) {
+    BoundedCall.admit(target.identity, name);
     return move(name, Turn.Kind.MOVE, from, work, next);
   }
 

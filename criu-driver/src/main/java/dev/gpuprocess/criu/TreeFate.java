@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.Freezer;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.time.Duration;
@@ -15,7 +16,7 @@ enum TreeFate {
   GONE,
   /** What is left of it is on its way out and takes long to go. */
   DYING,
-  /** Some of it is there and traced, for longer than that can take. */
+  /** Some of it is there and traced or frozen, for longer than that can take. */
   UNSETTLED;
 
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
@@ -42,7 +43,7 @@ enum TreeFate {
         for (ProcessIdentity process : living) {
           Posix.kill(process);
         }
-      } else if (living.stream().allMatch(TreeFate::isFree)) {
+      } else if (living.stream().allMatch(TreeFate::isFree) && !isFrozen(living)) {
         return RUNS;
       }
       if (deadline.passed()) {
@@ -67,7 +68,16 @@ enum TreeFate {
 
   /** Neither killed nor about to die of what CRIU has left in it. */
   private static boolean isFree(ProcessIdentity process) {
-    return "0".equals(ProcFs.status(process.pid()).get("TracerPid")) && !isEnding(process);
+    return ProcFs.tracer(process.pid()).isEmpty()
+        && ProcFs.tasks(process.pid()).stream().noneMatch(ProcStat::isHeldByTracer)
+        && !isEnding(process);
+  }
+
+  /** What CRIU has left in a frozen task shows when it is thawed, and not before. */
+  private static boolean isFrozen(List<ProcessIdentity> living) {
+    Freezer freezer = Freezer.look();
+    return living.stream()
+        .anyMatch(process -> freezer.of(process.pid()) == Freezer.State.FROZEN);
   }
 
   private static boolean isEnding(ProcessIdentity process) {

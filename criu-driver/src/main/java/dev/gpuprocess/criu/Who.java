@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.util.Optional;
+import java.util.OptionalInt;
 
 /** Names processes for people. */
 final class Who {
@@ -64,9 +65,10 @@ final class Who {
     return statusNumber(pid, "Tgid:").orElse((long) pid).intValue();
   }
 
-  /** Who traces a process; empty when nobody does. */
+  /** Who traces a process, or a thread of it; empty when nobody does. */
   static Optional<Integer> tracer(long pid) {
-    return statusNumber(pid, "TracerPid:").filter(tracer -> tracer != 0).map(Long::intValue);
+    OptionalInt tracer = ProcFs.tracer(pid);
+    return tracer.isPresent() ? Optional.of(tracer.getAsInt()) : Optional.empty();
   }
 
   private static Optional<Long> statusNumber(long pid, String key) {

@@ -5,6 +5,7 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.FileNode;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ScanLimit;
 import java.util.Set;
 
 /** The open files of the tree. */
@@ -19,14 +20,20 @@ final class DescriptorCheck {
           "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
 
   private final Troubles troubles;
+  private final ScanLimit limit;
   private final RemovedFileCheck removed;
   private final LockCheck locks;
   private final SocketCheck sockets;
   private final TerminalCheck terminals;
 
   DescriptorCheck(
-      Troubles troubles, DumpOptions options, RemovedFileCheck removed, ProcessIdentity root) {
+      Troubles troubles,
+      ScanLimit limit,
+      DumpOptions options,
+      RemovedFileCheck removed,
+      ProcessIdentity root) {
     this.troubles = troubles;
+    this.limit = limit;
     this.removed = removed;
     this.locks = new LockCheck(troubles, options);
     this.sockets = new SocketCheck(troubles, options);
@@ -34,16 +41,23 @@ final class DescriptorCheck {
   }
 
   void look(int pid) {
-    for (OpenFile file : ProcFs.openFiles(pid)) {
-      Place place = Place.descriptor(pid, file.number());
-      String target = file.target();
-      if (target.startsWith("/")) {
-        FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
-      } else if (target.startsWith(SOCKET)) {
-        sockets.look(place, Long.parseLong(target, SOCKET.length(), target.length() - 1, 10));
-      } else if (target.startsWith(ANONYMOUS)) {
-        lookAtAnonymous(place, target);
-      }
+    ProcFs.openFiles(
+        pid,
+        file -> {
+          limit.check();
+          look(pid, file);
+        });
+  }
+
+  private void look(int pid, OpenFile file) {
+    Place place = Place.descriptor(pid, file.number());
+    String target = file.target();
+    if (target.startsWith("/")) {
+      FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
+    } else if (target.startsWith(SOCKET)) {
+      sockets.look(place, Long.parseLong(target, SOCKET.length(), target.length() - 1, 10));
+    } else if (target.startsWith(ANONYMOUS)) {
+      lookAtAnonymous(place, target);
     }
   }
 
