@@ -43,8 +43,8 @@ enum TreeFate {
         for (ProcessIdentity process : living) {
           Posix.kill(process);
         }
-      } else if (living.stream().allMatch(TreeFate::isFree) && !isFrozen(living)) {
-        return RUNS;
+      } else if (living.stream().allMatch(TreeFate::isFree)) {
+        return isFrozen(living) ? UNSETTLED : RUNS;
       }
       if (deadline.passed()) {
         return living.stream().allMatch(TreeFate::isEnding) ? DYING : UNSETTLED;
