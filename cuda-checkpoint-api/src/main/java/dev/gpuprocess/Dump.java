@@ -58,9 +58,10 @@ final class Dump {
     DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
     disk.admit();
     List<Integer> children = ProcFs.descendants(pid);
-    new TreeCheck(verb, ScanLimit.of("dump", pid, options.deadline())).require(children);
+    ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    new TreeCheck(verb, limit).require(children);
     CriuDriver criu = target.checkpoints.criu();
-    refuseWhatCannotBeDumped(criu);
+    refuseWhatCannotBeDumped(criu, limit);
     Manifest.Options kept = keptOptions();
     // Before the first directory is made, so that a recovery knows where to look.
     target.note("dump", place, null);
@@ -126,9 +127,10 @@ final class Dump {
   }
 
   /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
-  private void refuseWhatCannotBeDumped(CriuDriver criu) {
+  private void refuseWhatCannotBeDumped(CriuDriver criu, ScanLimit limit) {
+    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     List<Finding> findings =
-        criu.preflight(target.identity, options).stream().filter(Finding::isProblem).toList();
+        criu.preflight(target.identity, inTime).stream().filter(Finding::isProblem).toList();
     List<UnsupportedResource> resources =
         findings.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     if (!resources.isEmpty()) {

@@ -6,6 +6,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
@@ -54,20 +55,34 @@ final class Recovery {
   }
 
   private Recovered recover(JournalEntry entry) {
-    if (isOfLiveController(entry)) {
-      return ofLiveController(entry);
+    try {
+      if (isOfLiveController(entry)) {
+        return ofLiveController(entry);
+      }
+      awaitUntraced(entry.target());
+      // Before the entry goes, which tells where they are.
+      removeHalfImages(entry.image());
+      return tidied(entry, ofProcess(entry));
+    } catch (ProcessUnreadableException e) {
+      return unreadable(entry, e);
     }
-    awaitUntraced(entry.target());
-    // Before the entry goes, which tells where they are.
-    removeHalfImages(entry.image());
-    return tidied(entry, ofProcess(entry));
+  }
+
+  /** Nothing is known of it, so its entry stays. */
+  private static Recovered unreadable(JournalEntry entry, ProcessUnreadableException e) {
+    LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
+    return new Recovered(entry.target(), Outcome.UNREACHABLE, null);
   }
 
   /** Empty when the process is back and has an entry of its own. */
   private Optional<Recovered> recoverRestore(JournalEntry entry) {
-    return isOfLiveController(entry)
-        ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
-        : ofImageRestore(entry).map(recovered -> tidied(entry, recovered));
+    try {
+      return isOfLiveController(entry)
+          ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
+          : ofImageRestore(entry).map(recovered -> tidied(entry, recovered));
+    } catch (ProcessUnreadableException e) {
+      return Optional.of(unreadable(entry, e));
+    }
   }
 
   private static Recovered tidied(JournalEntry entry, Recovered recovered) {

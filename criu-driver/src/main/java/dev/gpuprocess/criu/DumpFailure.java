@@ -7,6 +7,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.proc.ProcStat;
@@ -51,7 +52,7 @@ final class DumpFailure {
       if (fate == TreeFate.RUNS && outcome.crashed()) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       throw diagnosis()
           .general(new Ending(Fate.UNKNOWN, "what became of the process is not known"), e);
     }
@@ -85,7 +86,8 @@ final class DumpFailure {
     Ending ending;
     try {
       ending = ending(TreeFate.of(stages.tree(), false), true);
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("{}", subject, e);
       ending = new Ending(Fate.UNKNOWN, "what became of the process is not known");
     }
     return new CriuException(

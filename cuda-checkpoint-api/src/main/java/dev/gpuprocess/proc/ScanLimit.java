@@ -11,6 +11,7 @@ import java.time.Duration;
 public final class ScanLimit {
 
   private static final Duration LONGEST = Duration.ofDays(10_000);
+  private static final Duration LEAST = Duration.ofMillis(1);
 
   private final String operation;
   private final long pid;
@@ -33,6 +34,16 @@ public final class ScanLimit {
    */
   public static ScanLimit of(String operation, long pid, Duration total) {
     return new ScanLimit(operation, pid, total);
+  }
+
+  /**
+   * What is left for the next part of the same operation.
+   *
+   * @return at least a millisecond
+   */
+  public Duration remaining() {
+    Duration left = total.minusNanos(System.nanoTime() - start);
+    return left.compareTo(LEAST) < 0 ? LEAST : left;
   }
 
   /**
