@@ -14,6 +14,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ScanLimit;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -23,7 +24,6 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -36,6 +36,8 @@ import org.slf4j.LoggerFactory;
 final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private static final int LONGEST_MESSAGE = 8000;
 
   private final Verb verb;
   private final Target target;
@@ -54,15 +56,18 @@ final class Dump {
   ProcessImage into(Path directory) {
     int pid = target.pid();
     requireOwnMemory();
+    Path place = directory.toAbsolutePath();
+    // Its time begins here: what is looked at before is part of the dump.
+    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
+    disk.admit();
     List<Integer> children = ProcFs.descendants(pid);
-    children.forEach(child -> TreeCheck.requireNoGpu(verb, child));
+    ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    new TreeCheck(verb, limit).require(children);
     CriuDriver criu = target.checkpoints.criu();
-    refuseWhatCannotBeDumped(criu);
+    refuseWhatCannotBeDumped(criu, limit);
     Manifest.Options kept = keptOptions();
     // Before the first directory is made, so that a recovery knows where to look.
-    Path place = directory.toAbsolutePath();
     target.note("dump", place, null);
-    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
     try {
       long bytes = expectedBytes(children);
       StagedImage image = disk.run("stage", () -> stage(directory, bytes), Dump::close);
@@ -159,9 +164,10 @@ final class Dump {
   }
 
   /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
-  private void refuseWhatCannotBeDumped(CriuDriver criu) {
+  private void refuseWhatCannotBeDumped(CriuDriver criu, ScanLimit limit) {
+    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     List<Finding> findings =
-        criu.preflight(target.identity, options).stream().filter(Finding::isProblem).toList();
+        criu.preflight(target.identity, inTime).stream().filter(Finding::isProblem).toList();
     List<UnsupportedResource> resources =
         findings.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     if (!resources.isEmpty()) {
@@ -169,15 +175,32 @@ final class Dump {
           "process %d cannot be dumped and stays checkpointed: %s"
               .formatted(
                   target.pid(),
-                  findings.stream()
-                      .filter(finding -> finding.resource() != null)
-                      .map(Finding::toString)
-                      .collect(Collectors.joining(". "))),
+                  words(findings)),
           verb.failure(null, ProcessState.CHECKPOINTED),
           CriuFailure.NOT_STARTED,
           resources,
           null);
     }
+  }
+
+  /** The first few are enough for a message; all of them are in its data. */
+  private static String words(List<Finding> findings) {
+    List<String> all =
+        findings.stream()
+            .filter(finding -> finding.resource() != null)
+            .map(Finding::toString)
+            .toList();
+    StringBuilder text = new StringBuilder();
+    int told = 0;
+    while (told < all.size() && text.length() + all.get(told).length() < LONGEST_MESSAGE) {
+      text.append(told == 0 ? "" : ". ").append(all.get(told++));
+    }
+    if (told == 0) {
+      text.append(all.get(told++), 0, LONGEST_MESSAGE).append("...");
+    }
+    return told == all.size()
+        ? text.toString()
+        : text + ". And %d more".formatted(all.size() - told);
   }
 
   private DumpReport criuDump(

@@ -203,6 +203,7 @@ public final class ProcessImage {
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    disk.admit();
     Reading reading =
         Reading.within(
             "restore",

@@ -7,6 +7,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.proc.ProcStat;
@@ -51,7 +52,7 @@ final class DumpFailure {
       if (fate == TreeFate.RUNS && (mayDie || outcome.crashed())) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       throw diagnosis()
           .general(new Ending(Fate.UNKNOWN, "what became of the process is not known"), e);
     }
@@ -82,8 +83,8 @@ final class DumpFailure {
           new Ending(
               Fate.UNKNOWN,
               mayDie
-                  ? "the images are complete, and the process is still traced, so it may yet die"
-                  : "the process is still stopped or traced");
+                  ? "the images are complete, and the process is still traced or frozen, so it may yet die"
+                  : "the process is still stopped, traced or frozen");
     };
   }
 
@@ -99,7 +100,8 @@ final class DumpFailure {
         return;
       }
       ending = ending(fate, true);
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("{}", subject, e);
       ending = new Ending(Fate.UNKNOWN, "what became of the process is not known");
     }
     throw new CriuException(
