@@ -16,6 +16,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /** A controller in a JVM of its own that does what it is told, one thing after the other. */
@@ -126,16 +127,18 @@ final class RemoteController implements AutoCloseable {
         .filter(stat -> stat.name().equals("java"))
         .map(ProcStat::pid)
         .findFirst()
-        .or(() -> java.util.Optional.of((int) process.pid()))
-        .flatMap(pid -> ProcessIdentity.of(pid))
+        .or(() -> Optional.of((int) process.pid()))
+        .flatMap(ProcessIdentity::of)
         .orElseThrow();
   }
 
   /** Kills it, as a crash would, and waits until it is gone. */
   @Override
   public void close() {
-    ProcessIdentity java = identity();
-    ProcessHandle.of(java.pid()).filter(h -> java.isAlive()).ifPresent(h -> h.destroyForcibly());
+    if (process.isAlive()) {
+      ProcessIdentity java = identity();
+      ProcessHandle.of(java.pid()).filter(h -> java.isAlive()).ifPresent(h -> h.destroyForcibly());
+    }
     process.destroyForcibly();
     try {
       if (!process.waitFor(30, TimeUnit.SECONDS)) {
