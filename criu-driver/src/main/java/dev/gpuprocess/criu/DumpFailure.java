@@ -76,8 +76,7 @@ final class DumpFailure {
                   Fate.GONE_AND_DURABLE,
                   "the process was killed, is not gone yet, and its images are complete")
               : new Ending(Fate.ENDED, "the process was killed and is not gone yet");
-      case UNSETTLED ->
-          new Ending(Fate.UNKNOWN, "the process is still stopped, traced or frozen");
+      case UNSETTLED -> new Ending(Fate.UNKNOWN, "the process is still stopped, traced or frozen");
     };
   }
 

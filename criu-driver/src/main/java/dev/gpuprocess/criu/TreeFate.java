@@ -76,8 +76,7 @@ enum TreeFate {
   /** What CRIU has left in a frozen task shows when it is thawed, and not before. */
   private static boolean isFrozen(List<ProcessIdentity> living) {
     Freezer freezer = Freezer.look();
-    return living.stream()
-        .anyMatch(process -> freezer.of(process.pid()) == Freezer.State.FROZEN);
+    return living.stream().anyMatch(process -> freezer.of(process.pid()) == Freezer.State.FROZEN);
   }
 
   private static boolean isEnding(ProcessIdentity process) {
