@@ -65,11 +65,7 @@ final class Checkup {
       String name = "doctor: " + subject;
       BoundedCall.admit(about, name);
       return BoundedCall.run(
-          about,
-          name,
-          deadline,
-          () -> Optional.ofNullable(question.get()),
-          (value, failure) -> {});
+          about, name, deadline, () -> Optional.ofNullable(question.get()), (value, failure) -> {});
     } catch (TimeoutException e) {
       problem(
           subject,

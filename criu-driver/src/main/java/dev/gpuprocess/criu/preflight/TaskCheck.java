@@ -47,7 +47,9 @@ final class TaskCheck {
     lookAtTracers(pid);
   }
 
-  /** CRIU does not get hold of such a root, and takes such a child for a zombie. */
+  /**
+   * CRIU cannot trace such a root, and says of such a child that it dumps no zombies with threads.
+   */
   private void lookAtFirstThread(int pid) {
     ProcFs.stat(pid)
         .filter(ProcStat::firstThreadEnded)
