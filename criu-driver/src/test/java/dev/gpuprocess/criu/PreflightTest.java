@@ -514,6 +514,28 @@ class PreflightTest {
     assertTrue(said.contains("A session leader of"), said);
   }
 
+  /** Seen from outside that namespace the session has a number. */
+  @Test
+  @OutsideUse("B5")
+  void findsASessionLeaderOutsideOfANestedPidNamespace() {
+    try (dev.gpuprocess.contract.Workload unshare =
+        dev.gpuprocess.contract.Workload.of(
+            "unshare", "--pid", "--fork", "--kill-child", "sleep", "1000")) {
+      dev.gpuprocess.contract.Workload.await(
+          () ->
+              ProcFs.descendants(unshare.pid()).stream()
+                  .anyMatch(pid -> ProcFs.commandLine(pid).contains("1000")),
+          "the namespace");
+      int init = ProcFs.descendants(unshare.pid()).get(0);
+      List<Finding> findings =
+          criu.preflight(ProcessIdentity.of(init).orElseThrow(), backup().build()).stream()
+              .filter(Finding::isProblem)
+              .toList();
+      assertEquals(1, findings.size(), findings::toString);
+      assertTrue(findings.get(0).cure().contains("setsid"), findings::toString);
+    }
+  }
+
   @Test
   void refusesATreeWithThisJvm() {
     ProcessIdentity self = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
