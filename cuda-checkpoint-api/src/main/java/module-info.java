@@ -22,6 +22,9 @@ module dev.gpuprocess {
   exports dev.gpuprocess.spi;
   exports dev.gpuprocess.proc;
 
+  exports dev.gpuprocess.internal to
+      dev.gpuprocess.criu;
+
   // JNR's generated classes live in an unnamed module.
   opens dev.gpuprocess.cuda.jnr;
   opens dev.gpuprocess.image.jnr;

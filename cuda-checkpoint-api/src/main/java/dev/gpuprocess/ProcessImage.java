@@ -7,6 +7,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
@@ -95,7 +96,8 @@ public final class ProcessImage {
   }
 
   /**
-   * Reads every file and compares it with the manifest.
+   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * stays interrupted.
    *
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
    * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
@@ -129,11 +131,14 @@ public final class ProcessImage {
 
   /** Keeps every other verb from whoever has the pid, or will have it. */
   private Turn turn(String verb) {
+    int pid = manifest().pid();
     return Turn.take(
-        new ProcessIdentity(manifest().pid(), NOT_STARTED),
+        new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
+        pid,
         verb,
         Turn.Kind.MOVE,
-        checkpoints.stateDirectory());
+        checkpoints.state(),
+        checkpoints.timeouts().call());
   }
 
   /**
@@ -198,14 +203,22 @@ public final class ProcessImage {
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    disk.admit();
+    Reading reading =
+        Reading.within(
+            "restore",
+            manifest.pid(),
+            options.deadline(),
+            options.cancellation().orElse(null));
     try (VerifiedImage verified =
-        measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
+        measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();
       try {
         Target target = restore(verified, log, options, measured);
         log.delete();
+        measured.rethrow();
         return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-      } catch (RuntimeException e) {
+      } catch (RuntimeException | Error e) {
         if (!log.isNamedIn(e)) {
           log.delete();
         }
@@ -219,18 +232,18 @@ public final class ProcessImage {
     Manifest manifest = manifest();
     Map<GpuUuid, Long> held = held(manifest);
     Journal journal = checkpoints.journal();
-    ProcessIdentity expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
+    ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
       RestoreReport report =
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
-      target.noteState(ProcessState.CHECKPOINTED);
+      target.leaveAt(ProcessState.CHECKPOINTED);
       return target;
     } catch (PidTakenException e) {
       throw e;
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       noteSurvivor(expected, held);
       throw e;
     } finally {
@@ -238,10 +251,10 @@ public final class ProcessImage {
     }
   }
 
-  private VerifiedImage verified(DiskWork disk) {
+  private VerifiedImage verified(DiskWork disk, Reading reading) {
     return disk.run(
         "verify",
-        directory::verified,
+        () -> directory.verified(reading),
         late -> {
           if (late != null) {
             late.close();
@@ -250,7 +263,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessIdentity expected, Map<GpuUuid, Long> held) {
+  private void noteSurvivor(ProcessKey expected, Map<GpuUuid, Long> held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(

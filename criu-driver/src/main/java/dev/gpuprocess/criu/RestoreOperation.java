@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.RestoreListener;
@@ -139,7 +140,7 @@ final class RestoreOperation {
     Ending fate;
     try {
       fate = stages.resumed() ? afterResume(stages.root()) : ended(remains);
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       GpuCheckpointException failure =
           diagnosis.exception(
               new Ending(Fate.UNKNOWN, "and what it left behind could not be ended"),

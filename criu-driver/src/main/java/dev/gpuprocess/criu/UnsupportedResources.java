@@ -4,6 +4,8 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
@@ -14,12 +16,16 @@ import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Names what CRIU could not dump. CRIU says little more than a number; the tree lives on after a
  * failed dump, so it can be looked at.
  */
 final class UnsupportedResources {
+
+  private static final Logger LOG = LoggerFactory.getLogger(UnsupportedResources.class);
 
   private static final Pattern DESCRIPTOR =
       Pattern.compile("Can't dump file (\\d+) of that type \\[\\w+\\] \\((.*)\\)");
@@ -62,7 +68,7 @@ final class UnsupportedResources {
     List<UnsupportedResource> named = said(errors, pid);
     // Others stand in the way too, perhaps, but this dump did not fail at them.
     List<UnsupportedResource> confirmed =
-        Preflight.of(root, options).stream()
+        findings(root, options).stream()
             .filter(Finding::isProblem)
             .flatMap(each -> Stream.ofNullable(each.resource()))
             .filter(
@@ -103,6 +109,16 @@ final class UnsupportedResources {
     return resource -> resource.handle().startsWith(beginning);
   }
 
+  /** What CRIU said matters more than that nothing can be added to it. */
+  private static List<Finding> findings(ProcessIdentity root, DumpOptions options) {
+    try {
+      return Preflight.of(root, options);
+    } catch (ProcessUnreadableException | OperationTimedOutException e) {
+      LOG.debug("process {} cannot be looked into", root.pid(), e);
+      return List.of();
+    }
+  }
+
   private static boolean isReason(String error) {
     return DESCRIPTOR.matcher(error).find()
         || NO_MOUNT.matcher(error).find()
@@ -141,10 +157,15 @@ final class UnsupportedResources {
   }
 
   private static String target(int pid, String number, String otherwise) {
-    return ProcFs.visibleFiles(pid).stream()
-        .filter(file -> Integer.toString(file.number()).equals(number))
-        .map(OpenFile::target)
-        .findFirst()
-        .orElse(otherwise);
+    try {
+      return ProcFs.visibleFiles(pid).stream()
+          .filter(file -> Integer.toString(file.number()).equals(number))
+          .map(OpenFile::target)
+          .findFirst()
+          .orElse(otherwise);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked into", pid, e);
+      return otherwise;
+    }
   }
 }

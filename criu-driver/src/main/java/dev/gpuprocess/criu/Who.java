@@ -4,6 +4,7 @@ import dev.gpuprocess.proc.Printable;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.util.Optional;
+import java.util.OptionalInt;
 
 /** Names processes for people. */
 final class Who {
@@ -62,10 +63,9 @@ final class Who {
     return Integer.parseInt(ProcFs.status(pid).getOrDefault("Tgid", Integer.toString(pid)));
   }
 
-  /** Who traces a process; empty when nobody does. */
+  /** Who traces a process, or a thread of it; empty when nobody does. */
   static Optional<Integer> tracer(long pid) {
-    return Optional.ofNullable(ProcFs.status(pid).get("TracerPid"))
-        .map(Integer::valueOf)
-        .filter(tracer -> tracer != 0);
+    OptionalInt tracer = ProcFs.tracer(pid);
+    return tracer.isPresent() ? Optional.of(tracer.getAsInt()) : Optional.empty();
   }
 }

@@ -39,7 +39,7 @@ final class ManifestFile {
   static final String CODE_NAME = "manifest.hmac";
 
   /** Far above any real manifest, far below what would hurt. */
-  static final long MOST_BYTES = 16L << 20;
+  static final int MOST_BYTES = 16 << 20;
 
   private static final int MOST_REASON = 200;
 

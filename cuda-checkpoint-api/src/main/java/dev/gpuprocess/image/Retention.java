@@ -41,7 +41,8 @@ public final class Retention {
    * command line) and were made before it. What stays is verified first, every byte; an image that
    * does not verify neither counts nor is removed. Links are not followed, and what is no complete
    * image of ours is not touched, except half images whose makers died ({@link
-   * StagedImage#abandonedIn}); an image that is being removed becomes one first.
+   * StagedImage#abandonedIn}); an image that is being removed becomes one first. An interrupt
+   * changes nothing: the thread stays interrupted.
    *
    * @param count how many stay, the newest included; at least 1
    * @return what was removed, oldest first

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -130,7 +131,7 @@ public final class StagedImage implements AutoCloseable {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
-    return reason.contains("No space left") || reason.contains("quota exceeded")
+    return Descriptors.saysFull(reason)
         ? new DiskFullException(
             otherwise.getMessage() + ": free some room or use another file system",
             Failure.of("dump", pid),

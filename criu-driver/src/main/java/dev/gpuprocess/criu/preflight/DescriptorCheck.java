@@ -6,6 +6,7 @@ import dev.gpuprocess.proc.FileNode;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
 import java.util.HashMap;
+import dev.gpuprocess.proc.ScanLimit;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -28,6 +29,7 @@ final class DescriptorCheck {
   /** Whether a file system, by its device, is one of message queues. */
   private final Map<Long, Boolean> queues = new HashMap<>();
 
+  private final ScanLimit limit;
   private final RemovedFileCheck removed;
   private final LockCheck locks;
   private final SocketCheck sockets;
@@ -37,11 +39,13 @@ final class DescriptorCheck {
   /** For a tree with these processes. */
   DescriptorCheck(
       Troubles troubles,
+      ScanLimit limit,
       DumpOptions options,
       RemovedFileCheck removed,
       ProcessIdentity root,
       List<Integer> tree) {
     this.troubles = troubles;
+    this.limit = limit;
     this.removed = removed;
     this.locks = new LockCheck(troubles, options);
     this.sockets = new SocketCheck(troubles, options, tree);
@@ -50,17 +54,24 @@ final class DescriptorCheck {
   }
 
   void look(int pid) {
-    for (OpenFile file : ProcFs.openFiles(pid)) {
-      Place place = Place.descriptor(pid, file.number());
-      String target = file.target();
-      if (target.startsWith("/")) {
-        FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
-      } else if (target.startsWith(ANONYMOUS)) {
-        lookAtAnonymous(place, target);
-      } else {
-        SocketCheck.inode(target).ifPresent(inode -> sockets.look(place, inode));
-        PipeCheck.inode(target).ifPresent(inode -> pipes.look(place, inode));
-      }
+    ProcFs.openFiles(
+        pid,
+        file -> {
+          limit.check();
+          look(pid, file);
+        });
+  }
+
+  private void look(int pid, OpenFile file) {
+    Place place = Place.descriptor(pid, file.number());
+    String target = file.target();
+    if (target.startsWith("/")) {
+      FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
+    } else if (target.startsWith(ANONYMOUS)) {
+      lookAtAnonymous(place, target);
+    } else {
+      SocketCheck.inode(target).ifPresent(inode -> sockets.look(place, inode));
+      PipeCheck.inode(target).ifPresent(inode -> pipes.look(place, inode));
     }
   }
 
