@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -69,7 +70,7 @@ final class Checkup {
     } catch (TimeoutException e) {
       problem(
           subject,
-          "does not answer within " + deadline.toSeconds() + " s",
+          "does not answer within " + Printable.of(deadline),
           "look into the kernel's log (dmesg) for what hangs");
     } catch (GpuCheckpointException e) {
       // Its message says what to do.
