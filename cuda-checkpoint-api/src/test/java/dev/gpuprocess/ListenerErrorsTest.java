@@ -146,6 +146,7 @@ class ListenerErrorsTest {
         () ->
             BoundedCall.run(
                 "test",
+                "test",
                 Duration.ofMillis(1),
                 () -> {
                   await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 1);
