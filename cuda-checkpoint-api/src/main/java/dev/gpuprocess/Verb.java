@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -143,7 +144,9 @@ final class Verb {
         move("lock", timeout.plus(controlDeadline()), () -> cuda.lock(target.pid(), millis));
     if (!result.ok()) {
       takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
-      throw fail("lock", result);
+      throw result.equals(CudaResult.NOT_READY) && !target.isGone()
+          ? CudaFailures.lockTimeout(target, timeout, failure(result, stateNow()))
+          : fail("lock", result);
     }
   }
 
@@ -248,7 +251,7 @@ final class Verb {
       abandoned = true;
       throw new OperationTimedOutException(
           "the driver did not answer %s on process %d within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
-              .formatted(function, target.pid(), deadline),
+              .formatted(function, target.pid(), Printable.of(deadline)),
           failure(null, null),
           e);
     }
