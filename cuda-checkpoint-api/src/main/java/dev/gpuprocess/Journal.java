@@ -4,8 +4,8 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.Printable;
+import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -106,8 +106,7 @@ final class Journal {
   Optional<JournalEntry> find(ProcessKey process) {
     try {
       return state.exists()
-          ? read(file(process))
-              .filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
+          ? read(file(process)).filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
           : Optional.empty();
     } catch (IOException e) {
       LOG.warn("the journal in {} is not believed: {}", state.path(), state.explain(e));
