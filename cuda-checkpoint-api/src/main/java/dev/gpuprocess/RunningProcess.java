@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -46,7 +47,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   private static void requirePossible(Duration timeout) {
     if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
       throw new IllegalArgumentException(
-          "a lock's timeout must be between 0 and 24 days, not " + timeout);
+          "a lock's timeout must be between 0 and 24 days, not " + Printable.of(timeout));
     }
   }
 
