@@ -12,10 +12,12 @@ import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.OptionalLong;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Readers of {@code /proc}, on this JVM and on texts that are hard to come by. */
+@Tag("jdk")
 class ProcReadersTest {
 
   private static final long SELF = ProcessHandle.current().pid();
