@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.NativeLibraries;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -48,7 +48,7 @@ final class LibC {
   private static final long SYS_PIDFD_OPEN = 434;
 
   private static final Functions FUNCTIONS =
-      LibraryLoader.create(Functions.class).failImmediately().load("c");
+      NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
   private static final Charset PATH_CHARSET = pathCharset();
 
