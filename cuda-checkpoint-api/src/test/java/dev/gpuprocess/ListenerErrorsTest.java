@@ -145,6 +145,7 @@ class ListenerErrorsTest {
         TimeoutException.class,
         () ->
             BoundedCall.run(
+                "a test",
                 "test",
                 Duration.ofMillis(1),
                 () -> {
