@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.image.jnr.LockFunctions;
+import dev.gpuprocess.internal.NativeLibraries;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -16,7 +17,6 @@ import java.util.Arrays;
 import java.util.Objects;
 import java.util.Optional;
 import jnr.ffi.LastError;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Runtime;
 
 /**
@@ -67,7 +67,7 @@ final class LockedFile {
   /** Loaded when first needed. */
   static final class C {
     static final LockFunctions LIBRARY =
-        LibraryLoader.create(LockFunctions.class).failImmediately().load("c");
+        NativeLibraries.load(LockFunctions.class, "c");
 
     private C() {}
   }

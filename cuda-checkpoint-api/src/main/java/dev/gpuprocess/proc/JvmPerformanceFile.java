@@ -1,5 +1,6 @@
 package dev.gpuprocess.proc;
 
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.proc.jnr.FileFunctions;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -12,7 +13,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Runtime;
 
 /**
@@ -49,7 +49,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   /** Loaded when first needed. */
   private static final class C {
     static final FileFunctions LIBRARY =
-        LibraryLoader.create(FileFunctions.class).failImmediately().load("c");
+        NativeLibraries.load(FileFunctions.class, "c");
 
     static int check(long result, String call, Path path) throws IOException {
       if (result < 0) {
