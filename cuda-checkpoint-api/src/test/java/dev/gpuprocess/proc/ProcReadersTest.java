@@ -19,12 +19,14 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Readers of {@code /proc}, on this JVM and on texts that are hard to come by. */
+@Tag("jdk")
 class ProcReadersTest {
 
   private static final long SELF = ProcessHandle.current().pid();
