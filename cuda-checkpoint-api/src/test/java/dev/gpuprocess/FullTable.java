@@ -84,7 +84,7 @@ final class FullTable {
   private String entries() throws IOException {
     try (Stream<Path> entries = Files.list(state)) {
       return Long.toString(
-          entries.filter(each -> each.getFileName().toString().startsWith(pid + "-")).count());
+          entries.filter(each -> each.toString().matches(".*/(.*-)?" + pid + "-\\d+[.]process")).count());
     }
   }
 
