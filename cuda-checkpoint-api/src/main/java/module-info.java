@@ -2,6 +2,8 @@
  * Takes a running CUDA process off its GPU, puts it on disk, and brings it back: the typed states
  * of a CUDA process over the checkpoint functions of libcuda, and the seam to CRIU.
  */
+// What the qualified export names is built after this.
+@SuppressWarnings("module")
 module dev.gpuprocess {
   requires static transitive org.jspecify;
   requires org.jnrproject.ffi;
@@ -18,6 +20,8 @@ module dev.gpuprocess {
   exports dev.gpuprocess.dumped;
   exports dev.gpuprocess.error;
   exports dev.gpuprocess.image;
+  exports dev.gpuprocess.internal to
+      dev.gpuprocess.criu;
   exports dev.gpuprocess.options;
   exports dev.gpuprocess.spi;
   exports dev.gpuprocess.proc;

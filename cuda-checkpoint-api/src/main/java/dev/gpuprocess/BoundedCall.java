@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -84,7 +85,7 @@ final class BoundedCall {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(answer, System.nanoTime() + deadline.toNanos(), event);
+    return await(answer, Durations.end(deadline), event);
   }
 
   private static void returned(AbandonedCallEvent event, Runnable late) {
@@ -103,7 +104,7 @@ final class BoundedCall {
     try {
       while (true) {
         try {
-          return answer.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
           interrupted = true;
         } catch (TimeoutException e) {

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
@@ -37,7 +38,7 @@ final class DiskWork {
     this.pid = pid;
     this.disk = disk;
     this.limit = limit;
-    this.end = System.nanoTime() + limit.toNanos();
+    this.end = Durations.end(limit);
   }
 
   /** True when a thread was left behind; it has what it works on, and nobody else may touch it. */
@@ -54,7 +55,7 @@ final class DiskWork {
    */
   <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
     try {
-      return call(what, Duration.ofNanos(Math.max(1, end - System.nanoTime())), work, undo);
+      return call(what, Duration.ofNanos(Math.max(1, Durations.left(end))), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
           "%s of process %d: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"

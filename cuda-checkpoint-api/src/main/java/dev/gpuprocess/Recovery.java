@@ -9,6 +9,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -112,9 +113,9 @@ final class Recovery {
 
   /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
   private void awaitUntraced(ProcessIdentity process) {
-    long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
+    long end = Durations.end(checkpoints.timeouts().call());
     while (process.stat().map(stat -> stat.state() == 't').orElse(false)
-        && System.nanoTime() < end) {
+        && Durations.left(end) > 0) {
       LockSupport.parkNanos(POLL_NANOS);
     }
   }

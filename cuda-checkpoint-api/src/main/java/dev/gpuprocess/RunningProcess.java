@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
 
@@ -25,23 +26,20 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * Stops the CUDA calls of the process and waits until its GPU work has ended ({@code
    * cuCheckpointProcessLock}). Its CPU threads live on and wait at their next CUDA call.
    *
-   * @param timeout how long to wait for GPU work that is under way, in whole milliseconds, at least
-   *     one
+   * @param timeout how long to wait for GPU work that is under way, rounded up to milliseconds, at
+   *     least one; with more than 24 days the driver is told to wait without a timeout
    * @return the locked process
    * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; the process runs
    *     on
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
-   * @throws IllegalArgumentException when the timeout is negative or longer than 24 days
+   * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
-    if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
-      throw new IllegalArgumentException(
-          "a lock's timeout must be between 0 and 24 days, not " + timeout);
-    }
+    Duration patience = Durations.notNegative("timeout of a lock", timeout);
     return self.move(
         "lock",
         ProcessState.RUNNING,
-        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(timeout)),
+        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(patience)),
         LockedProcess::new);
   }
 

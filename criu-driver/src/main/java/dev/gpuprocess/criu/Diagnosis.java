@@ -9,6 +9,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -216,7 +217,7 @@ final class Diagnosis {
                   "%s did not end within %d ms; CRIU %s, %s: allow more time, or look into %s"
                       .formatted(
                           subject,
-                          deadline.toMillis(),
+                          Durations.millis(deadline),
                           whatBecameOfCriu(),
                           ending.words(),
                           log.file() == null ? "CRIU's output" : log.file()),
