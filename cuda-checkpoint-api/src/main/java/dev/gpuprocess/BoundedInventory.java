@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -18,6 +19,17 @@ record BoundedInventory(GpuInventory inventory, Duration deadline) implements Gp
   @Override
   public Optional<List<Gpu>> gpus() {
     return ask("list the GPUs", inventory::gpus);
+  }
+
+  @Override
+  public Optional<GpuReading> read() {
+    try {
+      return BoundedCall.run("read the GPUs", deadline, inventory::read, (late, failure) -> {});
+    } catch (TimeoutException e) {
+      String silent = "NVML did not answer within " + deadline;
+      LOG.warn(silent);
+      return Optional.of(new GpuReading(List.of(), List.of(silent)));
+    }
   }
 
   @Override

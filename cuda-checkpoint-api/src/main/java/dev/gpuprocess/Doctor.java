@@ -41,7 +41,7 @@ final class Doctor {
             .orElse(List.of())
             .stream()
             .flatMap(gpu -> gpu.users().stream())
-            .mapToLong(Gpu.User::bytes)
+            .mapToLong(user -> user.bytes().orElse(0))
             .sum();
   }
 

@@ -1,9 +1,9 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -14,7 +14,6 @@ import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.concurrent.locks.LockSupport;
@@ -73,14 +72,14 @@ final class Journal {
   void write(
       ProcessIdentity target,
       String step,
-      Map<GpuUuid, Long> held,
+      Holdings held,
       @Nullable Path image,
       @Nullable Path log) {
     write(new JournalEntry(target, self, step, held, image, log));
   }
 
   /** Says what a process has come to. The entry that is there already would do for a recovery. */
-  void update(ProcessIdentity target, String step, Map<GpuUuid, Long> held) {
+  void update(ProcessIdentity target, String step, Holdings held) {
     try {
       write(target, step, held, null, null);
     } catch (GpuCheckpointException e) {
@@ -97,7 +96,7 @@ final class Journal {
    *
    * @return the entry's target, under which it is removed
    */
-  ProcessIdentity writeRestore(int pid, Map<GpuUuid, Long> held, Path image, Path log) {
+  ProcessIdentity writeRestore(int pid, Holdings held, Path image, Path log) {
     ProcessIdentity notBefore = new ProcessIdentity(pid, ProcFs.ticksNow());
     write(new JournalEntry(notBefore, self, JournalEntry.RESTORING, held, image, log));
     return notBefore;
@@ -181,7 +180,7 @@ final class Journal {
       return body.get();
     }
     try {
-      LockFile.Lock lock = recovery(System.nanoTime() + patience.toNanos());
+      LockFile.Lock lock = recovery(Durations.end(patience));
       try {
         return body.get();
       } finally {
@@ -198,7 +197,7 @@ final class Journal {
       if (lock.isPresent()) {
         return lock.get();
       }
-      if (System.nanoTime() > end) {
+      if (Durations.left(end) < 0) {
         OptionalInt other = LockFile.holder(directory, LockFile.RECOVERY);
         throw new OperationTimedOutException(
             "another recovery with the journal in %s does not end%s: look at what it waits for"

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  *     the moment before which it cannot have started
  * @param controller who is at it
  * @param step how far it got, such as {@code lock} or {@code checkpointed}
- * @param held what the process held on each GPU; empty where not known
+ * @param held what the process held on each GPU
  * @param image where its image is or will be, null where none is involved
  * @param log the directory of CRIU's log while CRIU is at work, else null
  */
@@ -26,12 +26,14 @@ record JournalEntry(
     ProcessIdentity target,
     ProcessIdentity controller,
     String step,
-    Map<GpuUuid, Long> held,
+    Holdings held,
     @Nullable Path image,
     @Nullable Path log) {
 
   /** The step of an entry for a restore from an image. */
   static final String RESTORING = "criu restore";
+
+  private static final String COMPLETE = "complete";
 
   boolean isImageRestore() {
     return step.equals(RESTORING);
@@ -44,7 +46,8 @@ record JournalEntry(
     properties.setProperty("controller.pid", Integer.toString(controller.pid()));
     properties.setProperty("controller.start", Long.toString(controller.startTicks()));
     properties.setProperty("step", step);
-    held.forEach((gpu, bytes) -> properties.setProperty("held." + gpu, bytes.toString()));
+    properties.setProperty("holdings", held.complete() ? COMPLETE : "incomplete");
+    held.known().forEach((gpu, bytes) -> properties.setProperty("held." + gpu, bytes.toString()));
     if (image != null) {
       properties.setProperty("image", image.toString());
     }
@@ -78,7 +81,7 @@ record JournalEntry(
         identity(properties, "target"),
         identity(properties, "controller"),
         properties.getProperty("step", ""),
-        held,
+        new Holdings(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
         path(properties, "log"));
   }

@@ -1,11 +1,6 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
 
 /**
  * A process whose CUDA calls wait. Closing it unlocks it, unless it was handed on by {@link
@@ -31,22 +26,14 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
         "checkpoint",
         ProcessState.LOCKED,
         (verb, steps) -> {
-          Map<GpuUuid, Long> held = heldNow();
-          long bytes = held.values().stream().mapToLong(Long::longValue).sum();
+          Holdings held =
+              Holdings.of(pid(), self.target().checkpoints.inventory().read());
           self.target().nowHolds(held);
-          steps.run("checkpoint", bytes, verb::checkpoint);
+          // Before the call: whoever finds the process when we are dead must know.
+          self.target().note("checkpoint", Turn.Kind.MOVE);
+          steps.run("checkpoint", held.bytes(), verb::checkpoint);
         },
         CheckpointedProcess::new);
-  }
-
-  private Map<GpuUuid, Long> heldNow() {
-    Map<GpuUuid, Long> held = new TreeMap<>();
-    for (Gpu gpu : self.target().checkpoints.inventory().gpus().orElse(List.of())) {
-      gpu.users().stream()
-          .filter(user -> user.pid() == pid())
-          .forEach(user -> held.put(gpu.uuid(), user.bytes()));
-    }
-    return held;
   }
 
   /**

@@ -4,6 +4,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -12,6 +14,8 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -144,6 +148,22 @@ record StateDirectory(Path path) {
     return exists() && LockedFile.isLocked(file)
         ? LockedFile.read(file).flatMap(record -> LockHolder.parse(firstLine(record)))
         : Optional.empty();
+  }
+
+  /** The locks there are, held or not, whose names begin so. */
+  List<String> names(String prefix) throws IOException {
+    List<String> names = new ArrayList<>();
+    if (exists()) {
+      try (DirectoryStream<Path> files =
+          Files.newDirectoryStream(path.resolve(LOCKS), prefix + "*")) {
+        files.forEach(file -> names.add(file.getFileName().toString()));
+      } catch (NoSuchFileException noneYet) {
+        return names;
+      } catch (DirectoryIteratorException e) {
+        throw e.getCause();
+      }
+    }
+    return names;
   }
 
   /** What the last holder of a lock noted; empty when nobody did. */

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -8,11 +7,11 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
 import java.util.Locale;
-import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
@@ -29,22 +28,22 @@ final class Target {
   final GpuCheckpoints checkpoints;
   final ProcessIdentity identity;
 
-  /** What the process held on each GPU when it was last seen there; empty where not known. */
-  private volatile Map<GpuUuid, Long> held;
+  /** What the process held on each GPU when it was last seen there. */
+  private volatile Holdings held;
 
   private final AtomicInteger current = new AtomicInteger();
 
   /** Who it was when the image was made that it came back from; itself when there was none. */
   private final ProcessIdentity origin;
 
-  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Map<GpuUuid, Long> held) {
+  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held) {
     this(checkpoints, identity, held, identity);
   }
 
   Target(
       GpuCheckpoints checkpoints,
       ProcessIdentity identity,
-      Map<GpuUuid, Long> held,
+      Holdings held,
       ProcessIdentity origin) {
     this.checkpoints = checkpoints;
     this.identity = identity;
@@ -64,8 +63,8 @@ final class Target {
                             : "there is no process " + pid + ": it ended, or never was",
                         Failure.of(verb, pid)));
     // Whoever checkpointed it wrote down what it held.
-    Map<GpuUuid, Long> held =
-        checkpoints.journal().find(identity).map(JournalEntry::held).orElse(Map.of());
+    Holdings held =
+        checkpoints.journal().find(identity).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
     return new Target(checkpoints, identity, held);
   }
 
@@ -79,8 +78,13 @@ final class Target {
     return dumped.equals(identity) || dumped.equals(origin);
   }
 
-  Map<GpuUuid, Long> held() {
+  Holdings held() {
     return held;
+  }
+
+  /** Takes over what the one wrote down who checkpointed it last, maybe another controller. */
+  private void readHoldings() {
+    checkpoints.journal().find(identity).ifPresent(entry -> held = entry.held());
   }
 
   /**
@@ -119,8 +123,8 @@ final class Target {
     checkpoints.journal().remove(identity);
   }
 
-  void nowHolds(Map<GpuUuid, Long> bytes) {
-    held = bytes;
+  void nowHolds(Holdings seen) {
+    held = seen;
   }
 
   /** The generation that the next state object of this process will have. */
@@ -147,6 +151,7 @@ final class Target {
             Failure.of(name, pid()));
       }
       requireReachable(name);
+      readHoldings();
       return body.apply(verb);
     } finally {
       if (!verb.isAbandoned()) {
@@ -160,9 +165,9 @@ final class Target {
     ProcessHandle.of(pid())
         .filter(handle -> identity.isAlive())
         .ifPresent(ProcessHandle::destroyForcibly);
-    long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
+    long end = Durations.end(checkpoints.timeouts().call());
     while (identity.isAlive()) {
-      if (System.nanoTime() > end) {
+      if (Durations.left(end) < 0) {
         throw new OperationTimedOutException(
             "process %d does not end: the kernel holds it, look at /proc/%d/stack"
                 .formatted(pid(), pid()),
