@@ -100,7 +100,7 @@ final class CudaFailures {
         && result.equals(CudaResult.OPERATING_SYSTEM)
         && failure.after() == ProcessState.CHECKPOINTED) {
       return new CudaDriverException(
-          "the driver answers %s to restore of %s twice, which stays checkpointed: try again; if that never works, a restore of it has run out of GPU memory before, and only an image of it brings it back"
+          "the driver answers %s to restore of %s twice, and it stays checkpointed: try again; if that never works, a restore of it has run out of GPU memory before, and only an image of it brings it back"
               .formatted(result, who),
           failure);
     }
