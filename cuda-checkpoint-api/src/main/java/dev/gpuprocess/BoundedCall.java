@@ -13,6 +13,8 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Runs a native call on a thread of its own, where it can be left behind: a driver call on a
@@ -22,6 +24,8 @@ import org.jspecify.annotations.Nullable;
  * about is then what {@link GpuProcess#inspect} finds.
  */
 final class BoundedCall {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
   private static final ExecutorService THREADS =
       Executors.newCachedThreadPool(
@@ -72,15 +76,15 @@ final class BoundedCall {
     THREADS.execute(
         () -> {
           Thread.currentThread().setName("gpuprocess " + name);
+          T value = null;
+          Throwable failure = null;
           try {
-            T value = call.get();
-            if (!answer.complete(value)) {
-              returned(event, () -> late.ended(value, null));
-            }
+            value = call.get();
           } catch (Throwable e) {
-            if (!answer.completeExceptionally(e)) {
-              returned(event, () -> late.ended(null, e));
-            }
+            failure = e;
+          }
+          try {
+            end(answer, value, failure, event, late);
           } finally {
             Thread.currentThread().setName("gpuprocess idle");
           }
@@ -88,14 +92,28 @@ final class BoundedCall {
     return await(answer, Durations.end(deadline), event);
   }
 
-  private static void returned(AbandonedCallEvent event, Runnable late) {
+  private static <T> void end(
+      CompletableFuture<T> answer,
+      @Nullable T value,
+      @Nullable Throwable failure,
+      AbandonedCallEvent event,
+      Late<T> late) {
+    if (failure == null ? answer.complete(value) : answer.completeExceptionally(failure)) {
+      return;
+    }
     event.commit();
     try {
-      late.run();
+      late.ended(value, failure);
+    } catch (RuntimeException | Error e) {
+      LOG.warn("{}: what was to be undone when it came back late was not", call(), e);
     } finally {
       // Only now: an undo can hang as the call did, and holds on to what the call had.
       ABANDONED.decrementAndGet();
     }
+  }
+
+  private static String call() {
+    return Thread.currentThread().getName();
   }
 
   private static <T> T await(CompletableFuture<T> answer, long end, AbandonedCallEvent event)

@@ -2,10 +2,10 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.OperationInProgressException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
+import java.util.function.Supplier;
 
 /**
  * A process whose GPU memory is in host memory; the GPU is free of it. Closing it brings it back to
@@ -76,16 +76,26 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public LockedProcess restore(ResumeOptions options) {
+    return whenThereIsRoom(
+        options,
+        () ->
+            self.bringBack(
+                "restore",
+                ProcessState.CHECKPOINTED,
+                Set.of(ProcessState.LOCKED),
+                (verb, steps, found) -> {
+                  if (found == ProcessState.CHECKPOINTED) {
+                    restore(self.target(), verb, steps, options);
+                  }
+                },
+                LockedProcess::new));
+  }
+
+  private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
     RoomWait wait = new RoomWait(self, options);
     wait.requireNotCancelled();
     options.insurance().ifPresent(directory -> insure(directory, options));
-    while (true) {
-      try {
-        return restoreNow(options);
-      } catch (InsufficientGpuMemoryException | OperationInProgressException e) {
-        wait.orThrow(e);
-      }
-    }
+    return wait.retrying(attempt);
   }
 
   private void insure(Path directory, ResumeOptions options) {
@@ -94,22 +104,45 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     dump(directory, dump.build());
   }
 
-  private LockedProcess restoreNow(ResumeOptions options) {
-    return self.bringBack(
-        "restore",
-        ProcessState.CHECKPOINTED,
-        (verb, steps) -> {
-          Holdings held = options.needs().map(Holdings::told).orElse(self.target().held());
-          Reservation room = GpuRoom.of(self.target(), options).reserve(verb, RoomWait.advice(options));
-          try {
-            steps.run("restore", held.bytes(), () -> verb.restore(options.pairs(), room));
-          } finally {
-            if (!verb.isAbandoned()) {
-              room.close();
-            }
-          }
-        },
-        LockedProcess::new);
+  private static void restore(Target target, Verb verb, Steps steps, ResumeOptions options) {
+    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
+    Reservation room = GpuRoom.of(target, options).reserve(verb, RoomWait.advice(options));
+    try {
+      steps.run("restore", held.bytes(), () -> verb.restore(options.pairs(), room));
+    } finally {
+      if (!verb.isAbandoned()) {
+        room.close();
+      }
+    }
+  }
+
+  /** Restore and unlock, as far as each is needed from the state that the process was found in. */
+  static void bringBack(
+      Target target, Verb verb, Steps steps, ProcessState found, ResumeOptions options) {
+    if (found == ProcessState.CHECKPOINTED) {
+      restore(target, verb, steps, options);
+    }
+    if (found == ProcessState.RUNNING) {
+      return;
+    }
+    try {
+      steps.run("unlock", 0, verb::unlock);
+    } catch (RuntimeException e) {
+      // It was restored for nothing if it stays locked.
+      if (found == ProcessState.LOCKED || verb.isAbandoned()) {
+        throw e;
+      }
+      unlockAgain(verb, steps, e);
+    }
+  }
+
+  private static void unlockAgain(Verb verb, Steps steps, RuntimeException first) {
+    try {
+      steps.run("unlock", 0, verb::unlock);
+    } catch (RuntimeException e) {
+      first.addSuppressed(e);
+      throw first;
+    }
   }
 
   /**
@@ -130,9 +163,15 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @return the running process
    */
   public RunningProcess resume(ResumeOptions options) {
-    try (LockedProcess locked = restore(options)) {
-      return locked.unlock();
-    }
+    return whenThereIsRoom(
+        options,
+        () ->
+            self.bringBack(
+                "resume",
+                ProcessState.CHECKPOINTED,
+                Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
+                (verb, steps, found) -> bringBack(self.target(), verb, steps, found, options),
+                RunningProcess::new));
   }
 
   /**
@@ -171,14 +210,15 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
         self.generation(),
         verb -> {
           verb.require(ProcessState.CHECKPOINTED);
-          Steps steps = new Steps(target.checkpoints.listener(), pid(), self.steps());
+          Steps steps = self.measured();
           ProcessImage image = new Dump(verb, target, options, steps).into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
             target.forget();
           } else {
-            target.noteState(ProcessState.CHECKPOINTED);
+            target.leaveAt(ProcessState.CHECKPOINTED);
           }
+          steps.rethrow();
           return image;
         });
   }

@@ -50,7 +50,7 @@ public record GpuCheckpoints(
           GpuCheckpoints::findCriu,
           StepListener.NONE,
           Timeouts.ofDefaults(),
-          Journal.standardDirectory(),
+          StateDirectory.standard().path(),
           null);
 
   /**
@@ -108,24 +108,20 @@ public record GpuCheckpoints(
    */
   public GpuProcess inspect(long pid) {
     Target target = Target.of(this, pid, "inspect");
-    return target.exclusively(
-        "inspect",
-        Turn.Kind.LOOK,
-        0,
-        verb -> {
-          ProcessState state = verb.readState();
-          StateObject self = StateObject.next(target, List.of());
-          return switch (state) {
-            case RUNNING -> new RunningProcess(self);
-            case LOCKED -> new LockedProcess(self);
-            case CHECKPOINTED -> new CheckpointedProcess(self);
-            case FAILED -> new FailedProcess(self);
-            default ->
-                throw new WrongStateException(
-                    "process %d is %s: wait until its controller is done".formatted(pid, state),
-                    verb.failure(null, state));
-          };
-        });
+    Verb verb = new Verb(target, "inspect", null);
+    target.requireReachable("inspect");
+    ProcessState state = target.look(verb);
+    StateObject self = StateObject.next(target, List.of());
+    return switch (state) {
+      case RUNNING -> new RunningProcess(self);
+      case LOCKED -> new LockedProcess(self);
+      case CHECKPOINTED -> new CheckpointedProcess(self);
+      case FAILED -> new FailedProcess(self);
+      default ->
+          throw new WrongStateException(
+              "process %d is %s: wait until its controller is done".formatted(pid, state),
+              verb.failure(null, state));
+    };
   }
 
   /**
@@ -292,6 +288,11 @@ public record GpuCheckpoints(
   }
 
   Journal journal() {
-    return new Journal(stateDirectory);
+    return new Journal(state());
+  }
+
+  /** Where this machine's controllers meet. */
+  StateDirectory state() {
+    return new StateDirectory(stateDirectory);
   }
 }

@@ -43,7 +43,7 @@ final class GpuRoom {
   GpuRoom(
       GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
     this.inventory = checkpoints.inventory();
-    this.reservations = new Reservations(checkpoints.stateDirectory());
+    this.reservations = new Reservations(checkpoints.state());
     this.patience = checkpoints.timeouts().call();
     this.process = process;
     this.held = held;

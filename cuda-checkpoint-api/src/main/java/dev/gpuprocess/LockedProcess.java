@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import java.util.Set;
 
 /**
  * A process whose CUDA calls wait. Closing it unlocks it, unless it was handed on by {@link
@@ -25,15 +26,16 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
     return self.move(
         "checkpoint",
         ProcessState.LOCKED,
-        (verb, steps) -> {
-          Holdings held =
-              Holdings.of(pid(), self.target().checkpoints.inventory().read());
-          self.target().nowHolds(held);
-          // Before the call: whoever finds the process when we are dead must know.
-          self.target().note("checkpoint", Turn.Kind.MOVE);
-          steps.run("checkpoint", held.bytes(), verb::checkpoint);
-        },
+        (verb, steps) -> checkpoint(self.target(), verb, steps),
         CheckpointedProcess::new);
+  }
+
+  /** What it holds is written down before: nobody could tell afterwards. */
+  static void checkpoint(Target target, Verb verb, Steps steps) {
+    Holdings held = Holdings.of(target.pid(), target.checkpoints.inventory().read());
+    target.nowHolds(held);
+    target.note("checkpoint", Turn.Kind.MOVE);
+    steps.run("checkpoint", held.bytes(), verb::checkpoint);
   }
 
   /**
@@ -46,7 +48,10 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
     return self.bringBack(
         "unlock",
         ProcessState.LOCKED,
-        (verb, steps) -> steps.run("unlock", 0, verb::unlock),
+        Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
+        (verb, steps, found) ->
+            CheckpointedProcess.bringBack(
+                self.target(), verb, steps, found, ResumeOptions.ofDefaults()),
         RunningProcess::new);
   }
 

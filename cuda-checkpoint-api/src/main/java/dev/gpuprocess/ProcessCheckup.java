@@ -49,7 +49,7 @@ final class ProcessCheckup {
     checkup.ok(subject, describe(stat.get()));
     boolean reachable = lookAtWhatHoldsIt(stat.get());
     lookAtJournal();
-    Optional<String> busy = Turn.describe(process, checkpoints.stateDirectory());
+    Optional<String> busy = Turn.describe(ProcessKey.of(process), checkpoints.state());
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
     } else if (reachable) {
@@ -95,9 +95,9 @@ final class ProcessCheckup {
 
   private void tellEntry(JournalEntry entry) {
     String controller = "process " + entry.controller().pid();
-    if (entry.controller().pid() == ProcessHandle.current().pid()) {
+    if (entry.controller().isSelf()) {
       checkup.ok("journal", "we are at it: " + entry.step());
-    } else if (entry.controller().isAlive()) {
+    } else if (entry.hasLiveController()) {
       checkup.warning(
           "journal", controller + " is at it: " + entry.step(), "leave it to that controller");
     } else {

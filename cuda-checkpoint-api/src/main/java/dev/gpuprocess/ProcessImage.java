@@ -131,11 +131,14 @@ public final class ProcessImage {
 
   /** Keeps every other verb from whoever has the pid, or will have it. */
   private Turn turn(String verb) {
+    int pid = manifest().pid();
     return Turn.take(
-        new ProcessIdentity(manifest().pid(), NOT_STARTED),
+        new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
+        pid,
         verb,
         Turn.Kind.MOVE,
-        checkpoints.stateDirectory());
+        checkpoints.state(),
+        checkpoints.timeouts().call());
   }
 
   /**
@@ -206,8 +209,9 @@ public final class ProcessImage {
       try {
         Target target = restore(verified, log, options, measured);
         log.delete();
+        measured.rethrow();
         return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-      } catch (RuntimeException e) {
+      } catch (RuntimeException | Error e) {
         if (!log.isNamedIn(e)) {
           log.delete();
         }
@@ -221,18 +225,18 @@ public final class ProcessImage {
     Manifest manifest = manifest();
     Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
-    ProcessIdentity expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
+    ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
       RestoreReport report =
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
-      target.noteState(ProcessState.CHECKPOINTED);
+      target.leaveAt(ProcessState.CHECKPOINTED);
       return target;
     } catch (PidTakenException e) {
       throw e;
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       noteSurvivor(expected, held);
       throw e;
     } finally {
@@ -252,7 +256,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessIdentity expected, Holdings held) {
+  private void noteSurvivor(ProcessKey expected, Holdings held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(

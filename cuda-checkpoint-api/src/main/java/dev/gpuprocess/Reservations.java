@@ -3,7 +3,6 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -36,8 +35,8 @@ final class Reservations {
 
   private final StateDirectory directory;
 
-  Reservations(Path stateDirectory) {
-    this.directory = new StateDirectory(stateDirectory);
+  Reservations(StateDirectory state) {
+    this.directory = state;
   }
 
   /** What is reserved at this moment; touches nothing. */
@@ -86,7 +85,9 @@ final class Reservations {
   private List<Claim> claims(Function<String, Optional<Claim>> reader) {
     List<Claim> claims = new ArrayList<>(HERE);
     try {
-      directory.names(PREFIX).forEach(name -> reader.apply(name).ifPresent(claims::add));
+      directory.lockNames().stream()
+          .filter(name -> name.startsWith(PREFIX))
+          .forEach(name -> reader.apply(name).ifPresent(claims::add));
     } catch (IOException e) {
       LOG.warn("reservations in {} cannot be read: {}", directory.path(), e.toString());
     }

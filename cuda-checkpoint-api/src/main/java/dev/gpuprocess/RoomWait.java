@@ -6,6 +6,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.Durations;
@@ -14,6 +15,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -54,13 +56,24 @@ final class RoomWait {
         : Durations.seconds(time) + " s";
   }
 
+  /** Attempts it until there was room or the time is over. */
+  <T> T retrying(Supplier<T> attempt) {
+    while (true) {
+      try {
+        return attempt.get();
+      } catch (InsufficientGpuMemoryException | OperationInProgressException e) {
+        orThrow(e);
+      }
+    }
+  }
+
   /**
    * Waits until it is worth another attempt.
    *
    * @param refusal what the last attempt ended with; thrown when the time is over, and when it is no
    *     want of room
    */
-  void orThrow(GpuCheckpointException refusal) {
+  private void orThrow(GpuCheckpointException refusal) {
     boolean byDriver = refusal.failure().cudaResult() != null;
     boolean turnNotTaken = !(refusal instanceof InsufficientGpuMemoryException) && !waited;
     if (byDriver || turnNotTaken) {

@@ -4,6 +4,9 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
@@ -12,11 +15,14 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Where the controllers of this machine that run as one user meet: the journal and the locks. What
@@ -28,6 +34,7 @@ import java.util.Optional;
 record StateDirectory(Path path) {
 
   private static final String LOCKS = "lock";
+  private static final int LARGEST = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
 
   /** Where every controller on this machine that runs as this user keeps its state. */
@@ -150,25 +157,23 @@ record StateDirectory(Path path) {
         : Optional.empty();
   }
 
-  /** The locks there are, held or not, whose names begin so. */
-  List<String> names(String prefix) throws IOException {
+  /** What the last holder of a lock noted; empty when nobody did. */
+  String note(String name) throws IOException {
+    return exists() ? LockedFile.read(file(name)).map(HeldLock::noteIn).orElse("") : "";
+  }
+
+  /** The names of all locks that have a file, held or not. */
+  List<String> lockNames() throws IOException {
     List<String> names = new ArrayList<>();
-    if (exists()) {
-      try (DirectoryStream<Path> files =
-          Files.newDirectoryStream(path.resolve(LOCKS), prefix + "*")) {
-        files.forEach(file -> names.add(file.getFileName().toString()));
-      } catch (NoSuchFileException noneYet) {
-        return names;
+    Path locks = path.resolve(LOCKS);
+    if (exists() && Files.isDirectory(locks, LinkOption.NOFOLLOW_LINKS)) {
+      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks)) {
+        files.forEach(file -> names.add(String.valueOf(file.getFileName())));
       } catch (DirectoryIteratorException e) {
         throw e.getCause();
       }
     }
     return names;
-  }
-
-  /** What the last holder of a lock noted; empty when nobody did. */
-  String note(String name) throws IOException {
-    return exists() ? LockedFile.read(file(name)).map(HeldLock::noteIn).orElse("") : "";
   }
 
   private static String firstLine(String record) {
@@ -180,6 +185,36 @@ record StateDirectory(Path path) {
       throw new IllegalArgumentException("not a lock's name: " + name);
     }
     return path.resolve(LOCKS).resolve(name);
+  }
+
+  /**
+   * Reads a small file. Never opens what is not a plain file: a pipe would keep us waiting.
+   *
+   * @throws NoSuchFileException when there is none
+   */
+  static String read(Path file) throws IOException {
+    BasicFileAttributes found =
+        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    if (!found.isRegularFile() || found.size() > LARGEST) {
+      throw new FileSystemException(
+          file.toString(), null, found.isRegularFile() ? "is too large" : "is not a regular file");
+    }
+    return Files.readString(file);
+  }
+
+  /** Writes a file that only we can read, in place of one that is there. */
+  static void writeNew(Path file, String text) throws IOException {
+    Files.deleteIfExists(file);
+    try (FileChannel channel =
+        FileChannel.open(
+            file,
+            Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE),
+            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")))) {
+      ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
+      while (bytes.hasRemaining()) {
+        channel.write(bytes);
+      }
+    }
   }
 
   /** What a verb throws that cannot do without the directory. */

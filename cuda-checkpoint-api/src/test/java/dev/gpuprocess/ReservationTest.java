@@ -37,7 +37,7 @@ class ReservationTest {
   }
 
   private static List<Claim> claims(Path state) {
-    return new Reservations(state).look();
+    return new Reservations(new StateDirectory(state)).look();
   }
 
   private static void awaitClaims(Path state, int count) {

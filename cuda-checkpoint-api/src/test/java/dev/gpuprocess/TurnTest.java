@@ -68,7 +68,7 @@ class TurnTest {
     RunningProcess running = checkpoints.process(counter.pid());
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);
-      assertRefused(other, () -> checkpoints.inspect(counter.pid()));
+      assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
       assertTrue(
           checkpoints.doctor(counter.pid()).toString().contains("pid " + other.pid()),
           () -> checkpoints.doctor(counter.pid()).toString());
@@ -93,7 +93,7 @@ class TurnTest {
     checkpoints.process(counter.pid()).suspend().resume();
     assertEquals(101, counter.increment());
     try (Stream<Path> left = Files.list(state)) {
-      assertEquals(List.of(state.resolve("locks")), left.toList());
+      assertEquals(List.of(state.resolve("lock")), left.toList());
     }
   }
 
@@ -110,10 +110,13 @@ class TurnTest {
   @Test
   void verb_lockFileWasTidiedAway_nextVerbsLockAnew() throws IOException {
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
-    Files.delete(state.resolve("locks"));
-    locked.unlock();
+    for (String name : new StateDirectory(state).lockNames()) {
+      Files.delete(state.resolve("lock").resolve(name));
+    }
+    Files.delete(state.resolve("lock"));
+    RunningProcess running = locked.unlock();
     try (OtherController other = otherLocks()) {
-      assertRefused(other, () -> checkpoints.process(counter.pid()));
+      assertRefused(other, running::lock);
     }
   }
 
