@@ -54,10 +54,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * allocate meanwhile cannot be kept off; an insurance image is for that.
    *
    * <p>What the process held is taken from the journal of its checkpoint. Where that is not known
-   * (its checkpoint was made with another state directory, or NVML did not tell), there must be room
-   * on every GPU that it may come back to for as much as it can have held by its host memory; else
-   * the restore is refused until {@link ResumeOptions#withNeeds} tells it. A GPU that NVML should
-   * tell of and cannot read counts as full. Where there is no NVML at all ({@code
+   * (its checkpoint was made with another state directory, or NVML did not tell), there must be
+   * room on every GPU that it may come back to for as much as it can have held by its host memory;
+   * else the restore is refused until {@link ResumeOptions#withNeeds} tells it. A GPU that NVML
+   * should tell of and cannot read counts as full. Where there is no NVML at all ({@code
    * libnvidia-ml.so.1} cannot be loaded, as in containers that were given the compute libraries
    * alone) nothing is checked or reserved, and the caller has to keep room.
    *
@@ -65,10 +65,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @return the locked process
    * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there was no room in time; the
    *     process stays checkpointed
-   * @throws dev.gpuprocess.error.UnknownHoldingsException when it is not known what the process held
-   *     and there is not certainly room for it; the process stays checkpointed
-   * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was cancelled,
-   *     or the thread interrupted, whose flag stays set; the process stays checkpointed
+   * @throws dev.gpuprocess.error.UnknownHoldingsException when it is not known what the process
+   *     held and there is not certainly room for it; the process stays checkpointed
+   * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was
+   *     cancelled, or the thread interrupted, whose flag stays set; the process stays checkpointed
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
    *     not use or that is not here; it stays checkpointed
    * @throws dev.gpuprocess.error.PoisonedProcessException when the GPU ran out of memory all the
@@ -225,8 +225,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   /**
    * Resumes the process unless it was handed on; does nothing when the process has ended. Waits for
-   * GPU memory as long as {@link Timeouts#memory()} says: what used the GPU meanwhile often gives it
-   * back a moment later.
+   * GPU memory as long as {@link Timeouts#memory()} says: what used the GPU meanwhile often gives
+   * it back a moment later.
    *
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #restore(ResumeOptions)}; the
    *     process stays checkpointed, and this can be called again
@@ -234,8 +234,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   @Override
   public void close() {
     ResumeOptions patient =
-        ResumeOptions.ofDefaults()
-            .withWaitForMemory(self.target().checkpoints.timeouts().memory());
+        ResumeOptions.ofDefaults().withWaitForMemory(self.target().checkpoints.timeouts().memory());
     self.close(() -> resume(patient));
   }
 }

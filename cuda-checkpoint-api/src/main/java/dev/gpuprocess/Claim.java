@@ -32,7 +32,8 @@ record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) 
   long stillNeeds(Gpu gpu) {
     long taken =
         gpu.users().stream()
-            .filter(user -> user.pid() == process.pid() && namespace == ProcessKey.self().namespace())
+            .filter(
+                user -> user.pid() == process.pid() && namespace == ProcessKey.self().namespace())
             .map(Gpu.User::bytes)
             .flatMapToLong(OptionalLong::stream)
             .sum();

@@ -128,8 +128,7 @@ final class CudaFailures {
     }
     return new InsufficientGpuMemoryException(
         "the driver ran out of GPU memory in restore of %s, and its state is %s now: look with GpuProcess.inspect(%d) whether it came back"
-            .formatted(
-                who, failure.after() == null ? "not known" : failure.after(), target.pid()),
+            .formatted(who, failure.after() == null ? "not known" : failure.after(), target.pid()),
         failure,
         null);
   }

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.proc.Capabilities;
 import java.nio.file.Path;

@@ -304,8 +304,8 @@ public final class DumpOptions extends TreeOptions {
     /**
      * How long stopping the tree may take (CRIU {@code timeout}).
      *
-     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default; more than 71
-     *     minutes count as 71 minutes, which is as far as CRIU can count
+     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default; more than
+     *     71 minutes count as 71 minutes, which is as far as CRIU can count
      * @return this builder
      * @throws IllegalArgumentException unless it is positive
      */

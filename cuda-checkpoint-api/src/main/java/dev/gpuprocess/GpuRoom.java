@@ -40,8 +40,7 @@ final class GpuRoom {
    * @param held what it held, on the GPUs where it was
    * @param pairs where the memory of each GPU goes; empty for back where it was
    */
-  GpuRoom(
-      GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
+  GpuRoom(GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
     this.inventory = checkpoints.inventory();
     this.reservations = new Reservations(checkpoints.state());
     this.patience = checkpoints.timeouts().call();
@@ -102,7 +101,7 @@ final class GpuRoom {
   }
 
   private Need need(GpuReading reading) {
-    OptionalLong bound = held.complete() ? OptionalLong.empty() : SaveArea.bound(process.pid());
+    OptionalLong bound = held.complete() ? OptionalLong.empty() : SaveArea.bound(process.pid(), patience);
     return Need.of(held, pairs, reading, bound);
   }
 
@@ -119,8 +118,7 @@ final class GpuRoom {
     }
     List<Gpu> gpus = new ArrayList<>(reading.gpus());
     boolean allSeen =
-        held.complete()
-            && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
+        held.complete() && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
     if (!allSeen && !reading.unreadable().isEmpty()) {
       return Optional.of(unreadable(reading));
     }

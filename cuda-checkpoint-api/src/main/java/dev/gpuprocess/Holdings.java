@@ -47,10 +47,7 @@ record Holdings(Map<GpuUuid, Long> known, boolean complete) {
     boolean complete = reading.get().unreadable().isEmpty();
     for (Gpu gpu : reading.get().gpus()) {
       List<OptionalLong> parts =
-          gpu.users().stream()
-              .filter(user -> user.pid() == pid)
-              .map(Gpu.User::bytes)
-              .toList();
+          gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
       if (parts.stream().allMatch(OptionalLong::isPresent)) {
         long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, Need::sum);
         known.put(gpu.uuid(), bytes);

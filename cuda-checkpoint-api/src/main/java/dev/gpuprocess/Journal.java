@@ -103,8 +103,7 @@ final class Journal {
   Optional<JournalEntry> find(ProcessKey process) {
     try {
       return state.exists()
-          ? read(file(process))
-              .filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
+          ? read(file(process)).filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
           : Optional.empty();
     } catch (IOException e) {
       LOG.warn("the journal in {} is not believed: {}", state.path(), state.explain(e));

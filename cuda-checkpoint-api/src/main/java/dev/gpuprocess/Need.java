@@ -32,8 +32,7 @@ record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
    *
    * @param bound the most that it can have held on a GPU of which that is not known
    */
-  static Need of(
-      Holdings held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
+  static Need of(Holdings held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
     Map<GpuUuid, Long> needed = new TreeMap<>();
     held.known()
         .forEach(

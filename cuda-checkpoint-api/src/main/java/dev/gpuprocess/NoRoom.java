@@ -15,8 +15,7 @@ import org.jspecify.annotations.Nullable;
  * @param isKnown false when what the process held is not known
  * @param bound then the most that it can have held on a GPU
  */
-record NoRoom(
-    String text, @Nullable GpuShortage shortage, boolean isKnown, OptionalLong bound) {
+record NoRoom(String text, @Nullable GpuShortage shortage, boolean isKnown, OptionalLong bound) {
 
   /** For who asked for the restore, with what to do about it. */
   InsufficientGpuMemoryException exception(Failure failure, String advice) {

@@ -42,7 +42,8 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    *
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed, or
    *     this object is not the newest one
-   * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped, and cannot be looked at
+   * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped, and cannot be looked
+   *     at
    */
   public void end() {
     self.end(ProcessState.CHECKPOINTED);

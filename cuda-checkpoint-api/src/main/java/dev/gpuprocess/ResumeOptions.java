@@ -87,9 +87,9 @@ public record ResumeOptions(
 
   /**
    * Tells what the process held on its GPUs, where the library does not know: the restore is
-   * refused with {@link dev.gpuprocess.error.UnknownHoldingsException} then unless there is room for
-   * all that it can have held. A restore that needs more than was told may run out of GPU memory,
-   * and lose the process.
+   * refused with {@link dev.gpuprocess.error.UnknownHoldingsException} then unless there is room
+   * for all that it can have held. A restore that needs more than was told may run out of GPU
+   * memory, and lose the process.
    *
    * @param bytes by the GPU that it was on, before {@link #withPairs}, as {@code nvidia-smi} showed
    *     it when the process ran; a GPU that is not named is not looked at, and with an empty map

@@ -26,6 +26,7 @@ final class RoomWait {
 
   private static final long FIRST_PAUSE = 50_000_000;
   private static final long LONGEST_PAUSE = 500_000_000;
+  private static final int MOST_LOOKS_IN_VAIN = 3;
 
   private final StateObject self;
   private final Target target;
@@ -34,6 +35,7 @@ final class RoomWait {
   private final long end;
   private long pause = FIRST_PAUSE;
   private boolean waited;
+  private int looksInVain;
 
   RoomWait(StateObject self, ResumeOptions options) {
     this.self = self;
@@ -70,8 +72,8 @@ final class RoomWait {
   /**
    * Waits until it is worth another attempt.
    *
-   * @param refusal what the last attempt ended with; thrown when the time is over, and when it is no
-   *     want of room
+   * @param refusal what the last attempt ended with; thrown when the time is over, and when it is
+   *     no want of room
    */
   private void orThrow(GpuCheckpointException refusal) {
     boolean byDriver = refusal.failure().cudaResult() != null;
@@ -87,11 +89,26 @@ final class RoomWait {
             .map(cancellation -> cancellation.onCancel(() -> LockSupport.unpark(thread)))
             .orElse(() -> {});
     try (wake) {
+      Optional<NoRoom> refused;
       do {
         pauseOrThrow(refusal);
         requireNotCancelled();
         requireStillCheckpointed();
-      } while (GpuRoom.of(target, options).whyNot().isPresent());
+        refused = GpuRoom.of(target, options).whyNot();
+        countUnreadable(refused, refusal);
+      } while (refused.isPresent());
+    }
+  }
+
+  /** Waiting makes room, but it mends no GPU, and each look at a hung one leaves a thread there. */
+  private void countUnreadable(Optional<NoRoom> refused, GpuCheckpointException refusal) {
+    boolean unreadable = refused.map(NoRoom::shortage).isEmpty() && refused.isPresent();
+    looksInVain = unreadable ? looksInVain + 1 : 0;
+    if (looksInVain == MOST_LOOKS_IN_VAIN) {
+      throw refused
+          .map(why -> why.exception(failure(ProcessState.CHECKPOINTED), "it stays checkpointed"))
+          .map(GpuCheckpointException.class::cast)
+          .orElse(refusal);
     }
   }
 

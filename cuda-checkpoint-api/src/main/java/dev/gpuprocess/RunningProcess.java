@@ -93,16 +93,15 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as
-   * one step: nobody gets in between. Whatever fails, the process is resumed.
+   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
+   * step: nobody gets in between. Whatever fails, the process is resumed.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
-    DumpOptions leavingAlive =
-        options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     Target target = self.target();
     return target.exclusively(
         "snapshot",

@@ -3,8 +3,10 @@ package dev.gpuprocess;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.concurrent.TimeoutException;
 
 /**
  * Where the driver keeps the GPU memory of a checkpointed process: in private anonymous memory of
@@ -13,10 +15,7 @@ import java.util.Set;
  */
 final class SaveArea {
 
-  /**
-   * What a context takes of a GPU beside the data that is saved; half of this was the most that was
-   * measured.
-   */
+  /** What a context takes of a GPU beside the data that is saved, rounded up generously. */
   static final long CONTEXT_BYTES = 1L << 30;
 
   /** Counted page by page by the kernel. */
@@ -31,9 +30,18 @@ final class SaveArea {
    * The most that a checkpointed process can have held on one GPU, and on all of them together but
    * for the contexts.
    *
+   * @param limit how long the kernel may take to count, which waits for what the process maps
    * @return in bytes; empty when the kernel does not tell
    */
-  static OptionalLong bound(int pid) {
+  static OptionalLong bound(int pid, Duration limit) {
+    try {
+      return BoundedCall.run("count memory " + pid, limit, () -> bound(pid), (late, failed) -> {});
+    } catch (TimeoutException e) {
+      return OptionalLong.empty();
+    }
+  }
+
+  private static OptionalLong bound(int pid) {
     OptionalLong exact = sum(pid, "smaps_rollup", ROLLUP);
     OptionalLong bytes = exact.isPresent() ? exact : sum(pid, "status", STATUS);
     return bytes.isPresent()

@@ -53,10 +53,7 @@ final class Target {
   }
 
   Target(
-      GpuCheckpoints checkpoints,
-      ProcessIdentity identity,
-      Holdings held,
-      ProcessIdentity origin) {
+      GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
     this.checkpoints = checkpoints;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
@@ -98,11 +95,7 @@ final class Target {
 
   /** What another controller wrote down since we looked is newer than what we remember. */
   private void adoptHeld() {
-    checkpoints
-        .journal()
-        .find(key)
-        .map(JournalEntry::held)
-        .ifPresent(written -> held = written);
+    checkpoints.journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
   }
 
   /**
@@ -165,8 +158,8 @@ final class Target {
   }
 
   /**
-   * Reads the state without taking anybody's turn, and remembers after which move that was. When the
-   * process is moved meanwhile it is read again; in the end the older move is remembered, which
+   * Reads the state without taking anybody's turn, and remembers after which move that was. When
+   * the process is moved meanwhile it is read again; in the end the older move is remembered, which
    * makes the object stale rather than wrong.
    */
   ProcessState look(Verb verb) {
@@ -206,8 +199,7 @@ final class Target {
    */
   <T> T exclusively(String name, Turn.Kind kind, int generation, Function<Verb, T> body) {
     Turn turn =
-        Turn.take(
-            key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
+        Turn.take(key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
     Verb verb = new Verb(this, name, turn);
     try {
       if (!isCurrent(generation)) {

@@ -10,8 +10,8 @@ import java.time.Duration;
  * @param call when a driver call is abandoned that moves no memory; a lock gets this much on top of
  *     its own timeout
  * @param transfer when a driver call is abandoned that moves memory
- * @param memory how long {@link CheckpointedProcess#close()} waits until the GPU has room; zero does
- *     not wait
+ * @param memory how long {@link CheckpointedProcess#close()} waits until the GPU has room; zero
+ *     does not wait
  */
 public record Timeouts(Duration lock, Duration call, Duration transfer, Duration memory) {
 

@@ -140,7 +140,10 @@ final class Verb {
   void lock(Duration timeout) {
     int millis = lockMillis(timeout);
     CudaResult result =
-        move("lock", Durations.plus(timeout, controlDeadline()), () -> cuda.lock(target.pid(), millis));
+        move(
+            "lock",
+            Durations.plus(timeout, controlDeadline()),
+            () -> cuda.lock(target.pid(), millis));
     if (!result.ok()) {
       takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
       throw fail("lock", result);
@@ -237,8 +240,10 @@ final class Verb {
     if (reserved.isEmpty()) {
       return CudaResult.OUT_OF_MEMORY;
     }
-    try (Reservation room = reserved.get()) {
+    try {
       return cuda.restore(target.pid(), List.of());
+    } finally {
+      reserved.get().close();
     }
   }
 

@@ -111,6 +111,7 @@ class EndlessDurationsTest {
     assertTrue(Durations.left(Durations.end(before)) < 0);
     assertEquals(2, Durations.millis(Duration.ofNanos(1_000_001)));
     assertEquals(1, Durations.seconds(Duration.ofNanos(1)));
-    assertEquals(Duration.ofSeconds(3), Durations.plus(Duration.ofSeconds(1), Duration.ofSeconds(2)));
+    assertEquals(
+        Duration.ofSeconds(3), Durations.plus(Duration.ofSeconds(1), Duration.ofSeconds(2)));
   }
 }

@@ -263,8 +263,7 @@ class HoldingsTest {
             reading,
             bound);
     assertEquals(Map.of(one, 1000L), elsewhere.bytes());
-    Need huge =
-        Need.of(Holdings.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
+    Need huge = Need.of(Holdings.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
     assertEquals(Long.MAX_VALUE, huge.bytes().get(one), "it does not wrap around");
   }
 
@@ -291,9 +290,7 @@ class HoldingsTest {
               .redirectError(ProcessBuilder.Redirect.INHERIT)
               .start();
       try {
-        assertEquals(
-            List.of("not known", "true"),
-            jvm.inputReader().lines().toList());
+        assertEquals(List.of("not known", "true"), jvm.inputReader().lines().toList());
         assertTrue(jvm.waitFor(30, TimeUnit.SECONDS));
       } finally {
         jvm.destroyForcibly();

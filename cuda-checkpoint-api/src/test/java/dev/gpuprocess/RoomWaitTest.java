@@ -18,6 +18,7 @@ import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -126,9 +127,7 @@ class RoomWaitTest {
   }
 
   private void assertStaysCheckpointedAndComesBack() {
-    assertEquals(
-        ProcessState.CHECKPOINTED,
-        room.checkpoints(state).inspect(pattern.pid()).state());
+    assertEquals(ProcessState.CHECKPOINTED, room.checkpoints(state).inspect(pattern.pid()).state());
     full.isFull = false;
     suspended.resume();
     assertEquals(RoomOnGpu.whole(), pattern.verify());
@@ -139,8 +138,7 @@ class RoomWaitTest {
     Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
     int asked = full.asked.get();
     waiter.thread.interrupt();
-    assertTrue(
-        waiter.ends(OperationCancelledException.class).getMessage().contains("interrupted"));
+    assertTrue(waiter.ends(OperationCancelledException.class).getMessage().contains("interrupted"));
     assertTrue(waiter.interrupted);
     assertTrue(full.asked.get() < asked + 5, "it does not spin");
     assertStaysCheckpointedAndComesBack();
@@ -189,6 +187,16 @@ class RoomWaitTest {
   }
 
   @Test
+  void gpuCannotBeRead_endsSinceWaitingDoesNotMendIt() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").answers(15));
+    InsufficientGpuMemoryException e = waiter.ends(InsufficientGpuMemoryException.class);
+    assertTrue(e.getMessage().contains("NVML cannot read"), e.getMessage());
+    room.machine.clearFaults();
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
   void close_waitsForMemory() throws InterruptedException {
     Waiter waiter = new Waiter(suspended::close);
     full.isFull = false;
@@ -200,8 +208,7 @@ class RoomWaitTest {
   void close_waitsAsLongAsTheTimeoutsSay() {
     Timeouts hasty = Timeouts.ofDefaults().withMemory(Duration.ZERO);
     CheckpointedProcess found =
-        (CheckpointedProcess)
-            room.checkpoints(state, full).with(hasty).inspect(pattern.pid());
+        (CheckpointedProcess) room.checkpoints(state, full).with(hasty).inspect(pattern.pid());
     assertThrows(InsufficientGpuMemoryException.class, found::close);
     assertStaysCheckpointedAndComesBack();
   }

@@ -71,12 +71,12 @@ class EndlessDeadlinesTest {
   @Test
   void freezeTimeout_staysInWhatCriuCanCount() {
     for (Duration endless : List.of(FOREVER, Duration.ofHours(2))) {
-      int seconds =
-          RpcOptions.seconds(DumpOptions.builder().freezeTimeout(endless).build());
+      int seconds = RpcOptions.seconds(DumpOptions.builder().freezeTimeout(endless).build());
       assertEquals(4294, seconds);
       assertTrue(seconds * 1_000_000L <= 0xffff_ffffL, "in microseconds, in 32 bits");
     }
     assertEquals(
-        2, RpcOptions.seconds(DumpOptions.builder().freezeTimeout(Duration.ofMillis(1001)).build()));
+        2,
+        RpcOptions.seconds(DumpOptions.builder().freezeTimeout(Duration.ofMillis(1001)).build()));
   }
 }

@@ -52,8 +52,7 @@ class UnknownHoldingsImageTest {
           checkpoints.process(pattern.pid()).suspend().dump(directory.resolve("image"));
       assertEquals(Map.of(), image.manifest().gpuBytes());
       CheckpointedProcess back = checkpoints.open(directory.resolve("image")).restore();
-      UnknownHoldingsException refused =
-          assertThrows(UnknownHoldingsException.class, back::resume);
+      UnknownHoldingsException refused = assertThrows(UnknownHoldingsException.class, back::resume);
       assertTrue(refused.bound().orElseThrow() >= 100 * MIB, refused.getMessage());
       back.resume(ResumeOptions.ofDefaults().withNeeds(Map.of(gpu, 116 * MIB)));
       assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());

@@ -6,7 +6,8 @@ import java.util.List;
  * What an inventory saw at one moment.
  *
  * @param gpus the GPUs that could be read
- * @param unreadable what could not be read and why, one sentence each; empty when every GPU was read
+ * @param unreadable what could not be read and why, one sentence each; empty when every GPU was
+ *     read
  */
 public record GpuReading(List<Gpu> gpus, List<String> unreadable) {
 

@@ -62,7 +62,9 @@ public final class LibNvml implements GpuInventory {
 
   @Override
   public Optional<List<Gpu>> gpus() {
-    return read().filter(reading -> reading.unreadable().isEmpty() || !reading.gpus().isEmpty()).map(GpuReading::gpus);
+    return read()
+        .filter(reading -> reading.unreadable().isEmpty() || !reading.gpus().isEmpty())
+        .map(GpuReading::gpus);
   }
 
   @Override
@@ -119,8 +121,7 @@ public final class LibNvml implements GpuInventory {
         PointerByReference device = new PointerByReference();
         check("nvmlDeviceGetHandleByIndex_v2", nvml.nvmlDeviceGetHandleByIndex_v2(i, device));
         byte[] uuid = new byte[TEXT_BYTES];
-        check(
-            "nvmlDeviceGetUUID", nvml.nvmlDeviceGetUUID(device.getValue(), uuid, TEXT_BYTES));
+        check("nvmlDeviceGetUUID", nvml.nvmlDeviceGetUUID(device.getValue(), uuid, TEXT_BYTES));
         name = string(uuid);
         gpus.add(readGpu(nvml, device.getValue(), GpuUuid.of(name)));
       } catch (NvmlFailure | IllegalArgumentException e) {

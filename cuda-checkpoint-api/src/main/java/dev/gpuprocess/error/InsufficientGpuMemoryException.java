@@ -26,8 +26,8 @@ public class InsufficientGpuMemoryException extends GpuCheckpointException {
   /**
    * What is missing where.
    *
-   * @return both numbers, and who holds the rest; empty when only the driver knows, or a GPU
-   *     cannot be read
+   * @return both numbers, and who holds the rest; empty when only the driver knows, or a GPU cannot
+   *     be read
    */
   public final Optional<GpuShortage> shortage() {
     return Optional.ofNullable(shortage);
