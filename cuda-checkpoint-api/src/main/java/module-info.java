@@ -20,15 +20,17 @@ module dev.gpuprocess {
   exports dev.gpuprocess.dumped;
   exports dev.gpuprocess.error;
   exports dev.gpuprocess.image;
-  exports dev.gpuprocess.internal to
-      dev.gpuprocess.criu;
   exports dev.gpuprocess.options;
   exports dev.gpuprocess.spi;
   exports dev.gpuprocess.proc;
 
+  exports dev.gpuprocess.internal to
+      dev.gpuprocess.criu;
+
   // JNR's generated classes live in an unnamed module.
   opens dev.gpuprocess.cuda.jnr;
   opens dev.gpuprocess.image.jnr;
+  opens dev.gpuprocess.proc.jnr;
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
       com.google.gson;

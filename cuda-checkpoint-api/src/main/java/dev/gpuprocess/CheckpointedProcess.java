@@ -204,6 +204,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
     Target target = self.target();
+    BoundedCall.admit(target.identity, "dump");
     return target.exclusively(
         "dump",
         Turn.Kind.MOVE,

@@ -51,9 +51,22 @@ final class Checkup {
    * @return empty when there was none
    */
   <T> Optional<T> ask(String subject, Duration deadline, Supplier<@Nullable T> question) {
+    return ask("doctor: " + subject, subject, deadline, question);
+  }
+
+  /**
+   * The same about something that hangs for reasons of its own.
+   *
+   * @param about what is asked, such as a process
+   */
+  <T> Optional<T> ask(
+      Object about, String subject, Duration deadline, Supplier<@Nullable T> question) {
     try {
+      String name = "doctor: " + subject;
+      BoundedCall.admit(about, name);
       return BoundedCall.run(
-          "doctor: " + subject,
+          about,
+          name,
           deadline,
           () -> Optional.ofNullable(question.get()),
           (value, failure) -> {});

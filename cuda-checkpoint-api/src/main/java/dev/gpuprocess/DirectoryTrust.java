@@ -62,6 +62,25 @@ final class DirectoryTrust {
     requireSafeAbove(path.toRealPath(), us);
   }
 
+  /**
+   * The same for one that is to be made: returns when nobody else can take its place.
+   *
+   * @return the directory that is there already and in which the next one will be made
+   */
+  static Path requirePlaceFor(Path directory) throws IOException {
+    Path there = directory.toAbsolutePath().normalize();
+    while (there.getParent() != null && Files.notExists(there, LinkOption.NOFOLLOW_LINKS)) {
+      there = there.getParent();
+    }
+    if (!Files.isDirectory(there)) {
+      throw refused(there, "is not a directory");
+    }
+    int us = effectiveUid();
+    requireSafeAbove(there.resolve("new"), us);
+    requireSafeAbove(there.toRealPath().resolve("new"), us);
+    return there;
+  }
+
   /** Links on the way count as well as what they lead to. */
   private static void requireSafeAbove(Path path, int us) throws IOException {
     for (Path above = path.getParent(); above != null; above = above.getParent()) {

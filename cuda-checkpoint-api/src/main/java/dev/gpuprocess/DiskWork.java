@@ -41,6 +41,21 @@ final class DiskWork {
     this.end = Durations.end(limit);
   }
 
+  /** Images side by side are on one disk; which one it is cannot be asked of one that hangs. */
+  private static Path place(Path image) {
+    Path parent = image.getParent();
+    return parent == null ? image : parent;
+  }
+
+  /**
+   * Called before the first work.
+   *
+   * @throws dev.gpuprocess.error.OperationInProgressException when too much hangs there already
+   */
+  void admit() {
+    BoundedCall.admit(place(disk), operation + " of process " + pid);
+  }
+
   /** True when a thread was left behind; it has what it works on, and nobody else may touch it. */
   boolean hangs() {
     return hangs;
@@ -85,6 +100,7 @@ final class DiskWork {
       throws TimeoutException {
     try {
       return BoundedCall.run(
+          place(disk),
           what + " " + pid,
           limit,
           work,

@@ -108,6 +108,7 @@ public record GpuCheckpoints(
    */
   public GpuProcess inspect(long pid) {
     Target target = Target.of(this, pid, "inspect");
+    BoundedCall.admit(target.identity, "inspect");
     Verb verb = new Verb(target, "inspect", null);
     target.requireReachable("inspect");
     ProcessState state = target.look(verb);
@@ -276,7 +277,8 @@ public record GpuCheckpoints(
    * the whole JVM. Each sits on a daemon thread named after it; the JVM may exit meanwhile, and
    * {@link #recover()} finds what they did.
    *
-   * @return how many, at most 64: then no further call is started
+   * @return how many. With four about one process or disk, or 1024 in all, nothing new is begun
+   *     there; what brings a process back to running always is
    */
   public static int abandonedCalls() {
     return BoundedCall.abandoned();

@@ -101,7 +101,7 @@ final class GpuRoom {
   }
 
   private Need need(GpuReading reading) {
-    OptionalLong bound = held.complete() ? OptionalLong.empty() : SaveArea.bound(process.pid(), patience);
+    OptionalLong bound = held.complete() ? OptionalLong.empty() : SaveArea.bound(process, patience);
     return Need.of(held, pairs, reading, bound);
   }
 

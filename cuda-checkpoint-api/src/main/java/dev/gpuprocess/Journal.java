@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.Printable;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -224,7 +225,10 @@ final class Journal {
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {
-      LOG.warn("{} is not a journal entry: {}", file, e.toString());
+      LOG.warn(
+          "{} is not a journal entry: {}",
+          Printable.of(file.toString()),
+          Printable.of(e.toString()));
       return Optional.empty();
     }
   }

@@ -47,6 +47,7 @@ final class LockedFile {
   private static final short F_WRLCK = 1;
   private static final short F_UNLCK = 2;
   private static final int SIZE_OF_FLOCK = 32;
+  private static final int SIZE_OF_STATVFS = 112;
 
   private static final int PRIVATE = 0600;
   private static final int ENOENT = 2;
@@ -182,6 +183,26 @@ final class LockedFile {
       throw new IllegalStateException(path + " is no longer locked");
     }
   }
+
+  /** What {@code statvfs} says of the file system of a directory. */
+  static Room room(Path directory) throws IOException {
+    byte[] status = new byte[SIZE_OF_STATVFS];
+    if (C.LIBRARY.statvfs(bytes(directory), status) != 0) {
+      throw failed(directory, errno());
+    }
+    ByteBuffer values = ByteBuffer.wrap(status).order(ByteOrder.nativeOrder());
+    long unit = values.getLong(8);
+    return new Room(
+        unit * values.getLong(32), values.getLong(40) == 0 ? Long.MAX_VALUE : values.getLong(56));
+  }
+
+  /**
+   * What a file system has left.
+   *
+   * @param bytes for who is not root
+   * @param files how many; the largest number where it makes them as needed
+   */
+  record Room(long bytes, long files) {}
 
   private static int open(Path path, int flags) throws IOException {
     int descriptor =

@@ -7,13 +7,13 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
 import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
@@ -97,7 +97,8 @@ public final class ProcessImage {
   }
 
   /**
-   * Reads every file and compares it with the manifest.
+   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * stays interrupted.
    *
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
    * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
@@ -203,8 +204,15 @@ public final class ProcessImage {
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    disk.admit();
+    Reading reading =
+        Reading.within(
+            "restore",
+            manifest.pid(),
+            options.deadline(),
+            options.cancellation().orElse(null));
     try (VerifiedImage verified =
-        measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
+        measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();
       try {
         Target target = restore(verified, log, options, measured);
@@ -244,10 +252,10 @@ public final class ProcessImage {
     }
   }
 
-  private VerifiedImage verified(DiskWork disk) {
+  private VerifiedImage verified(DiskWork disk, Reading reading) {
     return disk.run(
         "verify",
-        directory::verified,
+        () -> directory.verified(reading),
         late -> {
           if (late != null) {
             late.close();
@@ -292,11 +300,17 @@ public final class ProcessImage {
 
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
-    return checkpoints
-        .criu()
-        .restore(
-            new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
-            RestoreListener.NONE);
+    CarriedState carried = CarriedState.read(manifest().pid(), verified.images());
+    try {
+      return checkpoints
+          .criu()
+          .restore(
+              new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
+              carried);
+    } catch (RuntimeException e) {
+      carried.removeWhatWasMade();
+      throw e;
+    }
   }
 
   private static Holdings held(Manifest manifest) {

@@ -6,10 +6,13 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
+import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -62,22 +65,36 @@ final class Recovery {
   }
 
   private Recovered recover(JournalEntry entry) {
-    if (entry.hasLiveController()) {
-      return ofLiveController(entry);
+    try {
+      if (entry.hasLiveController()) {
+        return ofLiveController(entry);
+      }
+      entry.find().process().ifPresent(this::awaitUntraced);
+      // Before the entry goes, which tells where they are.
+      removeHalfImages(entry.image());
+      return tidied(entry, ofProcess(entry));
+    } catch (ProcessUnreadableException e) {
+      return unreadable(entry, e);
     }
-    entry.find().process().ifPresent(this::awaitUntraced);
-    // Before the entry goes, which tells where they are.
-    removeHalfImages(entry.image());
-    return tidied(entry, ofProcess(entry));
+  }
+
+  /** Nothing is known of it, so its entry stays. */
+  private static Recovered unreadable(JournalEntry entry, ProcessUnreadableException e) {
+    LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
+    return new Recovered(entry.target(), Outcome.UNREACHABLE, null);
   }
 
   /** Empty when the process is back and has an entry of its own. */
   private Optional<Recovered> recoverRestore(JournalEntry entry) {
-    return entry.hasLiveController()
-        ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
-        : new RestoreRecovery(checkpoints, journal, entry)
-            .run()
-            .map(recovered -> tidied(entry, recovered));
+    try {
+      return entry.hasLiveController()
+          ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
+          : new RestoreRecovery(checkpoints, journal, entry)
+              .run()
+              .map(recovered -> tidied(entry, recovered));
+    } catch (ProcessUnreadableException e) {
+      return Optional.of(unreadable(entry, e));
+    }
   }
 
   private static Recovered tidied(JournalEntry entry, Recovered recovered) {
@@ -129,7 +146,8 @@ final class Recovery {
   /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
   private void awaitUntraced(ProcessIdentity process) {
     try (Patience patience = new Patience(checkpoints.timeouts().call())) {
-      while (process.stat().map(stat -> stat.state() == 't').orElse(false)) {
+      while (process.isAlive()
+          && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
         if (!patience.pause()) {
           return;
         }

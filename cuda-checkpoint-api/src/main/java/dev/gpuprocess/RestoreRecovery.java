@@ -134,6 +134,7 @@ final class RestoreRecovery {
     try {
       List<String> dumped =
           BoundedCall.run(
+              image,
               "read " + image,
               checkpoints.timeouts().call(),
               () -> ImageDirectory.open(image, checkpoints.imageKey()).manifest().commandLine(),

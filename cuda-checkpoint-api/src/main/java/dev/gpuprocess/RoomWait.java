@@ -159,8 +159,10 @@ final class RoomWait {
   private Optional<ProcessState> state() {
     Duration limit = target.checkpoints.timeouts().call();
     try {
+      BoundedCall.admit(target.identity, "getState " + target.pid());
       return Optional.ofNullable(
           BoundedCall.run(
+                  target.identity,
                   "getState " + target.pid(),
                   limit,
                   () -> target.checkpoints.cuda().getState(target.pid()),

@@ -33,9 +33,15 @@ final class SaveArea {
    * @param limit how long the kernel may take to count, which waits for what the process maps
    * @return in bytes; empty when the kernel does not tell
    */
-  static OptionalLong bound(int pid, Duration limit) {
+  static OptionalLong bound(ProcessIdentity process, Duration limit) {
     try {
-      return BoundedCall.run("count memory " + pid, limit, () -> bound(pid), (late, failed) -> {});
+      BoundedCall.admit(process, "count memory");
+      return BoundedCall.run(
+          process,
+          "count memory " + process.pid(),
+          limit,
+          () -> bound(process.pid()),
+          (late, failed) -> {});
     } catch (TimeoutException e) {
       return OptionalLong.empty();
     }

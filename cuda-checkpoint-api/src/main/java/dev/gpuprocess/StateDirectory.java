@@ -33,8 +33,9 @@ import java.util.Set;
  */
 record StateDirectory(Path path) {
 
-  private static final String LOCKS = "lock";
+  private static final String LOCKS = "locks";
   private static final int LARGEST = 1 << 16;
+  private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
 
   /** Where every controller on this machine that runs as this user keeps its state. */
@@ -214,6 +215,29 @@ record StateDirectory(Path path) {
       while (bytes.hasRemaining()) {
         channel.write(bytes);
       }
+    }
+  }
+
+  /**
+   * Tells what a verb that needs it would stumble over; changes nothing.
+   *
+   * @return empty when all is well
+   */
+  Optional<String> trouble() {
+    try {
+      Path there = exists() ? path : DirectoryTrust.requirePlaceFor(path);
+      LockedFile.Room room = LockedFile.room(there);
+      if (!Files.isWritable(there)) {
+        return Optional.of(there + " cannot be written");
+      }
+      if (room.files() == 0) {
+        return Optional.of("the file system of " + there + " has no inodes left");
+      }
+      return room.bytes() < NEEDED
+          ? Optional.of("the file system of " + there + " is full")
+          : Optional.empty();
+    } catch (IOException e) {
+      return Optional.of(path + " cannot be used: " + explain(e));
     }
   }
 

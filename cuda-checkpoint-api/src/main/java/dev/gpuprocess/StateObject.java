@@ -35,6 +35,7 @@ record StateObject(Target target, int generation, List<Step> steps) {
    */
   <T extends GpuProcess> T move(
       String name, ProcessState from, Work work, Function<StateObject, T> next) {
+    BoundedCall.admit(target.identity, name);
     return target.exclusively(
         name,
         Turn.Kind.MOVE,

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.Durations;
@@ -17,6 +18,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The process behind a line of state objects. It knows which of them is the current one and lets
@@ -24,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Target {
 
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
   private static final long POLL_NANOS = 1_000_000;
 
   private static final int MOST_LOOKS = 10;
@@ -118,7 +122,7 @@ final class Target {
 
   /** Says in the journal what the process has come to; null when that is not known. */
   void noteState(@Nullable ProcessState state) {
-    if (state == ProcessState.RUNNING || isGone()) {
+    if (state == ProcessState.RUNNING || isKnownToBeGone()) {
       forget();
     } else if (state != null) {
       checkpoints.journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
@@ -132,6 +136,16 @@ final class Target {
   /** It has ended, or has been killed and is being torn down, which a GPU can take a while for. */
   boolean isGone() {
     return !identity.isAlive() || ProcFs.isEnding(pid());
+  }
+
+  /** The entry of one that nothing is known of stays: a recovery can look later. */
+  private boolean isKnownToBeGone() {
+    try {
+      return isGone();
+    } catch (ProcessUnreadableException e) {
+      LOG.warn("whether process {} has ended is not known: {}", pid(), e.getMessage());
+      return false;
+    }
   }
 
   /** Nothing is left to mend. */
@@ -255,15 +269,14 @@ final class Target {
               .formatted(pid()),
           Failure.of(name, pid()));
     }
-    if (stat.isStopped()) {
-      throw new ProcessStoppedException(
-          "process %d is %s, and a driver call on it would hang: let it continue (%s) and try again"
-              .formatted(
-                  pid(),
-                  stat.state() == 't' ? "being traced" : "stopped",
-                  stat.state() == 't' ? "detach the debugger" : "kill -CONT " + pid()),
-          Failure.of(name, pid()));
-    }
+    Standstill.of(pid())
+        .ifPresent(
+            still -> {
+              throw new ProcessStoppedException(
+                  "process %d %s, and a driver call on it would hang: let it continue (%s) and try again"
+                      .formatted(pid(), still.what(), still.cure()),
+                  Failure.of(name, pid()));
+            });
   }
 
   private String goneMessage() {

@@ -7,6 +7,7 @@ import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
@@ -71,6 +72,7 @@ final class Verb {
   private boolean bringBackInTime() {
     try {
       return BoundedCall.run(
+          target.identity,
           "bring back " + target.pid(),
           target.checkpoints.timeouts().transfer(),
           this::bringBack,
@@ -269,6 +271,7 @@ final class Verb {
   private <T> T call(String function, Duration deadline, Supplier<T> body, Runnable undo) {
     try {
       return BoundedCall.run(
+          target.identity,
           function + " " + target.pid(),
           deadline,
           body,
@@ -344,17 +347,22 @@ final class Verb {
 
   /** The state after a failure, null where it cannot be read: the failure itself matters more. */
   @Nullable ProcessState stateNow() {
-    if (abandoned || target.identity.stat().map(s -> s.isDead() || s.isStopped()).orElse(true)) {
+    if (abandoned) {
       return null;
     }
     try {
+      if (!target.identity.isAlive() || Standstill.of(target.pid()).isPresent()) {
+        return null;
+      }
       return BoundedCall.run(
+              target.identity,
               "getState " + target.pid(),
               controlDeadline(),
               () -> cuda.getState(target.pid()),
               (value, failed) -> {})
           .value();
-    } catch (TimeoutException e) {
+    } catch (TimeoutException | ProcessUnreadableException e) {
+      LOG.debug("the state of process {} cannot be read", target.pid(), e);
       return null;
     }
   }

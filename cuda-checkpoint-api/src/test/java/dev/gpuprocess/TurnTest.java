@@ -93,7 +93,7 @@ class TurnTest {
     checkpoints.process(counter.pid()).suspend().resume();
     assertEquals(101, counter.increment());
     try (Stream<Path> left = Files.list(state)) {
-      assertEquals(List.of(state.resolve("lock")), left.toList());
+      assertEquals(List.of(state.resolve("locks")), left.toList());
     }
   }
 
@@ -111,9 +111,9 @@ class TurnTest {
   void verb_lockFileWasTidiedAway_nextVerbsLockAnew() throws IOException {
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
     for (String name : new StateDirectory(state).lockNames()) {
-      Files.delete(state.resolve("lock").resolve(name));
+      Files.delete(state.resolve("locks").resolve(name));
     }
-    Files.delete(state.resolve("lock"));
+    Files.delete(state.resolve("locks"));
     RunningProcess running = locked.unlock();
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.NativeLibraries;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -48,7 +48,7 @@ final class LibC {
   private static final long SYS_PIDFD_OPEN = 434;
 
   private static final Functions FUNCTIONS =
-      LibraryLoader.create(Functions.class).failImmediately().load("c");
+      NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
   private static final Charset PATH_CHARSET = pathCharset();
 
@@ -137,6 +137,25 @@ final class LibC {
       throw failure(call, errno());
     }
     return Math.toIntExact(result);
+  }
+
+  /**
+   * Makes a pipe. After a failed call JNR copies back what is no descriptor, 0 mostly: nobody may
+   * see that, and close it.
+   *
+   * @return the end to read from and the end to write to, both closed at exec
+   */
+  static int[] pipe() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.pipe2(pair, CLOEXEC), "pipe2");
+    return pair;
+  }
+
+  /** Makes two UNIX sockets that keep messages apart, as {@link #pipe} makes a pipe. */
+  static int[] packetSockets() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.socketpair(AF_UNIX, SOCK_SEQPACKET | CLOEXEC, 0, pair), "socketpair");
+    return pair;
   }
 
   /** Every call that answers the error number itself goes through here. */

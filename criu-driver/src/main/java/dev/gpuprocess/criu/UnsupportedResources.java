@@ -4,6 +4,8 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
@@ -12,12 +14,16 @@ import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Names what CRIU could not dump. CRIU says little more than a number; the tree lives on after a
  * failed dump, so it can be looked at.
  */
 final class UnsupportedResources {
+
+  private static final Logger LOG = LoggerFactory.getLogger(UnsupportedResources.class);
 
   private static final Pattern DESCRIPTOR =
       Pattern.compile("Can't dump file (\\d+) of that type \\[\\w+\\] \\((.*)\\)");
@@ -58,12 +64,22 @@ final class UnsupportedResources {
       return List.of();
     }
     List<Finding> findings =
-        Preflight.of(root, options).stream().filter(each -> each.resource() != null).toList();
+        findings(root, options).stream().filter(each -> each.resource() != null).toList();
     List<Finding> certain = findings.stream().filter(Finding::isProblem).toList();
     List<UnsupportedResource> known =
         (certain.isEmpty() ? findings : certain)
             .stream().flatMap(each -> Stream.ofNullable(each.resource())).toList();
     return known.isEmpty() ? said(errors, blamed == 0 ? root.pid() : blamed) : known;
+  }
+
+  /** What CRIU said matters more than that nothing can be added to it. */
+  private static List<Finding> findings(ProcessIdentity root, DumpOptions options) {
+    try {
+      return Preflight.of(root, options);
+    } catch (ProcessUnreadableException | OperationTimedOutException e) {
+      LOG.debug("process {} cannot be looked into", root.pid(), e);
+      return List.of();
+    }
   }
 
   private static boolean isReason(String error) {
@@ -102,10 +118,15 @@ final class UnsupportedResources {
   }
 
   private static String target(int pid, String number, String otherwise) {
-    return ProcFs.visibleFiles(pid).stream()
-        .filter(file -> Integer.toString(file.number()).equals(number))
-        .map(OpenFile::target)
-        .findFirst()
-        .orElse(otherwise);
+    try {
+      return ProcFs.visibleFiles(pid).stream()
+          .filter(file -> Integer.toString(file.number()).equals(number))
+          .map(OpenFile::target)
+          .findFirst()
+          .orElse(otherwise);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked into", pid, e);
+      return otherwise;
+    }
   }
 }

@@ -11,6 +11,7 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.fixtures.Workload;
@@ -248,41 +249,112 @@ class PreflightTest {
   }
 
   @Test
-  void warnsOfDatagramsToOthers() {
+  @OutsideUse("B5")
+  void namesTheOptionForDatagramsToOthers() {
     try (Workload outside = Workload.idle();
         Workload idle = Workload.idle()) {
       hold(outside, "unix-bind FILE");
       hold(idle, "unix-send FILE");
-      List<Finding> findings = preflight(idle, backup().build());
-      assertEquals(1, findings.size(), findings::toString);
-      assertEquals(Severity.WARNING, findings.get(0).severity());
-      assertTrue(findings.get(0).cure().contains("DumpOptions.externalUnixSockets(true)"));
-      CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
-      assertTrue(e.criu().firstError().contains("External socket"), e::getMessage);
+      UnsupportedResource socket = problem(idle, backup().build(), "External socket");
+      assertEquals("DumpOptions.externalUnixSockets(true)", socket.option());
+      String found = preflight(idle, backup().build()).get(0).what();
+      assertTrue(found.contains("is connected to process %d ".formatted(outside.pid())), found);
       assertCured(idle, backup().externalUnixSockets(true).build());
     }
   }
 
   @Test
-  void warnsOfStreamsToOthers() throws IOException {
+  @OutsideUse("B5")
+  void namesTheOptionForStreamsToOthers() throws IOException {
     Path name = directory.resolve("socket");
     try (ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         Workload idle = Workload.idle()) {
       server.bind(UnixDomainSocketAddress.of(name));
       String held = hold(idle, "unix-to " + name);
+      External socket = External.unixSocket(inode(idle, held));
+      String option = "DumpOptions.external(External.unixSocket(%d))".formatted(inode(idle, held));
+      // Not accepted yet: CRIU would dump it, and restore it connected to nothing.
+      List<Finding> waiting = preflight(idle, backup().build());
+      assertEquals(1, waiting.size(), waiting::toString);
+      assertEquals(option, Objects.requireNonNull(waiting.get(0).resource()).option());
       try (SocketChannel accepted = server.accept()) {
         assertTrue(accepted.isConnected());
-        List<Finding> findings = preflight(idle, backup().build());
-        assertEquals(1, findings.size(), findings::toString);
-        assertEquals(Severity.WARNING, findings.get(0).severity());
-        CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
-        assertTrue(e.criu().firstError().contains("External socket"), e::getMessage);
-
-        String link = Files.readSymbolicLink(Path.of("/proc/" + idle.pid() + "/fd/" + held)) + "";
-        External socket = External.unixSocket(Long.parseLong(link.replaceAll("\\D", "")));
-        assertTrue(findings.get(0).cure().contains(socket.text().replaceAll("\\D", "")));
+        assertEquals(option, problem(idle, backup().build(), "External socket").option());
         assertCured(idle, backup().external(socket).build());
       }
+    }
+  }
+
+  private static long inode(Workload workload, String descriptor) throws IOException {
+    Path link = Path.of("/proc", Long.toString(workload.pid()), "fd", descriptor);
+    return Long.parseLong(Files.readSymbolicLink(link).toString().replaceAll("\\D", ""));
+  }
+
+  /** The inodes of a pair are no neighbours when somebody else makes sockets meanwhile. */
+  @Test
+  @OutsideUse("B5")
+  void hasNoObjectionToAPairOnABusyMachine() {
+    String program =
+        """
+        use Socket;
+        my @kept;
+        for (1 .. 20) {
+          socketpair(my $one, my $other, AF_UNIX, SOCK_STREAM, 0) or die;
+          push @kept, $one, $other;
+        }
+        socket(my $server, AF_UNIX, SOCK_STREAM, 0) or die;
+        bind($server, pack_sockaddr_un($ARGV[0])) or die;
+        listen($server, 5) or die;
+        socket(my $client, AF_UNIX, SOCK_STREAM, 0) or die;
+        connect($client, pack_sockaddr_un($ARGV[0])) or die;
+        for (1 .. 20) { socket(my $between, AF_UNIX, SOCK_STREAM, 0) or die; push @kept, $between; }
+        accept(my $accepted, $server) or die;
+        socket(my $pending, AF_UNIX, SOCK_STREAM, 0) or die;
+        connect($pending, pack_sockaddr_un($ARGV[0])) or die;
+        open my $ready, '>', "$ARGV[0].ready" or die;
+        sleep 1000 while 1;
+        """;
+    Path name = directory.resolve("socket");
+    try (dev.gpuprocess.contract.Workload perl =
+        dev.gpuprocess.contract.Workload.of("perl", "-e", program, name.toString())) {
+      dev.gpuprocess.contract.Workload.await(
+          () -> Files.exists(directory.resolve("socket.ready")), "the sockets");
+      assertEquals(
+          List.of(),
+          criu.preflight(perl.identity(), backup().build()).stream()
+              .filter(finding -> finding.severity() != Severity.OK)
+              .toList());
+    }
+  }
+
+  /** Any user of the machine can make such names. */
+  @Test
+  @OutsideUse("A18")
+  void namesOfStrangersAreNoObstacle() throws IOException {
+    String program =
+        """
+        use Socket;
+        my @kept;
+        for my $name ("\\0evil\\nname\\n", "\\0\\n\\n 1 2 3", "\\0\\r\\e]0;x\\a") {
+          socket(my $socket, AF_UNIX, SOCK_STREAM, 0) or die;
+          bind($socket, pack('S a*', AF_UNIX, $name . $$)) or die;
+          push @kept, $socket;
+        }
+        open my $ready, '>', $ARGV[0] or die;
+        sleep 1000 while 1;
+        """;
+    Path ready = directory.resolve("ready");
+    Path file = Files.write(directory.resolve("a\rb \u001b c\nd"), new byte[8192]);
+    Files.createSymbolicLink(directory.resolve("file"), file);
+    try (dev.gpuprocess.contract.Workload stranger =
+            dev.gpuprocess.contract.Workload.of("perl", "-e", program, ready.toString());
+        Workload idle = Workload.idle()) {
+      dev.gpuprocess.contract.Workload.await(() -> Files.exists(ready), "the stranger's sockets");
+      assertTrue(stranger.pid() > 1);
+      hold(idle, "map FILE");
+      hold(idle, "open FILE");
+      hold(idle, "unix-pair");
+      assertCured(idle, backup().build());
     }
   }
 

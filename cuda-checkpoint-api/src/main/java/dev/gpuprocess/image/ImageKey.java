@@ -64,7 +64,7 @@ public final class ImageKey {
             "has %d bytes and a key has %d to %d".formatted(bytes, LEAST_BYTES, MOST_BYTES),
             null);
       }
-      return new ImageKey(Files.readAllBytes(key));
+      return new ImageKey(DurableFiles.read(key, MOST_BYTES));
     } catch (IOException e) {
       throw refused(path, "cannot be read: " + e, e);
     }

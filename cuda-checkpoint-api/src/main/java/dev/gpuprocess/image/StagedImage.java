@@ -5,6 +5,7 @@ import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -121,7 +122,7 @@ public final class StagedImage implements AutoCloseable {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
-    return reason.contains("No space left") || reason.contains("quota exceeded")
+    return Descriptors.saysFull(reason)
         ? new DiskFullException(
             otherwise.getMessage() + ": free some room or use another file system",
             Failure.of("dump", pid),
@@ -151,6 +152,25 @@ public final class StagedImage implements AutoCloseable {
       log = LogDirectory.create("dump");
     }
     return log.path();
+  }
+
+  /**
+   * Writes a file beside those of CRIU; the manifest will name it too.
+   *
+   * @param name its name
+   * @param content what is in it
+   * @throws DiskFullException when the file system has no room for it
+   * @throws ImageException when it cannot be written
+   */
+  public void add(String name, byte[] content) {
+    try {
+      Files.write(images().resolve(name), content);
+    } catch (IOException e) {
+      String why =
+          "the image of process %d could not be completed at %s: %s"
+              .formatted(pid, target, staging.held().explain(e));
+      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+    }
   }
 
   /**

@@ -1,3 +1,3 @@
-/** What the modules of this library share and users have no part in. */
+/** What the modules of this library share and users do not see; exported to the CRIU driver alone. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal;

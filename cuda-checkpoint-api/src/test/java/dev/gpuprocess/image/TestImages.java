@@ -109,7 +109,13 @@ final class TestImages {
         Workers cores = Workers.cores()) {
       List<ImageFile> summed = new ArrayList<>();
       for (Path file : DurableFiles.list(image.resolve(ImageDirectory.IMAGES))) {
-        summed.add(Sums.start(cores, held, image.relativize(file).toString(), checksum).await());
+        summed.add(Sums.start(
+                    cores,
+                    held,
+                    image.relativize(file).toString(),
+                    checksum,
+                    Reading.unlimited("sum", 0))
+                .await());
       }
       return summed;
     } catch (IOException e) {

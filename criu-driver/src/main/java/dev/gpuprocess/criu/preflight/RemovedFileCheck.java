@@ -4,6 +4,7 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.proc.FileNode;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import dev.gpuprocess.internal.NativeLibraries;
 import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
@@ -30,7 +31,10 @@ final class RemovedFileCheck {
       lookAtSize(place, name(target), node);
     } else if (!options.linkRemap()
         && target.endsWith(REMOVED)
-        && !Files.exists(place.seenByProcess(target), LinkOption.NOFOLLOW_LINKS)) {
+        && place
+            .seenByProcess(target)
+            .filter(path -> Files.exists(path, LinkOption.NOFOLLOW_LINKS))
+            .isEmpty()) {
       troubles.needs(
           place,
           name(target),
@@ -71,7 +75,12 @@ final class RemovedFileCheck {
   /** Loaded only when a file is large enough to ask: it takes a third of a second. */
   private static final class Blocks {
 
-    private static final POSIX LIBRARY = POSIXFactory.getNativePOSIX();
+    private static final POSIX LIBRARY;
+
+    static {
+      NativeLibraries.prepare();
+      LIBRARY = POSIXFactory.getNativePOSIX();
+    }
 
     private Blocks() {}
 

@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.preflight;
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -42,7 +43,21 @@ final class TaskCheck {
           "is this JVM, which cannot be in the tree that it dumps",
           "dump from a process outside the tree");
     }
+    lookAtFirstThread(pid);
     lookAtTracers(pid);
+  }
+
+  /** CRIU does not get hold of such a root, and takes such a child for a zombie. */
+  private void lookAtFirstThread(int pid) {
+    ProcFs.stat(pid)
+        .filter(ProcStat::firstThreadEnded)
+        .ifPresent(
+            stat ->
+                troubles.problem(
+                    new Place(pid, "thread", Integer.toString(pid)),
+                    "its first thread",
+                    "has ended while others go on, and CRIU cannot dump such a process",
+                    "let the main thread of the program wait for the others"));
   }
 
   private void lookAtSession(int pid) {
