@@ -87,9 +87,7 @@ final class BoundedCall {
   }
 
   private static String words(Object about) {
-    return about instanceof ProcessIdentity process
-        ? "process " + process.pid()
-        : about.toString();
+    return about instanceof ProcessIdentity process ? "process " + process.pid() : about.toString();
   }
 
   /** Told once, on the call's own thread, when an abandoned call ends after all. */

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -65,15 +66,11 @@ final class Checkup {
       String name = "doctor: " + subject;
       BoundedCall.admit(about, name);
       return BoundedCall.run(
-          about,
-          name,
-          deadline,
-          () -> Optional.ofNullable(question.get()),
-          (value, failure) -> {});
+          about, name, deadline, () -> Optional.ofNullable(question.get()), (value, failure) -> {});
     } catch (TimeoutException e) {
       problem(
           subject,
-          "does not answer within " + deadline.toSeconds() + " s",
+          "does not answer within " + Printable.of(deadline),
           "look into the kernel's log (dmesg) for what hangs");
     } catch (GpuCheckpointException e) {
       // Its message says what to do.

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
@@ -69,12 +70,19 @@ final class DiskWork {
    * @throws OperationTimedOutException when the time of the operation is over
    */
   <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
+    long left = Durations.left(end);
+    if (left <= 0) {
+      throw new OperationTimedOutException(
+          "%s of process %d: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
+              .formatted(operation, pid, Printable.of(limit), what),
+          Failure.of(operation, pid));
+    }
     try {
-      return call(what, Duration.ofNanos(Math.max(1, Durations.left(end))), work, undo);
+      return call(what, Duration.ofNanos(left), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
           "%s of process %d: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
-              .formatted(operation, pid, disk, limit),
+              .formatted(operation, pid, disk, Printable.of(limit)),
           Failure.of(operation, pid),
           e);
     }

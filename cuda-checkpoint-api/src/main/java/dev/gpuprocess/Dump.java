@@ -172,9 +172,7 @@ final class Dump {
     if (!resources.isEmpty()) {
       throw new UnsupportedResourceException(
           "process %d cannot be dumped and stays checkpointed: %s"
-              .formatted(
-                  target.pid(),
-                  words(findings)),
+              .formatted(target.pid(), words(findings)),
           verb.failure(null, ProcessState.CHECKPOINTED),
           CriuFailure.NOT_STARTED,
           resources,

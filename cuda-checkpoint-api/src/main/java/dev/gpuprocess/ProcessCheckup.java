@@ -115,10 +115,7 @@ final class ProcessCheckup {
 
   private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
     return checkup.ask(
-        asked,
-        who,
-        checkpoints.timeouts().call(),
-        () -> checkpoints.cuda().getState(asked.pid()));
+        asked, who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(asked.pid()));
   }
 
   private void lookAtState() {

@@ -194,7 +194,7 @@ public final class ProcessImage {
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
     Turn turn = turn("restore");
     try {
-      requirePidFree(manifest.pid());
+      requirePidFree(manifest);
       return restore(all, measured);
     } finally {
       turn.end();
@@ -275,7 +275,8 @@ public final class ProcessImage {
    * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
    * which does reap, but in some containers only every other second.
    */
-  private static void requirePidFree(int pid) {
+  private static void requirePidFree(Manifest manifest) {
+    int pid = manifest.pid();
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
@@ -284,18 +285,29 @@ public final class ProcessImage {
       }
       Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
       if (!holder.get().isDead() || System.nanoTime() - begin > Durations.nanos(limit)) {
-        throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
+        throw new PidTakenException(takenMessage(manifest, holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }
   }
 
-  private static String takenMessage(ProcStat stat) {
+  private static String takenMessage(Manifest manifest, ProcStat stat) {
+    if (!stat.isDead() && isItself(manifest, stat)) {
+      return "process %d (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
+          .formatted(stat.pid(), stat.name());
+    }
     return stat.isDead()
         ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
             .formatted(stat.pid(), stat.name(), stat.parent())
         : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
+  }
+
+  /** The one that was dumped, or what looks like it: a restore begins a new time of its own. */
+  private static boolean isItself(Manifest manifest, ProcStat stat) {
+    return stat.startTicks() == manifest.startTicks()
+        || (!manifest.commandLine().isEmpty()
+            && manifest.commandLine().equals(ProcFs.commandLine(stat.pid())));
   }
 
   private RestoreReport criuRestore(

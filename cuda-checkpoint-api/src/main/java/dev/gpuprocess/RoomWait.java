@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.Printable;
 import dev.gpuprocess.proc.ProcStat;
 import java.time.Duration;
 import java.util.Optional;
@@ -49,13 +50,7 @@ final class RoomWait {
     return options.waitForMemory().isZero()
         ? "free it or let resume wait for it, the process stays checkpointed"
         : "it did not come free within %s, the process stays checkpointed"
-            .formatted(text(options.waitForMemory()));
-  }
-
-  private static String text(Duration time) {
-    return time.compareTo(Duration.ofSeconds(1)) < 0
-        ? Durations.millis(time) + " ms"
-        : Durations.seconds(time) + " s";
+            .formatted(Printable.of(options.waitForMemory()));
   }
 
   /** Attempts it until there was room or the time is over. */
@@ -171,7 +166,7 @@ final class RoomWait {
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
           "the driver did not answer getState on process %d within %s while it waited for GPU memory: the process may be stopped or its GPU hung"
-              .formatted(target.pid(), text(limit)),
+              .formatted(target.pid(), Printable.of(limit)),
           failure(null),
           e);
     }

@@ -102,12 +102,7 @@ final class TreeCheck {
   private CudaChildException refusal(int child, String what, String cure) {
     return new CudaChildException(
         "child %d (%s) of process %d %s, so the tree cannot be dumped: %s"
-            .formatted(
-                child,
-                name(child),
-                verb.pid(),
-                what,
-                cure),
+            .formatted(child, name(child), verb.pid(), what, cure),
         Failure.of("dump", verb.pid()));
   }
 }

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -148,7 +149,9 @@ final class Verb {
             () -> cuda.lock(target.pid(), millis));
     if (!result.ok()) {
       takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
-      throw fail("lock", result);
+      throw result.equals(CudaResult.NOT_READY) && !target.isGone()
+          ? CudaFailures.lockTimeout(target, timeout, failure(result, stateNow()))
+          : fail("lock", result);
     }
   }
 
@@ -280,7 +283,7 @@ final class Verb {
       abandoned = true;
       throw new OperationTimedOutException(
           "the driver did not answer %s on process %d within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
-              .formatted(function, target.pid(), deadline),
+              .formatted(function, target.pid(), Printable.of(deadline)),
           failure(null, null),
           e);
     }

@@ -68,7 +68,8 @@ class BoundedCallTest {
   @Test
   void run_interrupted_waitsForTheAnswerAndStaysInterrupted() throws Exception {
     Thread.currentThread().interrupt();
-    assertEquals(7, BoundedCall.run("one", "test", Duration.ofSeconds(20), () -> 7, (value, e) -> {}));
+    assertEquals(
+        7, BoundedCall.run("one", "test", Duration.ofSeconds(20), () -> 7, (value, e) -> {}));
     assertTrue(Thread.interrupted());
   }
 

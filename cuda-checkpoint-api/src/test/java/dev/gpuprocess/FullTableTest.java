@@ -13,7 +13,9 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A controller with too many files open knows nothing of its processes, and does not say it does. */
+/**
+ * A controller with too many files open knows nothing of its processes, and does not say it does.
+ */
 class FullTableTest {
 
   private static final int DESCRIPTORS = 128;

@@ -124,11 +124,20 @@ final class DumpFailure {
       if (!root.isAlive()) {
         return noSuchProcess(root, details);
       }
-      Optional<Integer> tracer = Who.tracer(root.pid());
+      Optional<Tracer> tracer = Tracer.of(root.pid());
       if (tracer.isPresent()) {
         return new CriuException(
+            diagnosis.message(ending, tracer.get().what(), tracer.get().cure()),
+            details.failure(),
+            details.criu(),
+            null);
+      }
+      if (neverStopped(diagnosis)) {
+        return new CriuException(
             diagnosis.message(
-                ending, "it is traced by " + Who.process(tracer.get()), "end that first"),
+                ending,
+                "CRIU may not trace it; somebody else did, who has let go of it since",
+                "look whether another dump or a debugger is at it, and try again"),
             details.failure(),
             details.criu(),
             null);

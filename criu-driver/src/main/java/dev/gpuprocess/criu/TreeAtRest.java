@@ -13,9 +13,9 @@ import dev.gpuprocess.proc.ScanLimit;
 import java.util.List;
 
 /**
- * Looks for the processes that CRIU would not get hold of, before it touches the tree: in a frozen
+ * Looks for the processes that CRIU would not get hold of, before it touches the tree: for a frozen
  * one it waits until it is killed, and what it has begun then ends the tree when it is thawed; one
- * whose first thread has ended it takes for a zombie.
+ * whose first thread has ended it cannot trace.
  */
 final class TreeAtRest {
 

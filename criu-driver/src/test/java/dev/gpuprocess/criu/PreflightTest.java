@@ -398,8 +398,60 @@ class PreflightTest {
       assertEquals(1, findings.size(), findings::toString);
       assertTrue(findings.get(0).isProblem());
       String text = findings.get(0).toString();
-      assertTrue(text.contains("traced by process %d (idle".formatted(tracer.pid())), text);
+      assertTrue(text.matches(".*: process %d \\(idle.*\\) traces it.*".formatted(tracer.pid())), text);
       assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+    }
+  }
+
+  /** Of either CRIU only says by what descriptor it is held, or names a cure that is none. */
+  @Test
+  @OutsideUse("B5")
+  void refusesQueuesAndSecrets_withTheirCure() throws Exception {
+    String program =
+        """
+        # mq_open(2) and memfd_secret(2): O_RDWR | O_CREAT, and no flags
+        my $queue = syscall($ARGV[0], "gpuprocess-$$", 0102, 0600, 0);
+        syscall($ARGV[1], "gpuprocess-$$") == 0 or die;
+        my $secret = syscall(447, 0);
+        open my $ready, '>', $ARGV[2] or die;
+        print $ready "$queue $secret";
+        close $ready;
+        sleep 1000 while 1;
+        """;
+    boolean arm = System.getProperty("os.arch").equals("aarch64");
+    Path ready = directory.resolve("ready");
+    String[] command = {
+      "perl", "-e", program, arm ? "180" : "240", arm ? "181" : "241", ready.toString()
+    };
+    try (dev.gpuprocess.contract.Workload perl =
+        dev.gpuprocess.contract.Workload.of(command)) {
+      dev.gpuprocess.contract.Workload.await(
+          () -> ready.toFile().length() > 2, "the descriptors");
+      String[] held = Files.readString(ready).split(" ");
+      List<String> found =
+          criu.preflight(perl.identity(), backup().build()).stream()
+              .filter(Finding::isProblem)
+              .map(Finding::toString)
+              .toList();
+      assertTrue(
+          found.stream()
+              .anyMatch(
+                  text -> text.contains("descriptor " + held[0] + ":") && text.contains("queue")),
+          found::toString);
+      // Where the kernel has it.
+      assertEquals(held[1].equals("-1") ? 1 : 2, found.size(), found::toString);
+      CriuException e =
+          assertThrows(
+              CriuException.class,
+              () ->
+                  criu.dump(
+                      new DumpRequest(
+                          perl.identity(),
+                          Files.createDirectory(directory.resolve("images")),
+                          Files.createDirectory(directory.resolve("work")),
+                          backup().build()),
+                      DumpListener.NONE));
+      assertFalse(String.valueOf(e.getMessage()).contains("External.file"), e::getMessage);
     }
   }
 
@@ -460,6 +512,28 @@ class PreflightTest {
     assertTrue(said.contains(cure), said);
     assertTrue(said.matches("(?s).*failed: dump of .* the process runs on: .*"), said);
     assertTrue(said.contains("A session leader of"), said);
+  }
+
+  /** Seen from outside that namespace the session has a number. */
+  @Test
+  @OutsideUse("B5")
+  void findsASessionLeaderOutsideOfANestedPidNamespace() {
+    try (dev.gpuprocess.contract.Workload unshare =
+        dev.gpuprocess.contract.Workload.of(
+            "unshare", "--pid", "--fork", "--kill-child", "sleep", "1000")) {
+      dev.gpuprocess.contract.Workload.await(
+          () ->
+              ProcFs.descendants(unshare.pid()).stream()
+                  .anyMatch(pid -> ProcFs.commandLine(pid).contains("1000")),
+          "the namespace");
+      int init = ProcFs.descendants(unshare.pid()).get(0);
+      List<Finding> findings =
+          criu.preflight(ProcessIdentity.of(init).orElseThrow(), backup().build()).stream()
+              .filter(Finding::isProblem)
+              .toList();
+      assertEquals(1, findings.size(), findings::toString);
+      assertTrue(findings.get(0).cure().contains("setsid"), findings::toString);
+    }
   }
 
   @Test

@@ -138,7 +138,6 @@ class TreeAtRestTest {
     }
   }
 
-  /** CRIU takes such a child for a zombie: it would end it, and restore a zombie. */
   @Test
   @OutsideUse("A7")
   void dump_firstThreadOfAChildHasEnded_refusedBeforeCriuAndUnharmed() throws IOException {

@@ -1,5 +1,7 @@
 package dev.gpuprocess.proc;
 
+import java.time.Duration;
+
 /**
  * Text from outside in a form that can be printed: names of processes, files and sockets, lines of
  * logs. Whoever chooses a name could otherwise write to the terminal or into the log of whoever
@@ -8,6 +10,7 @@ package dev.gpuprocess.proc;
 public final class Printable {
 
   private static final int MOST_CHARACTERS = 16 << 10;
+  private static final Duration LONGEST = Duration.ofDays(100_000);
 
   private Printable() {}
 
@@ -45,6 +48,37 @@ public final class Printable {
       at += Character.charCount(codePoint);
     }
     return shown < text.length() ? printable.append("...").toString() : printable.toString();
+  }
+
+  /**
+   * How long something is or was.
+   *
+   * @param duration any
+   * @return in the largest units that say it, such as {@code 1 ms}, {@code 30 s} or {@code 1.5 s}
+   */
+  public static String of(Duration duration) {
+    if (duration.isNegative()) {
+      return "-" + of(duration.compareTo(LONGEST.negated()) < 0 ? LONGEST : duration.negated());
+    }
+    if (duration.compareTo(LONGEST) >= 0) {
+      return "for ever";
+    }
+    long nanos = duration.toNanosPart();
+    if (duration.toSeconds() == 0) {
+      return nanos >= 1_000_000 || nanos == 0
+          ? nanos / 1_000_000 + " ms"
+          : nanos / 1_000 + " microseconds";
+    }
+    if (duration.toMinutes() < 2) {
+      long tenths = nanos / 100_000_000;
+      return duration.toSeconds() + (tenths == 0 ? "" : "." + tenths) + " s";
+    }
+    if (duration.toHours() < 2) {
+      return duration.toMinutes()
+          + " min"
+          + (duration.toSecondsPart() == 0 ? "" : " " + duration.toSecondsPart() + " s");
+    }
+    return duration.toDays() < 2 ? duration.toHours() + " h" : duration.toDays() + " days";
   }
 
   private static boolean isHarmless(char character) {

@@ -15,6 +15,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Consumer;
 
@@ -125,17 +126,14 @@ final class ProcFile {
    * @param each told while the directory is open
    */
   static void names(Path directory, Consumer<String> each) {
-    Optional<DirectoryStream<Path>> opened =
-        unlessGone(directory, () -> Files.newDirectoryStream(directory));
-    if (opened.isEmpty()) {
-      return;
-    }
-    try (DirectoryStream<Path> entries = opened.get()) {
+    try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
       for (Path entry : entries) {
         each.accept(String.valueOf(entry.getFileName()));
       }
+    } catch (NoSuchFileException gone) {
+      return;
     } catch (DirectoryIteratorException e) {
-      throwUnlessGone(directory, e.getCause());
+      throwUnlessGone(directory, Objects.requireNonNull(e.getCause()));
     } catch (IOException e) {
       throwUnlessGone(directory, e);
     }

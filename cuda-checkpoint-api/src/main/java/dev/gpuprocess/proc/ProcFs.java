@@ -249,8 +249,7 @@ public final class ProcFs {
    */
   public static List<Integer> threads(long pid) {
     List<Integer> threads = new ArrayList<>();
-    ProcFile.names(
-        directory(pid).resolve("task"), name -> threads.add(Integer.valueOf(name)));
+    ProcFile.names(directory(pid).resolve("task"), name -> threads.add(Integer.valueOf(name)));
     return threads;
   }
 

@@ -51,8 +51,7 @@ class FreezerTest {
                 "38 31 0:35 /docker/a /mnt/fre\\040ezer rw - cgroup cgroup rw,cpu",
                 "41 31 0:38 /.. /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw"));
     assertEquals(
-        Optional.of(Path.of("/sys/fs/cgroup/unified/job/rank0")),
-        mounts.unified("/../job/rank0"));
+        Optional.of(Path.of("/sys/fs/cgroup/unified/job/rank0")), mounts.unified("/../job/rank0"));
     assertEquals(Optional.of(Path.of("/sys/fs/cgroup/unified")), mounts.unified("/.."));
     assertEquals(Optional.empty(), mounts.unified("/"), "our own group has another name there");
     assertEquals(Optional.empty(), mounts.unified("/../../other"));

@@ -5,8 +5,10 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.FileNode;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
+import java.util.HashMap;
 import dev.gpuprocess.proc.ScanLimit;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /** The open files of the tree. */
@@ -19,7 +21,14 @@ final class DescriptorCheck {
       Set.of(
           "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
 
+  /** What {@code memfd_secret(2)} makes. */
+  private static final String SECRET = "/secretmem (deleted)";
+
   private final Troubles troubles;
+
+  /** Whether a file system, by its device, is one of message queues. */
+  private final Map<Long, Boolean> queues = new HashMap<>();
+
   private final ScanLimit limit;
   private final RemovedFileCheck removed;
   private final LockCheck locks;
@@ -80,6 +89,12 @@ final class DescriptorCheck {
       }
     } else if (node.isBlockDevice()) {
       Devices.refuse(troubles, place, target, node);
+    } else if (target.equals(SECRET)) {
+      troubles.problem(
+          place, target, "is secret memory, which nobody else can read", "close it first");
+    } else if (queues.computeIfAbsent(node.device(), none -> Kernel.isQueue(place.link()))) {
+      troubles.problem(
+          place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
     } else {
       removed.look(place, target, node);
       locks.look(place, target, node);

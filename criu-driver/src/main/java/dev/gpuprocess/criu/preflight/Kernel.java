@@ -2,13 +2,20 @@ package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.criu.preflight.jnr.KernelFunctions;
 import java.io.IOException;
+import java.nio.file.Path;
 import jnr.ffi.LibraryLoader;
+import jnr.ffi.Memory;
+import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /** What the C library says, with its errors as exceptions. Loaded when first needed. */
 final class Kernel {
 
   static final int CLOEXEC = 0x80000;
+
+  // struct statfs begins with the type.
+  private static final int STATFS_BYTES = 256;
+  private static final long MQUEUE_MAGIC = 0x19800202;
 
   static final KernelFunctions C =
       LibraryLoader.create(KernelFunctions.class).failImmediately().load("c");
@@ -25,5 +32,11 @@ final class Kernel {
 
   static void close(int descriptor) throws IOException {
     check(C.close(descriptor), "close");
+  }
+
+  /** Whether a file is one of POSIX message queues. */
+  static boolean isQueue(Path file) {
+    Pointer answer = Memory.allocateDirect(RUNTIME, STATFS_BYTES, true);
+    return C.statfs(file.toString(), answer) == 0 && answer.getLong(0) == MQUEUE_MAGIC;
   }
 }

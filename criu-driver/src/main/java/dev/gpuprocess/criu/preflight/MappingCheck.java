@@ -36,8 +36,7 @@ final class MappingCheck {
     }
   }
 
-  MappingCheck(
-      Troubles troubles, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
+  MappingCheck(Troubles troubles, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
     this.troubles = troubles;
     this.limit = limit;
     this.removed = removed;

@@ -119,7 +119,7 @@ final class SocketCheck {
     Map<Held, UnixSocket> suspects = new LinkedHashMap<>();
     for (Held each : held) {
       UnixSocket socket = unix.get(each.inode());
-      if (socket != null && !isAllowed(socket) && leadsOutside(socket, inside, unix)) {
+      if (socket != null && !isAllowed(socket, unix) && leadsOutside(socket, inside, unix)) {
         suspects.put(each, socket);
       }
     }
@@ -132,7 +132,7 @@ final class SocketCheck {
     suspects.forEach(
         (each, socket) -> {
           if (leadsOutside(socket, inside, unix)) {
-            report(each.place(), socket);
+            report(each.place(), socket, unix);
           }
         });
   }
@@ -151,12 +151,18 @@ final class SocketCheck {
                     each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
   }
 
-  private boolean isAllowed(UnixSocket socket) {
+  private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
     return options.external().contains(External.unixSocket(socket.inode()))
-        || (socket.isDatagram() && options.externalUnixSockets());
+        || (options.externalUnixSockets() && sendsToName(socket, unix));
   }
 
-  private void report(Place place, UnixSocket socket) {
+  /** CRIU connects a datagram socket anew, if there is a name to connect to. */
+  private static boolean sendsToName(UnixSocket socket, Map<Long, UnixSocket> unix) {
+    UnixSocket peer = unix.get(socket.peer());
+    return socket.isDatagram() && (peer == null || !peer.name().isEmpty());
+  }
+
+  private void report(Place place, UnixSocket socket, Map<Long, UnixSocket> unix) {
     String holder =
         socket.peer() == 0 ? "" : Outsiders.holder("socket:[" + socket.peer() + "]", tree);
     troubles.needs(
@@ -165,7 +171,7 @@ final class SocketCheck {
             .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())
             .strip(),
         "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
-        socket.isDatagram()
+        sendsToName(socket, unix)
             ? "DumpOptions.externalUnixSockets(true)"
             : "DumpOptions.external(External.unixSocket(%d))".formatted(socket.inode()));
   }

@@ -23,5 +23,7 @@ public interface KernelFunctions {
 
   long syscall(long number, long first, long second, long third);
 
+  int statfs(String path, Pointer answer);
+
   String strerror(int errno);
 }
