@@ -152,7 +152,8 @@ final class RoomWait {
   }
 
   private Optional<ProcessState> state() {
-    Duration limit = target.checkpoints.timeouts().call();
+    // While somebody else moves its memory the driver answers nobody.
+    Duration limit = target.checkpoints.timeouts().transfer();
     try {
       BoundedCall.admit(target.identity, "getState " + target.pid());
       return Optional.ofNullable(

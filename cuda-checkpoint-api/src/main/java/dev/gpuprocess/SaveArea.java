@@ -15,7 +15,10 @@ import java.util.concurrent.TimeoutException;
  */
 final class SaveArea {
 
-  /** What a context takes of a GPU beside the data that is saved, rounded up generously. */
+  /**
+   * For what a context takes of a GPU and is not saved. Measured on an H200 nothing is: there the
+   * context's 527 MiB are in the save area. Other GPUs and drivers were not measured.
+   */
   static final long CONTEXT_BYTES = 1L << 30;
 
   /** Counted page by page by the kernel. */
