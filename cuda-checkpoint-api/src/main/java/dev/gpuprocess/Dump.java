@@ -6,11 +6,14 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImagePlace;
+import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
@@ -18,6 +21,7 @@ import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
@@ -59,15 +63,15 @@ final class Dump {
     CriuDriver criu = target.checkpoints.criu();
     refuseWhatCannotBeDumped(criu);
     Manifest.Options kept = keptOptions();
+    DiskWork disk = new DiskWork("dump", pid, directory.toAbsolutePath(), options.deadline());
+    Path place = disk.run("find place", () -> place(directory), found -> {});
     // Before the first directory is made, so that a recovery knows where to look.
-    Path place = directory.toAbsolutePath();
-    target.note("dump", place, null);
-    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
+    LogDirectory log = LogDirectory.planned("dump");
+    target.note("dump", place, log.path());
     try {
       long bytes = expectedBytes(children);
-      StagedImage image = disk.run("stage", () -> stage(directory, bytes), Dump::close);
+      StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       try {
-        target.note("dump", place, image.work());
         dump(criu, image, kept, disk);
       } finally {
         if (!disk.hangs()) {
@@ -90,8 +94,21 @@ final class Dump {
     }
   }
 
-  private StagedImage stage(Path directory, long bytes) {
-    return StagedImage.create(directory, target.identity, bytes, target.checkpoints.imageKey());
+  private Path place(Path directory) {
+    try {
+      return ImagePlace.of(directory);
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          "process %d was not dumped: no image can be made at %s (%s): name a directory that can be made"
+              .formatted(target.pid(), directory, ImagePlace.reason(e)),
+          verb.failure(null, ProcessState.CHECKPOINTED),
+          e);
+    }
+  }
+
+  private StagedImage stage(Path place, long bytes, LogDirectory log) {
+    return StagedImage.create(
+        place, target.identity, bytes, target.checkpoints.imageKey(), log);
   }
 
   private static void close(@Nullable StagedImage image) {

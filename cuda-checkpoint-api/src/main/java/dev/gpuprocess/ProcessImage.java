@@ -120,9 +120,17 @@ public final class ProcessImage {
    * @throws IllegalArgumentException when fewer than 1 shall stay
    */
   public List<Path> removeOlder(int keep) {
-    Turn turn = turn("remove older images");
+    String verb = "remove older images";
+    Turn turn = turn(verb);
     try {
-      return new Retention(directory, checkpoints.imageKey()).keep(keep);
+      // What is removed has the name of a half image for a while, which a recovery must find.
+      ProcessIdentity anyone = new ProcessIdentity(manifest().pid(), NOT_STARTED);
+      checkpoints.journal().write(anyone, verb, Map.of(), directory(), null);
+      try {
+        return new Retention(directory, checkpoints.imageKey()).keep(keep);
+      } finally {
+        checkpoints.journal().remove(anyone);
+      }
     } finally {
       turn.end();
     }
@@ -201,17 +209,9 @@ public final class ProcessImage {
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
-      LogDirectory log = LogDirectory.create();
-      try {
-        Target target = restore(verified, log, options, measured);
-        log.delete();
-        return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-      } catch (RuntimeException e) {
-        if (!log.isNamedIn(e)) {
-          log.delete();
-        }
-        throw e;
-      }
+      LogDirectory log = LogDirectory.planned("restore");
+      Target target = restore(verified, log, options, measured);
+      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
     }
   }
 
@@ -222,17 +222,21 @@ public final class ProcessImage {
     Journal journal = checkpoints.journal();
     ProcessIdentity expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
+      log.make();
       RestoreReport report =
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
       target.noteState(ProcessState.CHECKPOINTED);
+      log.delete();
       return target;
     } catch (PidTakenException e) {
+      log.endedWith(e);
       throw e;
     } catch (RuntimeException e) {
       noteSurvivor(expected, held);
+      log.endedWith(e);
       throw e;
     } finally {
       journal.remove(expected);

@@ -6,7 +6,6 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
@@ -41,15 +40,38 @@ final class Recovery {
         () -> {
           journal.removeHalves();
           List<Recovered> all = new ArrayList<>();
-          journal.entries().stream()
+          List<JournalEntry> found = journal.entries();
+          found.stream()
               .filter(JournalEntry::isImageRestore)
               .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
           journal.entries().stream()
               .filter(entry -> !entry.isImageRestore())
               .map(this::recover)
               .forEach(all::add);
+          // Only now: a disk that hangs keeps no process from going on.
+          tidyUp(found);
           return all;
         });
+  }
+
+  /** What dead controllers left on disks; one that hangs is left alone. */
+  private void tidyUp(List<JournalEntry> found) {
+    for (JournalEntry entry : found) {
+      if (!isOfLiveController(entry)) {
+        Optional.ofNullable(entry.image())
+            .map(Path::getParent)
+            .ifPresent(parent -> bounded(parent, () -> removeHalfImages(parent)));
+        Optional.ofNullable(entry.log())
+            .filter(LogDirectory::isOne)
+            .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
+      }
+    }
+    bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
+  }
+
+  private void bounded(Path place, Runnable work) {
+    new DiskWork(VERB, 0, place, checkpoints.timeouts().call())
+        .tidy("tidy up " + place, checkpoints.timeouts().call(), work);
   }
 
   private Recovered recover(JournalEntry entry) {
@@ -57,22 +79,17 @@ final class Recovery {
       return ofLiveController(entry);
     }
     awaitUntraced(entry.target());
-    // Before the entry goes, which tells where they are.
-    removeHalfImages(entry.image());
-    return tidied(entry, ofProcess(entry));
+    return told(ofProcess(entry));
   }
 
   /** Empty when the process is back and has an entry of its own. */
   private Optional<Recovered> recoverRestore(JournalEntry entry) {
     return isOfLiveController(entry)
         ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
-        : ofImageRestore(entry).map(recovered -> tidied(entry, recovered));
+        : ofImageRestore(entry).map(Recovery::told);
   }
 
-  private static Recovered tidied(JournalEntry entry, Recovered recovered) {
-    if (entry.log() != null && LogDirectory.isOne(entry.log())) {
-      new LogDirectory(entry.log()).delete();
-    }
+  private static Recovered told(Recovered recovered) {
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
   }
@@ -214,15 +231,11 @@ final class Recovery {
   }
 
   /** A half image of a dead maker lies beside the place it was meant for. */
-  private static void removeHalfImages(@Nullable Path image) {
-    Path parent = image == null ? null : image.getParent();
-    if (parent == null) {
-      return;
-    }
+  private static void removeHalfImages(Path parent) {
     try {
-      StagedImage.abandonedIn(parent).forEach(AbandonedImage::remove);
+      StagedImage.removeAbandonedIn(parent);
     } catch (ImageException e) {
-      // The process matters more; whoever dumps there next can remove them.
+      // Whoever dumps there next removes them.
       LOG.warn("half images in {} stay: {}", parent, e.getMessage());
     }
   }

@@ -14,7 +14,7 @@ final class FreePids {
   private static final Logger LOG = LoggerFactory.getLogger(FreePids.class);
 
   /** What holds much memory takes a tenth of a second a GiB to go. */
-  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(10);
+  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(5);
 
   private static final Duration REAP_LIMIT = Duration.ofSeconds(1);
 
