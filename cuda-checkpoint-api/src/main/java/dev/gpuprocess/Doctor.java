@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.proc.Capabilities;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -24,11 +25,16 @@ final class Doctor {
   Diagnosis ofMachine(@Nullable Path images) {
     checkup.look("driver", new DriverCheckup(checkup, checkpoints)::look);
     checkup.look("CRIU", new CriuCheckup(checkup, checkpoints)::look);
-    checkup.look("host", host::look);
-    checkup.look("host memory", () -> host.lookAtMemory(bytesOnGpus()));
-    checkup.look("state directory", () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
+    Duration deadline = checkpoints.timeouts().call();
+    checkup.look("host", deadline, host::look);
+    long onGpus = bytesOnGpus();
+    checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
+    checkup.look(
+        "state directory",
+        deadline,
+        () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
     if (images != null) {
-      checkup.look("image directory", () -> host.lookAtImageDirectory(images, 0));
+      checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
     }
     return checkup.diagnosis();
   }

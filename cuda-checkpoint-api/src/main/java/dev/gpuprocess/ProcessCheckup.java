@@ -46,10 +46,17 @@ final class ProcessCheckup {
           "");
       return false;
     }
-    checkup.ok(subject, describe(stat.get()));
+    checkup
+        .ask(subject, checkpoints.timeouts().call(), () -> describe(stat.get()))
+        .ifPresent(what -> checkup.ok(subject, what));
     boolean reachable = lookAtWhatHoldsIt(stat.get());
     lookAtJournal();
-    Optional<String> busy = Turn.describe(process, checkpoints.stateDirectory());
+    Optional<Optional<String>> asked =
+        checkup.ask(
+            "state directory",
+            checkpoints.timeouts().call(),
+            () -> Turn.describe(process, checkpoints.stateDirectory()));
+    Optional<String> busy = asked.flatMap(found -> found);
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
     } else if (reachable) {
