@@ -95,7 +95,7 @@ final class Checkup {
           subject,
           "does not answer within " + deadline.toSeconds() + " s",
           "look into the kernel's log (dmesg) for what hangs");
-    } catch (GpuCheckpointException e) {
+    } catch (GpuCheckpointException | IllegalArgumentException e) {
       // Its message says what to do.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException | LinkageError e) {

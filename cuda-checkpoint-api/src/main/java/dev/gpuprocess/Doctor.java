@@ -73,17 +73,23 @@ final class Doctor {
             ? memory::lookAtWayBack
             : memory::lookAtWayOff);
     checkup.look("children", process::lookAtChildren);
+    DumpCheck dump =
+        new DumpCheck(
+            checkpoints,
+            identity,
+            image == null ? Path.of("/") : image,
+            options,
+            DumpCheck.isOnGpu(process.state()));
     new CriuCheckup(checkup, checkpoints)
         .driver()
-        .ifPresent(criu -> process.lookAtDump(criu, options));
+        .ifPresent(criu -> process.lookAtDump(criu, dump));
     if (image != null) {
-      checkup.look(
-          "image directory", () -> host.lookAtImageDirectory(parent(image), memory.imageBytes()));
+      dump.looks()
+          .forEach(
+              (subject, look) ->
+                  checkup
+                      .ask(subject, checkpoints.timeouts().call(), look::get)
+                      .ifPresent(found -> checkup.ok(subject, found)));
     }
-  }
-
-  private static Path parent(Path image) {
-    Path parent = image.toAbsolutePath().normalize().getParent();
-    return parent == null ? Path.of("/") : parent;
   }
 }

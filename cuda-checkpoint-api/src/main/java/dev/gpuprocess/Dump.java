@@ -3,13 +3,10 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
-import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImagePlace;
@@ -27,8 +24,6 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -57,11 +52,13 @@ final class Dump {
 
   ProcessImage into(Path directory) {
     int pid = target.pid();
-    requireOwnMemory();
+    DumpCheck.requireOwnMemory(options);
     List<Integer> children = ProcFs.descendants(pid);
     children.forEach(child -> TreeCheck.requireNoGpu(verb, child));
     CriuDriver criu = target.checkpoints.criu();
-    refuseWhatCannotBeDumped(criu);
+    new DumpCheck(target.checkpoints, target.identity, directory, options, false)
+        .requireSupported(
+            criu, "stays checkpointed", verb.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
     DiskWork disk = new DiskWork("dump", pid, directory.toAbsolutePath(), options.deadline());
     Path place = disk.run("find place", () -> place(directory), found -> {});
@@ -83,15 +80,6 @@ final class Dump {
       throw e;
     }
     return new ProcessImage(target.checkpoints, requirePublished(), steps.taken());
-  }
-
-  /** The process may die for what is complete and durable here, and for nothing else. */
-  private void requireOwnMemory() {
-    if (options.pageServer().isPresent() || options.lazyPages().isPresent()) {
-      throw new IllegalArgumentException(
-          "an image with a manifest holds its own memory: dump without pageServer and lazyPages,"
-              + " or with CriuDriver.dump");
-    }
   }
 
   private Path place(Path directory) {
@@ -173,28 +161,6 @@ final class Dump {
             Fate.UNKNOWN),
         requirePublished().path(),
         e);
-  }
-
-  /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
-  private void refuseWhatCannotBeDumped(CriuDriver criu) {
-    List<Finding> findings =
-        criu.preflight(target.identity, options).stream().filter(Finding::isProblem).toList();
-    List<UnsupportedResource> resources =
-        findings.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
-    if (!resources.isEmpty()) {
-      throw new UnsupportedResourceException(
-          "process %d cannot be dumped and stays checkpointed: %s"
-              .formatted(
-                  target.pid(),
-                  findings.stream()
-                      .filter(finding -> finding.resource() != null)
-                      .map(Finding::toString)
-                      .collect(Collectors.joining(". "))),
-          verb.failure(null, ProcessState.CHECKPOINTED),
-          CriuFailure.NOT_STARTED,
-          resources,
-          null);
-    }
   }
 
   private DumpReport criuDump(

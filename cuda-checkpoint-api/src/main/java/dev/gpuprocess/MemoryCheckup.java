@@ -4,7 +4,6 @@ import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.proc.ControlGroup;
 import dev.gpuprocess.proc.HostMemory;
-import dev.gpuprocess.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -102,13 +101,5 @@ final class MemoryCheckup {
                 .append(" on ")
                 .append(gpu));
     return text.toString();
-  }
-
-  /** About how large an image would be, in bytes. */
-  long imageBytes() {
-    long onGpu = heldNow().values().stream().mapToLong(Long::longValue).sum();
-    return onGpu
-        + ProcFs.anonymousBytes(process.pid())
-        + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
   }
 }

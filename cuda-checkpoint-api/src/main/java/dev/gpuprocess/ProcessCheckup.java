@@ -192,23 +192,19 @@ final class ProcessCheckup {
   }
 
   /** What CRIU would refuse, less what a suspend takes away and what was said of the children. */
-  void lookAtDump(CriuDriver criu, DumpOptions options) {
-    boolean onGpu = state == ProcessState.RUNNING || state == ProcessState.LOCKED;
+  void lookAtDump(CriuDriver criu, DumpCheck dump) {
     List<Finding> findings =
         checkup
-            .ask("dump", checkpoints.timeouts().transfer(), () -> criu.preflight(process, options))
+            .ask("dump", checkpoints.timeouts().transfer(), () -> dump.findings(criu))
             .orElse(List.of());
-    boolean released = false;
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();
-      boolean device = resource != null && TreeCheck.isDevice(resource.name());
-      boolean own = resource != null && resource.pid() == process.pid();
-      if (!device || (own && !onGpu)) {
+      boolean ofChild = resource != null && resource.pid() != process.pid();
+      if (!ofChild || !TreeCheck.isDevice(resource.name())) {
         checkup.add(finding);
       }
-      released |= device && own && onGpu;
     }
-    if (released) {
+    if (DumpCheck.isOnGpu(state) && TreeCheck.deviceOf(process.pid()).isPresent()) {
       checkup.ok("device files", "it holds those of the GPU; a suspend lets go of them");
     }
   }

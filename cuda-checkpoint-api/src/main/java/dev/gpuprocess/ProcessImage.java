@@ -192,6 +192,11 @@ public final class ProcessImage {
           "an image with a manifest holds its own memory: restore without lazyPages, or with"
               + " CriuDriver.restore");
     }
+    if (options.autoDedup()) {
+      throw new IllegalArgumentException(
+          "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
+              + " restore without autoDedup, or with CriuDriver.restore");
+    }
     RestoreOptions all = KeptOptions.with(manifest().options(), options);
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);

@@ -81,16 +81,19 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume. Whatever
-   * fails, the process is resumed.
+   * fails, the process is resumed. All that can be checked without touching it is checked before it
+   * leaves its GPU: options, CRIU, the directory and its room, and what the tree has open.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
+    DumpOptions leaving = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    Target target = self.target();
+    new DumpCheck(target.checkpoints, target.identity, directory, leaving, true).require();
     try (CheckpointedProcess suspended = suspend()) {
-      return suspended.dump(
-          directory, options.toBuilder().leaveStopped(false).leaveRunning(true).build());
+      return suspended.dump(directory, leaving);
     }
   }
 }

@@ -51,6 +51,12 @@ public final class ImagePlace {
     return above.toRealPath();
   }
 
+  /** Whether nothing has to be made on the way from an existing directory to the place. */
+  static boolean isDirectlyIn(Path directory, Path nearest) throws IOException {
+    Path parent = parent(named(directory));
+    return Files.isDirectory(parent) && parent.toRealPath().equals(nearest);
+  }
+
   /** With a last name that is one, which {@code .} and {@code ..} are not. */
   private static Path named(Path directory) throws IOException {
     Path absolute = directory.toAbsolutePath();

@@ -112,6 +112,41 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
+   * Says whether an image can be made, and makes nothing.
+   *
+   * @param directory where it would be
+   * @param process for whom; named in exceptions
+   * @param expectedBytes how much room it would need
+   * @return the room that there is, in bytes
+   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws DiskFullException when the file system has less room than expected
+   */
+  public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
+    int pid = process.pid();
+    try {
+      Path nearest = ImagePlace.nearest(directory);
+      if (!Files.isDirectory(nearest)) {
+        throw unusable(
+            pid, "no image can be made at " + directory + ": " + nearest + " is not a directory", null);
+      }
+      if (!Files.isWritable(nearest)) {
+        throw unusable(
+            pid, "no image can be made at " + directory + ": " + nearest + " cannot be written", null);
+      }
+      try (HeldDirectory held = HeldDirectory.open(nearest)) {
+        if (ImagePlace.isDirectlyIn(directory, nearest)) {
+          requireUnused(held, ImagePlace.of(directory), pid);
+        }
+        requireRoom(held, expectedBytes, pid);
+        return held.path().toFile().getUsableSpace();
+      }
+    } catch (IOException e) {
+      throw unusable(
+          pid, "no image can be made at %s: %s".formatted(directory, ImagePlace.reason(e)), e);
+    }
+  }
+
+  /**
    * Nobody else may come to remove what a maker left that died: its journal may be gone. Not what
    * was made before this machine was started, or on another one that has this directory too.
    */
