@@ -10,6 +10,7 @@ import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.proc.LifeSign;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.RestoreListener;
@@ -33,6 +34,7 @@ public final class ProcessImage {
 
   private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(60);
   private static final long POLL_NANOS = 1_000_000;
 
   /** In place of a start time: whoever will have the pid. */
@@ -269,27 +271,54 @@ public final class ProcessImage {
 
   /**
    * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
-   * which does reap, but in some containers only every other second.
+   * which does reap, but in some containers only every other second; and for the dumped process
+   * itself, which the kernel may still be tearing down. A zombie of this JVM is left to the CRIU
+   * driver, which reaps it if nobody else does.
    */
-  private static void requirePidFree(int pid) {
+  private void requirePidFree(int pid) {
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
-      if (holder.isEmpty()) {
+      if (holder.isEmpty() || isZombieOfOurs(holder.get())) {
         return;
       }
-      Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
-      if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
+      if (System.nanoTime() - begin > patience(holder.get()).toNanos()) {
         throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }
   }
 
-  private static String takenMessage(ProcStat stat) {
+  private Duration patience(ProcStat holder) {
+    if (holder.isDead()) {
+      return holder.parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
+    }
+    return isDying(holder) ? TEARDOWN_LIMIT : Duration.ZERO;
+  }
+
+  private boolean isDying(ProcStat holder) {
+    return holder.startTicks() == manifest().startTicks()
+        && LifeSign.of(holder.pid()) == LifeSign.ENDING;
+  }
+
+  private static boolean isZombieOfOurs(ProcStat stat) {
+    return stat.isDead() && stat.parent() == ProcessHandle.current().pid();
+  }
+
+  private String takenMessage(ProcStat stat) {
+    if (isDying(stat)) {
+      return "process %d was killed and the kernel is still tearing it down: try again when it is gone"
+          .formatted(stat.pid());
+    }
     return stat.isDead()
-        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
-            .formatted(stat.pid(), stat.name(), stat.parent())
+        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is%s"
+            .formatted(
+                stat.pid(),
+                stat.name(),
+                stat.parent(),
+                stat.parent() == 1
+                    ? ": run the container with an init that reaps, such as docker run --init or tini"
+                    : "")
         : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
   }

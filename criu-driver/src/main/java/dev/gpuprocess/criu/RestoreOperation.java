@@ -154,6 +154,7 @@ final class RestoreOperation {
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
+    OwnZombies.free(wanted);
     Who.holder(wanted)
         .ifPresent(
             holder -> {
@@ -209,10 +210,8 @@ final class RestoreOperation {
 
   private Ending ended(HalfRestored remains) throws NativeCallException {
     boolean allEnded = remains.end();
-    if (options.asChild()) {
-      // A zombie of ours now, and nobody else would free its pid.
-      RestoredChild.collect(pid);
-    }
+    // Zombies of ours now, as children or as orphans, and nobody else would free their pids.
+    remains.reap();
     return allEnded
         ? new Ending(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
         : new Ending(
