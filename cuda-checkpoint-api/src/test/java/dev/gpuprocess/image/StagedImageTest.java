@@ -168,7 +168,7 @@ class StagedImageTest {
 
   @Test
   void refusesTheRootOfAllDirectories() throws IOException {
-    refused(Path.of("/"), "does not exist");
+    refused(Path.of("/"), "is no place for an image");
   }
 
   @Test
