@@ -40,10 +40,12 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The typed states over the simulated driver. */
+@Tag("jdk")
 class GpuProcessTest {
 
   private static final int MIB = 1 << 20;

@@ -197,8 +197,7 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void close_anotherVerbOutlastsThePatience_processIsBroughtBackAtItsPlainEnd() {
-    GpuCheckpoints hasty =
-        checkpoints.with(new Timeouts(HASTE, HASTE, Duration.ofMinutes(1)));
+    GpuCheckpoints hasty = checkpoints.with(new Timeouts(HASTE, HASTE, Duration.ofMinutes(1)));
     LockedProcess locked = hasty.process(counter.pid()).lock();
     LockedProcess theirs = (LockedProcess) checkpoints.inspect(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
@@ -207,8 +206,7 @@ class SharedProcessTest {
     await()
         .atMost(20, SECONDS)
         .until(
-            () ->
-                Turn.describe(ProcessKey.of(locked.identity()), checkpoints.state()).isPresent());
+            () -> Turn.describe(ProcessKey.of(locked.identity()), checkpoints.state()).isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
     machine.clearFaults();
     CheckpointedProcess left = going.join();

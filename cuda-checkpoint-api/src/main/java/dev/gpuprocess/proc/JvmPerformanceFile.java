@@ -1,5 +1,6 @@
 package dev.gpuprocess.proc;
 
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.proc.jnr.FileFunctions;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -9,10 +10,10 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Runtime;
 
 /**
@@ -49,7 +50,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   /** Loaded when first needed. */
   private static final class C {
     static final FileFunctions LIBRARY =
-        LibraryLoader.create(FileFunctions.class).failImmediately().load("c");
+        NativeLibraries.load(FileFunctions.class, "c");
 
     static int check(long result, String call, Path path) throws IOException {
       if (result < 0) {
@@ -100,11 +101,13 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
     if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
       return false;
     }
-    Path parent = path.getParent();
+    Path parent = Objects.requireNonNull(path.getParent());
     boolean made = C.LIBRARY.mkdir(parent.toString(), DIRECTORY_MODE) == 0;
     int directory =
         C.check(
-            C.LIBRARY.open(parent.toString(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), "open", parent);
+            C.LIBRARY.open(parent.toString(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+            "open",
+            parent);
     try {
       if (made) {
         C.check(C.LIBRARY.fchown(directory, user, group), "fchown", parent);
