@@ -240,8 +240,7 @@ final class Verb {
   }
 
   private CudaResult restoreIfThereIsRoom() {
-    Optional<Reservation> reserved =
-        GpuRoom.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
+    Optional<Reservation> reserved = GpuRoom.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
     if (reserved.isEmpty()) {
       return CudaResult.OUT_OF_MEMORY;
     }

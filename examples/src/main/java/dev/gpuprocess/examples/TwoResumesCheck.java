@@ -42,7 +42,9 @@ final class TwoResumesCheck {
       String data = one.verify() + ", " + other.verify();
       return StuckChecks.outcome(
           WHAT,
-          refusals.size() == 1 && one.verify().startsWith("ok ") && other.verify().startsWith("ok "),
+          refusals.size() == 1
+              && one.verify().startsWith("ok ")
+              && other.verify().startsWith("ok "),
           "%d of 2 refused: %s%nthen both came back: %s"
               .formatted(refusals.size(), String.join("; ", refusals), data));
     }
