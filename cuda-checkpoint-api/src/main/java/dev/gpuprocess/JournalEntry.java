@@ -46,8 +46,7 @@ record JournalEntry(
       Map<GpuUuid, Long> held,
       @Nullable Path image,
       @Nullable Path log) {
-    return new JournalEntry(
-        ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
+    return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
   }
 
   boolean isImageRestore() {
@@ -81,8 +80,7 @@ record JournalEntry(
     return ProcessSearch.find(
         sameView ? controller.namespace() : key.namespace(),
         sameView ? pid : key.pid(),
-        start ->
-            isImageRestore() ? start >= key.startTicks() : start == key.startTicks());
+        start -> isImageRestore() ? start >= key.startTicks() : start == key.startTicks());
   }
 
   String text() {

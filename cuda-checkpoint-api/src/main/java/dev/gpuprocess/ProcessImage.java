@@ -7,8 +7,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
-import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
 import dev.gpuprocess.proc.ProcFs;
@@ -206,10 +206,7 @@ public final class ProcessImage {
     disk.admit();
     Reading reading =
         Reading.within(
-            "restore",
-            manifest.pid(),
-            options.deadline(),
-            options.cancellation().orElse(null));
+            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();
@@ -284,7 +281,8 @@ public final class ProcessImage {
       }
       Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
       if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
-        throw new PidTakenException(takenMessage(manifest, holder.get()), Failure.of("restore", pid));
+        throw new PidTakenException(
+            takenMessage(manifest, holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }

@@ -25,7 +25,8 @@ public record ResumeOptions(List<GpuPair> pairs, Duration waitForMemory, Optiona
   public ResumeOptions {
     pairs = List.copyOf(pairs);
     if (waitForMemory.isNegative()) {
-      throw new IllegalArgumentException("cannot wait " + Printable.of(waitForMemory) + " for memory");
+      throw new IllegalArgumentException(
+          "cannot wait " + Printable.of(waitForMemory) + " for memory");
     }
   }
 

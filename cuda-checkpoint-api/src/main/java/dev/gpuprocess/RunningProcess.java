@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -46,7 +47,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   private static void requirePossible(Duration timeout) {
     if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
       throw new IllegalArgumentException(
-          "a lock's timeout must be between 0 and 24 days, not " + timeout);
+          "a lock's timeout must be between 0 and 24 days, not " + Printable.of(timeout));
     }
   }
 
@@ -95,16 +96,15 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as
-   * one step: nobody gets in between. Whatever fails, the process is resumed.
+   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
+   * step: nobody gets in between. Whatever fails, the process is resumed.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
-    DumpOptions leavingAlive =
-        options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     Target target = self.target();
     return target.exclusively(
         "snapshot",

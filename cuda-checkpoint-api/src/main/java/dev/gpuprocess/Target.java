@@ -181,8 +181,8 @@ final class Target {
   }
 
   /**
-   * Reads the state without taking anybody's turn, and remembers after which move that was. When the
-   * process is moved meanwhile it is read again; in the end the older move is remembered, which
+   * Reads the state without taking anybody's turn, and remembers after which move that was. When
+   * the process is moved meanwhile it is read again; in the end the older move is remembered, which
    * makes the object stale rather than wrong.
    */
   ProcessState look(Verb verb) {
@@ -222,8 +222,7 @@ final class Target {
    */
   <T> T exclusively(String name, Turn.Kind kind, int generation, Function<Verb, T> body) {
     Turn turn =
-        Turn.take(
-            key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
+        Turn.take(key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
     Verb verb = new Verb(this, name, turn);
     try {
       if (!isCurrent(generation)) {

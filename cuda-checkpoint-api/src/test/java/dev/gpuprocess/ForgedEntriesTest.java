@@ -129,8 +129,8 @@ class ForgedEntriesTest {
             .withStateDirectory(directory.resolve("elsewhere"))
             .process(counter.pid())
             .lock();
-    Files.createDirectory(state, PosixFilePermissions.asFileAttribute(
-        PosixFilePermissions.fromString("rwx------")));
+    Files.createDirectory(
+        state, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
     writeRestore((int) counter.pid(), directory.resolve("gpuprocess-restore-1"));
     assertEquals(List.of(Outcome.GONE), recover());
     assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));

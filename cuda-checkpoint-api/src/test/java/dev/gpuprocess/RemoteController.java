@@ -27,8 +27,7 @@ final class RemoteController implements AutoCloseable {
   private final PrintStream questions;
 
   private RemoteController(List<String> command) throws IOException {
-    process =
-        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     answers = process.inputReader(StandardCharsets.UTF_8);
     questions = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
   }

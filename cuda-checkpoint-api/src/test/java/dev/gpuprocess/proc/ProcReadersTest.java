@@ -70,7 +70,13 @@ class ProcReadersTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "", "x", "-", "1-2", "rw-p 00000000 00:00 0", "1-g r 0 0 0", "1-2 r 0 0 99999999999999999999"
+        "",
+        "x",
+        "-",
+        "1-2",
+        "rw-p 00000000 00:00 0",
+        "1-g r 0 0 0",
+        "1-2 r 0 0 99999999999999999999"
       })
   @OutsideUse("A18")
   void whatIsNoMappingIsNone(String line) {
@@ -92,8 +98,7 @@ class ProcReadersTest {
   @OutsideUse("A18")
   void noNameOfAProcessIsTakenForALine(String name) throws Exception {
     Process process =
-        new ProcessBuilder(
-                "perl", "-e", "$0 = $ARGV[0]; $| = 1; print 1; sleep 1000 while 1", name)
+        new ProcessBuilder("perl", "-e", "$0 = $ARGV[0]; $| = 1; print 1; sleep 1000 while 1", name)
             .redirectError(ProcessBuilder.Redirect.DISCARD)
             .start();
     try {
