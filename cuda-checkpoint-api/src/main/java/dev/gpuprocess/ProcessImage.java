@@ -11,6 +11,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.RestoreReport;
@@ -227,7 +228,7 @@ public final class ProcessImage {
   private Target restore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
-    Map<GpuUuid, Long> held = held(manifest);
+    Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
     ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
@@ -260,7 +261,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessKey expected, Map<GpuUuid, Long> held) {
+  private void noteSurvivor(ProcessKey expected, Holdings held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(
@@ -280,7 +281,7 @@ public final class ProcessImage {
         return;
       }
       Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
-      if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
+      if (!holder.get().isDead() || System.nanoTime() - begin > Durations.nanos(limit)) {
         throw new PidTakenException(
             takenMessage(manifest, holder.get()), Failure.of("restore", pid));
       }
@@ -322,10 +323,10 @@ public final class ProcessImage {
     }
   }
 
-  private static Map<GpuUuid, Long> held(Manifest manifest) {
+  private static Holdings held(Manifest manifest) {
     Map<GpuUuid, Long> held = new TreeMap<>();
     manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
-    return held;
+    return Holdings.of(held);
   }
 
   @Override

@@ -37,7 +37,6 @@ import dev.gpuprocess.fixtures.Workload;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -170,7 +169,7 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
       ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
-      Target target = new Target(checkpoints, earlier, Map.of());
+      Target target = new Target(checkpoints, earlier, Holdings.UNKNOWN);
       RunningProcess stranger = new RunningProcess(StateObject.next(target, List.of()));
       NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
       assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
@@ -233,7 +232,6 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       RunningProcess running = checkpoints.process(counter.pid());
       assertThrows(IllegalArgumentException.class, () -> running.lock(Duration.ofSeconds(-1)));
-      assertThrows(IllegalArgumentException.class, () -> running.lock(Duration.ofDays(25)));
     }
   }
 
