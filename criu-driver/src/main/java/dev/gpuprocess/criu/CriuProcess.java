@@ -61,8 +61,8 @@ final class CriuProcess implements AutoCloseable {
    *
    * @param inherited what it has open from the number after its socket on
    * @throws NativeCallException when it cannot be started; nothing is left open then
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when it cannot be looked at; it has been
-   *     ended then, and nothing is left open
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when it cannot be looked at; it has
+   *     been ended then, and nothing is left open
    */
   static CriuProcess start(Path criu, List<Integer> inherited) throws NativeCallException {
     int[] sockets = {-1, -1};
@@ -85,8 +85,7 @@ final class CriuProcess implements AutoCloseable {
       int pid =
           Spawn.start(
               criu,
-              List.of(
-                  NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
+              List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
               copies.get(0),
               copies.subList(1, copies.size()));
       started = OptionalInt.of(pid);
