@@ -135,11 +135,15 @@ final class Soak implements AutoCloseable {
   static Result run(Path directory, Duration time, long seed) {
     long began = System.nanoTime();
     try (Soak soak = new Soak(directory, seed)) {
-      soak.warmUp();
-      while (System.nanoTime() - began < time.toNanos()) {
-        soak.round();
+      try {
+        soak.warmUp();
+        while (System.nanoTime() - began < time.toNanos()) {
+          soak.round();
+        }
+        return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
+      } catch (IllegalStateException e) {
+        throw new IllegalStateException("the soak broke off; before: " + soak.judge.complaints(), e);
       }
-      return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
     }
   }
 
