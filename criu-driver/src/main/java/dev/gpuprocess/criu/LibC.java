@@ -47,8 +47,7 @@ final class LibC {
   private static final long SYS_PIDFD_SEND_SIGNAL = 424;
   private static final long SYS_PIDFD_OPEN = 434;
 
-  private static final Functions FUNCTIONS =
-      NativeLibraries.load(Functions.class, "c");
+  private static final Functions FUNCTIONS = NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
   private static final Charset PATH_CHARSET = pathCharset();
 

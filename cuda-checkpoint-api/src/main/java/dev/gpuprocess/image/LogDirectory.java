@@ -5,6 +5,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -12,6 +13,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -31,6 +33,9 @@ public record LogDirectory(Path path) {
 
   /** In a directory that an exception has named. */
   static final String KEPT = "named-in-an-exception";
+
+  private static final List<String> USUAL =
+      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore");
 
   /**
    * Chooses a name where the JVM puts temporary files, and makes nothing yet: it can be written
@@ -174,9 +179,9 @@ public record LogDirectory(Path path) {
   /** Removes it if nothing was written there. */
   void deleteIfEmpty() {
     try {
-      if (Files.exists(path) && DurableFiles.list(path).isEmpty()) {
-        Files.delete(path);
-      }
+      Files.deleteIfExists(path);
+    } catch (DirectoryNotEmptyException e) {
+      LOG.debug("{} stays, for the exception names what is in it", path);
     } catch (IOException e) {
       LOG.warn("{} could not be removed: {}", path, e.toString());
     }
@@ -187,7 +192,19 @@ public record LogDirectory(Path path) {
     try {
       DurableFiles.delete(path);
     } catch (IOException e) {
-      LOG.warn("{} could not be removed: {}", path, e.toString());
+      deleteUnseen(e);
+    }
+  }
+
+  /** Removes what is usually in it: without a descriptor it cannot be listed. */
+  private void deleteUnseen(IOException why) {
+    try {
+      for (String name : USUAL) {
+        Files.deleteIfExists(path.resolve(name));
+      }
+      Files.deleteIfExists(path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, why.toString());
     }
   }
 }
