@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
@@ -17,7 +16,6 @@ import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
@@ -84,7 +82,7 @@ final class Journal {
    *
    * @return the entry's key, under which it is removed
    */
-  ProcessKey writeRestore(int pid, Map<GpuUuid, Long> held, Path image, Path log) {
+  ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
     write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
     return notBefore;

@@ -17,7 +17,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
@@ -108,7 +107,7 @@ final class RemoteController implements AutoCloseable {
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new Target(checkpoints, process, Map.of()).note("lock", Turn.Kind.MOVE);
+        new Target(checkpoints, process, Holdings.UNKNOWN).note("lock", Turn.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);
     }

@@ -7,6 +7,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.spi.CriuFeature;
@@ -238,7 +239,7 @@ public final class LazyPages implements AutoCloseable {
   private OperationTimedOutException stillAtWork() {
     return new OperationTimedOutException(
         "%s is still at work after %d ms, and a tree restored with it needs it: wait on, or close it and end the tree"
-            .formatted(subject(request), request.deadline().toMillis()),
+            .formatted(subject(request), Durations.millis(request.deadline())),
         Failure.of(OPERATION, pid));
   }
 

@@ -10,6 +10,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -100,11 +101,13 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
     if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
       return false;
     }
-    Path parent = path.getParent();
+    Path parent = Objects.requireNonNull(path.getParent());
     boolean made = C.LIBRARY.mkdir(parent.toString(), DIRECTORY_MODE) == 0;
     int directory =
         C.check(
-            C.LIBRARY.open(parent.toString(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), "open", parent);
+            C.LIBRARY.open(parent.toString(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+            "open",
+            parent);
     try {
       if (made) {
         C.check(C.LIBRARY.fchown(directory, user, group), "fchown", parent);

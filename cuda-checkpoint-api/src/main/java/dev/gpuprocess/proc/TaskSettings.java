@@ -128,7 +128,8 @@ public record TaskSettings(
    */
   public void putBack(int number) throws IOException {
     IOException failure = null;
-    for (Setting setting : new Setting[] {this::setCpus, this::setIo, this::setSlack, this::setFilter}) {
+    for (Setting setting :
+        new Setting[] {this::setCpus, this::setIo, this::setSlack, this::setFilter}) {
       try {
         setting.set(number);
       } catch (IOException e) {
