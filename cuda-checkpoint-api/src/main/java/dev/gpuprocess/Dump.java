@@ -210,6 +210,7 @@ final class Dump {
         criu.version().toString(),
         System.getProperty("os.version"),
         kept,
+        options.label().orElse(null),
         files);
   }
 }
