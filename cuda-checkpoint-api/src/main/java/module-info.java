@@ -28,6 +28,7 @@ module dev.gpuprocess {
   // JNR's generated classes live in an unnamed module.
   opens dev.gpuprocess.cuda.jnr;
   opens dev.gpuprocess.image.jnr;
+  opens dev.gpuprocess.proc.jnr;
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
       com.google.gson;

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.error.OperationInProgressException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -14,6 +15,7 @@ import org.slf4j.LoggerFactory;
 record BoundedInventory(GpuInventory inventory, Duration deadline) implements GpuInventory {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final String NVML = "NVML";
 
   @Override
   public Optional<List<Gpu>> gpus() {
@@ -27,9 +29,13 @@ record BoundedInventory(GpuInventory inventory, Duration deadline) implements Gp
 
   private <T> Optional<T> ask(String what, Supplier<Optional<T>> question) {
     try {
-      return BoundedCall.run(what, deadline, question, (late, failure) -> {});
+      BoundedCall.admit(NVML, what);
+      return BoundedCall.run(NVML, what, deadline, question, (late, failure) -> {});
     } catch (TimeoutException e) {
       LOG.warn("NVML did not {} within {}", what, deadline);
+      return Optional.empty();
+    } catch (OperationInProgressException e) {
+      LOG.warn("NVML is not asked to {}: {}", what, e.getMessage());
       return Optional.empty();
     }
   }

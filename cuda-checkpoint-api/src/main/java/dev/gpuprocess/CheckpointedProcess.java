@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * A process whose GPU memory is in host memory; the GPU is free of it. Closing it brings it back to
@@ -49,13 +50,49 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     return self.bringBack(
         "restore",
         ProcessState.CHECKPOINTED,
-        (verb, steps) -> {
-          Map<GpuUuid, Long> held = self.target().held();
-          GpuRoom.require(self.target().checkpoints.inventory(), held, pairs, verb);
-          long bytes = held.values().stream().mapToLong(Long::longValue).sum();
-          steps.run("restore", bytes, () -> verb.restore(pairs));
+        Set.of(ProcessState.LOCKED),
+        (verb, steps, found) -> {
+          if (found == ProcessState.CHECKPOINTED) {
+            restore(self.target(), verb, steps, pairs);
+          }
         },
         LockedProcess::new);
+  }
+
+  private static void restore(Target target, Verb verb, Steps steps, List<GpuPair> pairs) {
+    Map<GpuUuid, Long> held = target.held();
+    GpuRoom.require(target.checkpoints.inventory(), held, pairs, verb);
+    long bytes = held.values().stream().mapToLong(Long::longValue).sum();
+    steps.run("restore", bytes, () -> verb.restore(pairs));
+  }
+
+  /** Restore and unlock, as far as each is needed from the state that the process was found in. */
+  static void bringBack(
+      Target target, Verb verb, Steps steps, ProcessState found, List<GpuPair> pairs) {
+    if (found == ProcessState.CHECKPOINTED) {
+      restore(target, verb, steps, pairs);
+    }
+    if (found == ProcessState.RUNNING) {
+      return;
+    }
+    try {
+      steps.run("unlock", 0, verb::unlock);
+    } catch (RuntimeException e) {
+      // It was restored for nothing if it stays locked.
+      if (found == ProcessState.LOCKED || verb.isAbandoned()) {
+        throw e;
+      }
+      unlockAgain(verb, steps, e);
+    }
+  }
+
+  private static void unlockAgain(Verb verb, Steps steps, RuntimeException first) {
+    try {
+      steps.run("unlock", 0, verb::unlock);
+    } catch (RuntimeException e) {
+      first.addSuppressed(e);
+      throw first;
+    }
   }
 
   /**
@@ -84,9 +121,12 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     Target target = self.target();
     GpuRoom.await(
         target.checkpoints.inventory(), target.held(), options.pairs(), options.waitForMemory());
-    try (LockedProcess locked = restore(options.pairs())) {
-      return locked.unlock();
-    }
+    return self.bringBack(
+        "resume",
+        ProcessState.CHECKPOINTED,
+        Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
+        (verb, steps, found) -> bringBack(target, verb, steps, found, options.pairs()),
+        RunningProcess::new);
   }
 
   /**
@@ -119,20 +159,22 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
     Target target = self.target();
+    BoundedCall.admit(target.identity, "dump");
     return target.exclusively(
         "dump",
         Turn.Kind.MOVE,
         self.generation(),
         verb -> {
           verb.require(ProcessState.CHECKPOINTED);
-          Steps steps = new Steps(target.checkpoints.listener(), pid(), self.steps());
+          Steps steps = self.measured();
           ProcessImage image = new Dump(verb, target, options, steps).into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
             target.forget();
           } else {
-            target.noteState(ProcessState.CHECKPOINTED);
+            target.leaveAt(ProcessState.CHECKPOINTED);
           }
+          steps.rethrow();
           return image;
         });
   }

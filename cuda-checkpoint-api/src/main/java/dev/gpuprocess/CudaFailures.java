@@ -16,6 +16,8 @@ import dev.gpuprocess.error.ProcessUnreachableException;
 import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.proc.Printable;
+import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -48,14 +50,6 @@ final class CudaFailures {
       return new NotCudaProcessException(
           who + " has no CUDA state: it is no CUDA program, or has not called cuInit yet", failure);
     }
-    if (result.equals(CudaResult.NOT_READY)) {
-      return new LockTimeoutException(
-          "GPU work of "
-              + who
-              + " did not end within the lock's timeout; it runs on: allow more time, or try again"
-              + " between its kernels",
-          failure);
-    }
     if (result.equals(CudaResult.NOT_SUPPORTED)) {
       return new UnsupportedByDriverException(
           who
@@ -63,15 +57,23 @@ final class CudaFailures {
               + function
               + (restoring
                   ? " (GPU pairs need driver 580 or later)"
-                  : " (managed memory, for one); it stays locked until it is unlocked"),
+                  : " (managed memory, for one); it is "
+                      + failure.after()
+                      + " at this moment, and unlock lets it run on, which suspend does by itself"),
           failure);
     }
-    if (result.code() == UNKNOWN && function.equals("checkpoint")) {
+    if (result.code() == UNKNOWN
+        && function.equals("checkpoint")
+        && failure.after() == ProcessState.LOCKED) {
       return new UnsupportedByDriverException(
-          "the driver refuses to checkpoint "
+          "the driver answers "
+              + result
+              + " to checkpoint of "
               + who
-              + ", as it does for good once it refused for managed memory; it stays locked until it"
-              + " is unlocked, and only a new start of the program mends this",
+              + ", which is LOCKED at this moment and runs on once it is unlocked, which suspend does"
+              + " by itself; that is its answer for good after it has refused managed memory once,"
+              + " and then only a new start of the program mends it; else look at the kernel's log"
+              + " (dmesg)",
           failure);
     }
     if (result.equals(CudaResult.ILLEGAL_STATE)) {
@@ -111,7 +113,21 @@ final class CudaFailures {
           failure);
     }
     return new CudaDriverException(
-        "the driver answers %s to %s of %s".formatted(result, function, who), failure);
+        "the driver answers %s to %s of %s, which is %s now"
+            .formatted(
+                result,
+                function,
+                who,
+                failure.after() == null ? "in a state that it does not tell" : failure.after()),
+        failure);
+  }
+
+  /** The failure of a lock for which GPU work took too long. */
+  static LockTimeoutException lockTimeout(Target target, Duration timeout, Failure failure) {
+    return new LockTimeoutException(
+        "GPU work of process %d did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels"
+            .formatted(target.pid(), Printable.of(timeout)),
+        failure);
   }
 
   /** Measured: OUT_OF_MEMORY the first time, OPERATING_SYSTEM ever after; it stays checkpointed. */

@@ -26,7 +26,7 @@ final class Doctor {
     checkup.look("CRIU", new CriuCheckup(checkup, checkpoints)::look);
     checkup.look("host", host::look);
     checkup.look("host memory", () -> host.lookAtMemory(bytesOnGpus()));
-    checkup.look("state directory", () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
+    checkup.look("state directory", () -> host.lookAtStateDirectory(checkpoints.state()));
     if (images != null) {
       checkup.look("image directory", () -> host.lookAtImageDirectory(images, 0));
     }

@@ -4,6 +4,9 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageDirectory;
@@ -11,6 +14,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ScanLimit;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -20,7 +24,6 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -33,6 +36,8 @@ import org.slf4j.LoggerFactory;
 final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private static final int LONGEST_MESSAGE = 8000;
 
   private final Verb verb;
   private final Target target;
@@ -51,15 +56,18 @@ final class Dump {
   ProcessImage into(Path directory) {
     int pid = target.pid();
     requireOwnMemory();
+    Path place = directory.toAbsolutePath();
+    // Its time begins here: what is looked at before is part of the dump.
+    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
+    disk.admit();
     List<Integer> children = ProcFs.descendants(pid);
-    children.forEach(child -> TreeCheck.requireNoGpu(verb, child));
+    ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    new TreeCheck(verb, limit).require(children);
     CriuDriver criu = target.checkpoints.criu();
-    refuseWhatCannotBeDumped(criu);
+    refuseWhatCannotBeDumped(criu, limit);
     Manifest.Options kept = keptOptions();
     // Before the first directory is made, so that a recovery knows where to look.
-    Path place = directory.toAbsolutePath();
     target.note("dump", place, null);
-    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
     try {
       long bytes = expectedBytes(children);
       StagedImage image = disk.run("stage", () -> stage(directory, bytes), Dump::close);
@@ -102,45 +110,95 @@ final class Dump {
       steps.run("dump", () -> criuDump(criu, image, kept, disk), DumpReport::bytes);
       image.logUnwanted();
     } catch (RuntimeException e) {
-      if (notSealed != null && target.identity.isAlive()) {
-        // CRIU only says that we refused it, and its log no more than that.
-        image.logUnwanted();
-        throw notSealed;
-      }
-      if (published == null || target.identity.isAlive()) {
-        // An image of a process that lives on would be restored beside it one day.
-        image.retractWhenClosed();
-        image.endedWith(e);
-        throw e;
-      }
-      image.logUnwanted();
-      LOG.warn(
-          "process {} is gone and its image durable, but CRIU's end was not clean: {}",
-          target.pid(),
-          e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
+      ended(image, e);
     }
   }
 
+  /** Returns when the process is gone: then its image is all there is of it, and good. */
+  private void ended(StagedImage image, RuntimeException e) {
+    DumpEnd end =
+        published == null
+            ? DumpEnd.LIVES // or not, but not because of us
+            : DumpEnd.of(target.identity, e, target.checkpoints.timeouts().call());
+    switch (end) {
+      case LIVES -> {
+        // An image of a process that lives on would be restored beside it one day.
+        image.retractWhenClosed();
+        if (notSealed != null && target.identity.isAlive()) {
+          // CRIU only says that we refused it, and its log no more than that.
+          image.logUnwanted();
+          throw notSealed;
+        }
+        image.endedWith(e);
+        throw e;
+      }
+      case UNKNOWN -> {
+        image.endedWith(e);
+        throw kept(e);
+      }
+      case GONE -> {
+        image.logUnwanted();
+        LOG.warn(
+            "process {} is gone and its image durable, but CRIU's end was not clean: {}",
+            target.pid(),
+            e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
+      }
+    }
+  }
+
+  private ImageKeptException kept(RuntimeException e) {
+    Failure known = verb.failure(null, null);
+    return new ImageKeptException(
+        "the image of process %d at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %d is gone restore the image, and if it runs on remove the image (%s)"
+            .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
+        new Failure(
+            known.operation(),
+            known.pid(),
+            known.before(),
+            null,
+            known.elapsed(),
+            null,
+            Fate.UNKNOWN),
+        requirePublished().path(),
+        e);
+  }
+
   /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
-  private void refuseWhatCannotBeDumped(CriuDriver criu) {
+  private void refuseWhatCannotBeDumped(CriuDriver criu, ScanLimit limit) {
+    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     List<Finding> findings =
-        criu.preflight(target.identity, options).stream().filter(Finding::isProblem).toList();
+        criu.preflight(target.identity, inTime).stream().filter(Finding::isProblem).toList();
     List<UnsupportedResource> resources =
         findings.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     if (!resources.isEmpty()) {
       throw new UnsupportedResourceException(
           "process %d cannot be dumped and stays checkpointed: %s"
-              .formatted(
-                  target.pid(),
-                  findings.stream()
-                      .filter(finding -> finding.resource() != null)
-                      .map(Finding::toString)
-                      .collect(Collectors.joining(". "))),
+              .formatted(target.pid(), words(findings)),
           verb.failure(null, ProcessState.CHECKPOINTED),
           CriuFailure.NOT_STARTED,
           resources,
           null);
     }
+  }
+
+  /** The first few are enough for a message; all of them are in its data. */
+  private static String words(List<Finding> findings) {
+    List<String> all =
+        findings.stream()
+            .filter(finding -> finding.resource() != null)
+            .map(Finding::toString)
+            .toList();
+    StringBuilder text = new StringBuilder();
+    int told = 0;
+    while (told < all.size() && text.length() + all.get(told).length() < LONGEST_MESSAGE) {
+      text.append(told == 0 ? "" : ". ").append(all.get(told++));
+    }
+    if (told == 0) {
+      text.append(all.get(told++), 0, LONGEST_MESSAGE).append("...");
+    }
+    return told == all.size()
+        ? text.toString()
+        : text + ". And %d more".formatted(all.size() - told);
   }
 
   private DumpReport criuDump(
@@ -165,7 +223,10 @@ final class Dump {
                   published =
                       disk.run(
                           "seal",
-                          () -> image.publish(files -> manifest(criu, kept, files)),
+                          () -> {
+                            image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
+                            return image.publish(files -> manifest(criu, kept, files));
+                          },
                           made -> {
                             image.retractWhenClosed();
                             image.close();

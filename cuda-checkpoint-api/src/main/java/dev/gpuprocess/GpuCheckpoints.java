@@ -50,7 +50,7 @@ public record GpuCheckpoints(
           GpuCheckpoints::findCriu,
           StepListener.NONE,
           Timeouts.ofDefaults(),
-          Journal.standardDirectory(),
+          StateDirectory.standard().path(),
           null);
 
   /**
@@ -108,24 +108,21 @@ public record GpuCheckpoints(
    */
   public GpuProcess inspect(long pid) {
     Target target = Target.of(this, pid, "inspect");
-    return target.exclusively(
-        "inspect",
-        Turn.Kind.LOOK,
-        0,
-        verb -> {
-          ProcessState state = verb.readState();
-          StateObject self = StateObject.next(target, List.of());
-          return switch (state) {
-            case RUNNING -> new RunningProcess(self);
-            case LOCKED -> new LockedProcess(self);
-            case CHECKPOINTED -> new CheckpointedProcess(self);
-            case FAILED -> new FailedProcess(self);
-            default ->
-                throw new WrongStateException(
-                    "process %d is %s: wait until its controller is done".formatted(pid, state),
-                    verb.failure(null, state));
-          };
-        });
+    BoundedCall.admit(target.identity, "inspect");
+    Verb verb = new Verb(target, "inspect", null);
+    target.requireReachable("inspect");
+    ProcessState state = target.look(verb);
+    StateObject self = StateObject.next(target, List.of());
+    return switch (state) {
+      case RUNNING -> new RunningProcess(self);
+      case LOCKED -> new LockedProcess(self);
+      case CHECKPOINTED -> new CheckpointedProcess(self);
+      case FAILED -> new FailedProcess(self);
+      default ->
+          throw new WrongStateException(
+              "process %d is %s: wait until its controller is done".formatted(pid, state),
+              verb.failure(null, state));
+    };
   }
 
   /**
@@ -280,7 +277,8 @@ public record GpuCheckpoints(
    * the whole JVM. Each sits on a daemon thread named after it; the JVM may exit meanwhile, and
    * {@link #recover()} finds what they did.
    *
-   * @return how many, at most 64: then no further call is started
+   * @return how many. With four about one process or disk, or 1024 in all, nothing new is begun
+   *     there; what brings a process back to running always is
    */
   public static int abandonedCalls() {
     return BoundedCall.abandoned();
@@ -292,6 +290,11 @@ public record GpuCheckpoints(
   }
 
   Journal journal() {
-    return new Journal(stateDirectory);
+    return new Journal(state());
+  }
+
+  /** Where this machine's controllers meet. */
+  StateDirectory state() {
+    return new StateDirectory(stateDirectory);
   }
 }

@@ -5,6 +5,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 
 /**
@@ -30,20 +31,24 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
     return self.move(
         "checkpoint",
         ProcessState.LOCKED,
-        (verb, steps) -> {
-          Map<GpuUuid, Long> held = heldNow();
-          long bytes = held.values().stream().mapToLong(Long::longValue).sum();
-          self.target().nowHolds(held);
-          steps.run("checkpoint", bytes, verb::checkpoint);
-        },
+        (verb, steps) -> checkpoint(self.target(), verb, steps),
         CheckpointedProcess::new);
   }
 
-  private Map<GpuUuid, Long> heldNow() {
+  /** What it holds is written down before: nobody could tell afterwards. */
+  static void checkpoint(Target target, Verb verb, Steps steps) {
+    Map<GpuUuid, Long> held = heldNow(target);
+    long bytes = held.values().stream().mapToLong(Long::longValue).sum();
+    target.nowHolds(held);
+    target.note("checkpoint", Turn.Kind.MOVE);
+    steps.run("checkpoint", bytes, verb::checkpoint);
+  }
+
+  private static Map<GpuUuid, Long> heldNow(Target target) {
     Map<GpuUuid, Long> held = new TreeMap<>();
-    for (Gpu gpu : self.target().checkpoints.inventory().gpus().orElse(List.of())) {
+    for (Gpu gpu : target.checkpoints.inventory().gpus().orElse(List.of())) {
       gpu.users().stream()
-          .filter(user -> user.pid() == pid())
+          .filter(user -> user.pid() == target.pid())
           .forEach(user -> held.put(gpu.uuid(), user.bytes()));
     }
     return held;
@@ -59,7 +64,9 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
     return self.bringBack(
         "unlock",
         ProcessState.LOCKED,
-        (verb, steps) -> steps.run("unlock", 0, verb::unlock),
+        Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
+        (verb, steps, found) ->
+            CheckpointedProcess.bringBack(self.target(), verb, steps, found, List.of()),
         RunningProcess::new);
   }
 

@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.proc.Freezer;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.CriuDriver;
@@ -47,9 +48,9 @@ final class ProcessCheckup {
       return false;
     }
     checkup.ok(subject, describe(stat.get()));
-    boolean reachable = lookAtWhatHoldsIt(stat.get());
+    boolean reachable = lookAtWhatHoldsIt();
     lookAtJournal();
-    Optional<String> busy = Turn.describe(process, checkpoints.stateDirectory());
+    Optional<String> busy = Turn.describe(ProcessKey.of(process), checkpoints.state());
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
     } else if (reachable) {
@@ -68,20 +69,24 @@ final class ProcessCheckup {
   }
 
   /** A driver call on a process that stands still would hang. */
-  private boolean lookAtWhatHoldsIt(ProcStat stat) {
-    if (ProcFs.isFrozen(process.pid())) {
+  private boolean lookAtWhatHoldsIt() {
+    Freezer.State frozen = Freezer.look().of(process.pid());
+    if (frozen == Freezer.State.FROZEN) {
       checkup.problem(subject, "is in a frozen cgroup: driver calls on it would hang", "thaw it");
       return false;
     }
-    if (stat.isStopped()) {
-      boolean traced = stat.state() == 't';
-      checkup.problem(
+    if (frozen == Freezer.State.UNKNOWN) {
+      checkup.warning(
           subject,
-          (traced ? "is held by its tracer" : "is stopped") + ": driver calls on it would hang",
-          traced ? "detach the debugger" : "kill -CONT " + process.pid());
-      return false;
+          "has a control group that cannot be seen from here, so whether it is frozen is not known",
+          "look from the machine's own cgroup namespace");
     }
-    return true;
+    Optional<Standstill> still = Standstill.of(process.pid());
+    still.ifPresent(
+        found ->
+            checkup.problem(
+                subject, found.what() + ": driver calls on it would hang", found.cure()));
+    return still.isEmpty();
   }
 
   private void lookAtJournal() {
@@ -95,9 +100,9 @@ final class ProcessCheckup {
 
   private void tellEntry(JournalEntry entry) {
     String controller = "process " + entry.controller().pid();
-    if (entry.controller().pid() == ProcessHandle.current().pid()) {
+    if (entry.controller().isSelf()) {
       checkup.ok("journal", "we are at it: " + entry.step());
-    } else if (entry.controller().isAlive()) {
+    } else if (entry.hasLiveController()) {
       checkup.warning(
           "journal", controller + " is at it: " + entry.step(), "leave it to that controller");
     } else {
@@ -108,12 +113,13 @@ final class ProcessCheckup {
     }
   }
 
-  private Optional<CudaAnswer<ProcessState>> askState(String who, int pid) {
-    return checkup.ask(who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(pid));
+  private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
+    return checkup.ask(
+        asked, who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(asked.pid()));
   }
 
   private void lookAtState() {
-    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process.pid());
+    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process);
     if (answer.isEmpty()) {
       return;
     }
@@ -158,7 +164,12 @@ final class ProcessCheckup {
 
   /** Children with a GPU stop a dump of the tree; they do not stop a suspend. */
   void lookAtChildren() {
+    Freezer freezer = Freezer.look();
     for (int child : children) {
+      if (freezer.of(child) == Freezer.State.FROZEN) {
+        checkup.problem(
+            "child " + child, "is in a frozen cgroup, so the tree cannot be dumped", "thaw it");
+      }
       Optional<String> device = TreeCheck.deviceOf(child);
       ProcessState own = driverAnswers && reachable(child) ? stateOfChild(child) : null;
       if (own != null && own != ProcessState.CHECKPOINTED) {
@@ -176,11 +187,15 @@ final class ProcessCheckup {
   }
 
   private @Nullable ProcessState stateOfChild(int child) {
-    return askState("child " + child, child).map(CudaAnswer::value).orElse(null);
+    return ProcessIdentity.of(child)
+        .flatMap(identity -> askState("child " + child, identity))
+        .map(CudaAnswer::value)
+        .orElse(null);
   }
 
   private static boolean reachable(int pid) {
-    return ProcFs.stat(pid).map(stat -> !stat.isDead() && !stat.isStopped()).orElse(false)
+    return ProcFs.stat(pid).map(stat -> !stat.isDead()).orElse(false)
+        && Standstill.of(pid).isEmpty()
         && !ProcFs.isFrozen(pid);
   }
 
@@ -189,7 +204,11 @@ final class ProcessCheckup {
     boolean onGpu = state == ProcessState.RUNNING || state == ProcessState.LOCKED;
     List<Finding> findings =
         checkup
-            .ask("dump", checkpoints.timeouts().transfer(), () -> criu.preflight(process, options))
+            .ask(
+                process,
+                "dump",
+                checkpoints.timeouts().transfer(),
+                () -> criu.preflight(process, options))
             .orElse(List.of());
     boolean released = false;
     for (Finding finding : findings) {

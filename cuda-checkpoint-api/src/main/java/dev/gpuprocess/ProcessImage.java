@@ -14,7 +14,6 @@ import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
@@ -133,11 +132,14 @@ public final class ProcessImage {
 
   /** Keeps every other verb from whoever has the pid, or will have it. */
   private Turn turn(String verb) {
+    int pid = manifest().pid();
     return Turn.take(
-        new ProcessIdentity(manifest().pid(), NOT_STARTED),
+        new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
+        pid,
         verb,
         Turn.Kind.MOVE,
-        checkpoints.stateDirectory());
+        checkpoints.state(),
+        checkpoints.timeouts().call());
   }
 
   /**
@@ -196,7 +198,7 @@ public final class ProcessImage {
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
     Turn turn = turn("restore");
     try {
-      requirePidFree(manifest.pid());
+      requirePidFree(manifest);
       return restore(all, measured);
     } finally {
       turn.end();
@@ -235,6 +237,7 @@ public final class ProcessImage {
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    disk.admit();
     Reading reading =
         Reading.within(
             "restore",
@@ -247,8 +250,9 @@ public final class ProcessImage {
       try {
         Target target = restore(verified, log, options, measured);
         log.delete();
+        measured.rethrow();
         return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-      } catch (RuntimeException e) {
+      } catch (RuntimeException | Error e) {
         if (!log.isNamedIn(e)) {
           log.delete();
         }
@@ -262,18 +266,18 @@ public final class ProcessImage {
     Manifest manifest = manifest();
     Map<GpuUuid, Long> held = held(manifest);
     Journal journal = checkpoints.journal();
-    ProcessIdentity expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
+    ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
       RestoreReport report =
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
-      target.noteState(ProcessState.CHECKPOINTED);
+      target.leaveAt(ProcessState.CHECKPOINTED);
       return target;
     } catch (PidTakenException e) {
       throw e;
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       noteSurvivor(expected, held);
       throw e;
     } finally {
@@ -293,7 +297,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessIdentity expected, Map<GpuUuid, Long> held) {
+  private void noteSurvivor(ProcessKey expected, Map<GpuUuid, Long> held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(
@@ -304,7 +308,8 @@ public final class ProcessImage {
    * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
    * which does reap, but in some containers only every other second.
    */
-  private static void requirePidFree(int pid) {
+  private static void requirePidFree(Manifest manifest) {
+    int pid = manifest.pid();
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
@@ -313,13 +318,17 @@ public final class ProcessImage {
       }
       Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
       if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
-        throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
+        throw new PidTakenException(takenMessage(manifest, holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }
   }
 
-  private static String takenMessage(ProcStat stat) {
+  private static String takenMessage(Manifest manifest, ProcStat stat) {
+    if (!stat.isDead() && isItself(manifest, stat)) {
+      return "process %d (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
+          .formatted(stat.pid(), stat.name());
+    }
     return stat.isDead()
         ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
             .formatted(stat.pid(), stat.name(), stat.parent())
@@ -327,13 +336,26 @@ public final class ProcessImage {
             .formatted(stat.pid(), stat.name());
   }
 
+  /** The one that was dumped, or what looks like it: a restore begins a new time of its own. */
+  private static boolean isItself(Manifest manifest, ProcStat stat) {
+    return stat.startTicks() == manifest.startTicks()
+        || (!manifest.commandLine().isEmpty()
+            && manifest.commandLine().equals(ProcFs.commandLine(stat.pid())));
+  }
+
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
-    return checkpoints
-        .criu()
-        .restore(
-            new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
-            RestoreListener.NONE);
+    CarriedState carried = CarriedState.read(manifest().pid(), verified.images());
+    try {
+      return checkpoints
+          .criu()
+          .restore(
+              new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
+              carried);
+    } catch (RuntimeException e) {
+      carried.removeWhatWasMade();
+      throw e;
+    }
   }
 
   private static Map<GpuUuid, Long> held(Manifest manifest) {

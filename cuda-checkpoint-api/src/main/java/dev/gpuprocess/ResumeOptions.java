@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -24,7 +25,7 @@ public record ResumeOptions(List<GpuPair> pairs, Duration waitForMemory, Optiona
   public ResumeOptions {
     pairs = List.copyOf(pairs);
     if (waitForMemory.isNegative()) {
-      throw new IllegalArgumentException("cannot wait " + waitForMemory + " for memory");
+      throw new IllegalArgumentException("cannot wait " + Printable.of(waitForMemory) + " for memory");
     }
   }
 

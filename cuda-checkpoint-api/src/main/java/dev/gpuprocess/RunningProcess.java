@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 
 /** A process whose CUDA calls go through. */
 public final class RunningProcess extends LiveProcess implements GpuProcess {
@@ -34,10 +35,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the timeout is negative or longer than 24 days
    */
   public LockedProcess lock(Duration timeout) {
-    if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
-      throw new IllegalArgumentException(
-          "a lock's timeout must be between 0 and 24 days, not " + timeout);
-    }
+    requirePossible(timeout);
     return self.move(
         "lock",
         ProcessState.RUNNING,
@@ -45,9 +43,16 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
         LockedProcess::new);
   }
 
+  private static void requirePossible(Duration timeout) {
+    if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
+      throw new IllegalArgumentException(
+          "a lock's timeout must be between 0 and 24 days, not " + timeout);
+    }
+  }
+
   /**
    * Frees the GPU: {@link #lock()} and {@link LockedProcess#checkpoint()} as one step. When the
-   * checkpoint fails the process is unlocked again.
+   * checkpoint fails the process is unlocked again. Nobody gets in between.
    *
    * @return the checkpointed process
    */
@@ -57,15 +62,25 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Frees the GPU: {@link #lock(Duration)} and {@link LockedProcess#checkpoint()} as one step. When
-   * the checkpoint fails the process is unlocked again.
+   * the checkpoint fails the process is unlocked again. Nobody gets in between.
    *
    * @param lockTimeout how long to wait for GPU work that is under way
    * @return the checkpointed process
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
-    try (LockedProcess locked = lock(lockTimeout)) {
-      return locked.checkpoint();
-    }
+    requirePossible(lockTimeout);
+    return self.move(
+        "suspend",
+        ProcessState.RUNNING,
+        (verb, steps) -> suspend(verb, steps, lockTimeout),
+        CheckpointedProcess::new);
+  }
+
+  private void suspend(Verb verb, Steps steps, Duration lockTimeout) {
+    steps.run("lock", 0, () -> verb.lock(lockTimeout));
+    // Better now than with all its memory on the host.
+    steps.rethrow();
+    LockedProcess.checkpoint(self.target(), verb, steps);
   }
 
   /**
@@ -80,17 +95,46 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume. Whatever
-   * fails, the process is resumed.
+   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as
+   * one step: nobody gets in between. Whatever fails, the process is resumed.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
-    try (CheckpointedProcess suspended = suspend()) {
-      return suspended.dump(
-          directory, options.toBuilder().leaveStopped(false).leaveRunning(true).build());
+    DumpOptions leavingAlive =
+        options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    Target target = self.target();
+    return target.exclusively(
+        "snapshot",
+        Turn.Kind.MOVE,
+        self.generation(),
+        verb -> {
+          verb.require(ProcessState.RUNNING);
+          target.note("snapshot", Turn.Kind.MOVE);
+          Steps steps = self.measured();
+          ProcessImage image;
+          try {
+            suspend(verb, steps, target.checkpoints.timeouts().lock());
+            steps.rethrow();
+            image = new Dump(verb, target, leavingAlive, steps).into(directory);
+          } catch (RuntimeException | Error e) {
+            new Undo(verb, target, steps).backTo(ProcessState.RUNNING, e);
+            throw e;
+          }
+          resume(verb, steps);
+          steps.rethrow();
+          return image;
+        });
+  }
+
+  private void resume(Verb verb, Steps steps) {
+    try {
+      CheckpointedProcess.bringBack(
+          self.target(), verb, steps, ProcessState.CHECKPOINTED, List.of());
+    } finally {
+      self.target().leaveAt(verb.stateNow());
     }
   }
 }

@@ -296,10 +296,9 @@ class GpuProcessTest {
       CompletableFuture<LockedProcess> waiting = CompletableFuture.supplyAsync(running::lock);
       await()
           .atMost(20, SECONDS)
-          .untilAsserted(
-              () ->
-                  assertThrows(
-                      OperationInProgressException.class, () -> checkpoints.inspect(busy.pid())));
+          .until(() -> checkpoints.doctor(busy.pid()).toString().contains("lock is at work"));
+      RunningProcess same = checkpoints.process(busy.pid());
+      assertThrows(OperationInProgressException.class, same::lock);
       checkpoints.process(free.pid()).suspend().close();
       assertEquals(101, free.increment());
       machine.clearFaults();

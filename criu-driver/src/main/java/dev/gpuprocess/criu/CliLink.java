@@ -85,6 +85,7 @@ record CliLink(List<String> command) implements CriuLink {
       arguments.add("--images-dir=" + ImageDirectories.seenByOthers(directories.images()));
       arguments.add("--work-dir=" + ImageDirectories.seenByOthers(directories.work()));
       arguments.add("--libdir=" + CriuProcess.NO_PLUGINS);
+      arguments.add(CriuProcess.NO_DEFAULTS);
       arguments.add("--action-script=" + script.file());
       return new CliCall(type, full(arguments), script, supervision).make();
     }

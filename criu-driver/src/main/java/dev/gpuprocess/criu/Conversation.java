@@ -8,6 +8,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.options.External;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -19,6 +20,9 @@ final class Conversation {
 
   private static final Logger LOG = LoggerFactory.getLogger(Conversation.class);
   private static final int SLICE_MILLIS = 500;
+
+  /** For what CRIU does in a moment; an end to one that hangs. */
+  private static final Duration COMMITTED_PATIENCE = Duration.ofSeconds(20);
 
   /** Answers what CRIU asks on the way. */
   interface Notifications {
@@ -32,6 +36,14 @@ final class Conversation {
     /** False once CRIU cannot be stopped without harm: then it is let come to its end. */
     default boolean canStop() {
       return true;
+    }
+
+    /**
+     * True once CRIU has our word for what cannot be taken back, and all that is left to do takes a
+     * moment: the deadline of the request then ends nothing any more.
+     */
+    default boolean isCommitted() {
+      return false;
     }
   }
 
@@ -86,11 +98,14 @@ final class Conversation {
   private final CriuProcess criu;
   private final Supervision supervision;
   private final Notifications notifications;
+  private Deadline deadline;
+  private boolean committed;
 
   Conversation(CriuProcess criu, Supervision supervision) {
     this.criu = criu;
     this.supervision = supervision;
     this.notifications = supervision.notifications();
+    this.deadline = supervision.deadline();
   }
 
   /** Asks, and answers notifications until the reply comes. */
@@ -108,7 +123,7 @@ final class Conversation {
   private Optional<criu_resp> converse(criu_req request)
       throws NativeCallException, GivenUpException {
     LOG.debug("criu {}: {}", criu.pid(), request.getType());
-    supervision.requireWanted(notifications.canStop());
+    requireWanted(notifications.canStop());
     if (!criu.send(request.toByteArray())) {
       return Optional.empty();
     }
@@ -140,7 +155,7 @@ final class Conversation {
     Answer answer =
         notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
     // Not sent yet, so whatever the answer is, it can still be taken back.
-    supervision.requireWanted(canStop);
+    requireWanted(canStop);
     LOG.debug("criu {}: {} answered {}", criu.pid(), notify.getScript(), answer);
     criu_req.Builder message =
         criu_req.newBuilder().setType(criu_req_type.NOTIFY).setNotifySuccess(answer.agreed());
@@ -150,13 +165,21 @@ final class Conversation {
       answer.external().forEach(each -> options.addExternal(each.text()));
       message.setOpts(options);
     }
+    if (notifications.isCommitted() && !committed) {
+      committed = true;
+      deadline = Deadline.after(COMMITTED_PATIENCE);
+    }
     return criu.send(message.build().toByteArray());
+  }
+
+  private void requireWanted(boolean canStop) throws GivenUpException {
+    supervision.requireWanted(deadline, canStop);
   }
 
   private Optional<Packet> next() throws NativeCallException, GivenUpException {
     while (!criu.await(
-        supervision.deadline().millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
-      supervision.requireWanted(notifications.canStop());
+        deadline.millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
+      requireWanted(notifications.canStop());
       supervision.watch().look();
       // Tasks that it had half restored hold the socket open after its death.
       if (criu.hasEnded() && !criu.await(0, -1)) {

@@ -37,7 +37,8 @@ record CriuLog(
   private static final Pattern LINE =
       Pattern.compile(
           "^(?:\\(\\d+\\.\\d+\\) ?)?(?: *\\d+: )?(?:pie: +)?(?:\\d+: )?"
-              + "(Error|Warn ) \\([^)]*\\): (.*)$");
+              + "(Error|Warn ) \\([^)]*\\): (.*)$",
+          Pattern.DOTALL);
 
   /** Seen in logs of runs that went well. */
   private static final List<String> HARMLESS =
@@ -64,7 +65,7 @@ record CriuLog(
           "Pre-dumping FAILED",
           "Restoring FAILED");
 
-  private static final Pattern BLAMED = Pattern.compile("Dump \\w+ \\(pid: (\\d+)\\) failed");
+  private static final Pattern BLAMED = Pattern.compile("Dump \\w+ \\(pid: (\\d{1,9})\\) failed");
 
   static CriuLog unreadable(Path file, IOException e) {
     return new CriuLog(file, List.of("the log cannot be read: " + e.getMessage()), "", "", 0);
@@ -106,7 +107,8 @@ record CriuLog(
   }
 
   private static Stream<String> parts(String text, String level) {
-    return text.lines()
+    // Only a newline ends a line: a carriage return may be in the name of a file.
+    return Stream.of(text.split("\n"))
         .map(LINE::matcher)
         .filter(parts -> parts.matches() && level.equals(parts.group(1)))
         .map(parts -> parts.group(2).strip());

@@ -27,6 +27,12 @@ final class CriuProcess implements AutoCloseable {
    */
   static final String NO_PLUGINS = "/proc/self/fdinfo";
 
+  /**
+   * Without it CRIU obeys {@code /etc/criu/default.conf} and {@code ~/.criu/default.conf}, where a
+   * {@code leave-running} or {@code track-mem} would change what a request means.
+   */
+  static final String NO_DEFAULTS = "--no-default-config";
+
   private static final int OUTPUT_LIMIT = 16 << 10;
 
   static final Duration REAP_LIMIT = Duration.ofSeconds(5);
@@ -61,10 +67,8 @@ final class CriuProcess implements AutoCloseable {
     List<Integer> copies = new ArrayList<>();
     boolean started = false;
     try {
-      check(
-          LibC.functions().socketpair(LibC.AF_UNIX, LibC.SOCK_SEQPACKET | LibC.CLOEXEC, 0, sockets),
-          "socketpair");
-      check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      sockets = LibC.packetSockets();
+      pipe = LibC.pipe();
       // Only our end: CRIU must not lose what it prints.
       check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       // Copies above the child's numbers, which a low number of ours would be in the way of.
@@ -77,7 +81,8 @@ final class CriuProcess implements AutoCloseable {
       int pid =
           Spawn.start(
               criu,
-              List.of("-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
+              List.of(
+                  NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
               copies.get(0),
               copies.subList(1, copies.size()));
       started = true;

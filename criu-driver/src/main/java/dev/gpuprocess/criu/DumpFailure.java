@@ -7,6 +7,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.proc.ProcStat;
@@ -48,15 +49,18 @@ final class DumpFailure {
     TreeFate fate;
     try {
       fate = TreeFate.of(stages.tree(), mayDie);
-      if (fate == TreeFate.RUNS && outcome.crashed()) {
+      if (fate == TreeFate.RUNS && (mayDie || outcome.crashed())) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       throw diagnosis()
           .general(new Ending(Fate.UNKNOWN, "what became of the process is not known"), e);
     }
-    if (mayDie && fate == TreeFate.GONE && stages.thrown() == null) {
-      LOG.debug("{} ended ({}) after the images were complete", subject, outcome.exit());
+    if (mayDie && stages.thrown() == null && (fate == TreeFate.GONE || fate == TreeFate.DYING)) {
+      LOG.warn(
+          "{} is done, but CRIU did not end well after the images were complete: {}",
+          subject,
+          outcome.givenUp() == null ? outcome.exit() : outcome.givenUp().reason());
       return;
     }
     throw exception(ending(fate, mayDie));
@@ -75,19 +79,32 @@ final class DumpFailure {
                   Fate.GONE_AND_DURABLE,
                   "the process was killed, is not gone yet, and its images are complete")
               : new Ending(Fate.ENDED, "the process was killed and is not gone yet");
-      case UNSETTLED -> new Ending(Fate.UNKNOWN, "the process is still stopped or traced");
+      case UNSETTLED ->
+          new Ending(
+              Fate.UNKNOWN,
+              mayDie
+                  ? "the images are complete, and the process is still traced or frozen, so it may yet die"
+                  : "the process is still stopped, traced or frozen");
     };
   }
 
-  /** CRIU says that it went well, but the tree does not go. */
-  GpuCheckpointException stillThere() {
+  /** Throws when CRIU says that it went well, but the tree does not go. */
+  void throwUnlessKilled() {
+    if (TreeFate.awaitKill(stages.tree())) {
+      return;
+    }
     Ending ending;
     try {
-      ending = ending(TreeFate.of(stages.tree(), false), true);
-    } catch (NativeCallException e) {
+      TreeFate fate = TreeFate.of(stages.tree(), true);
+      if (fate == TreeFate.GONE || fate == TreeFate.DYING) {
+        return;
+      }
+      ending = ending(fate, true);
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("{}", subject, e);
       ending = new Ending(Fate.UNKNOWN, "what became of the process is not known");
     }
-    return new CriuException(
+    throw new CriuException(
         subject
             + " is done, but the process is still there although CRIU ended it: "
             + ending.words(),
@@ -107,11 +124,20 @@ final class DumpFailure {
       if (!root.isAlive()) {
         return noSuchProcess(root, details);
       }
-      Optional<Integer> tracer = Who.tracer(root.pid());
+      Optional<Tracer> tracer = Tracer.of(root.pid());
       if (tracer.isPresent()) {
         return new CriuException(
+            diagnosis.message(ending, tracer.get().what(), tracer.get().cure()),
+            details.failure(),
+            details.criu(),
+            null);
+      }
+      if (neverStopped(diagnosis)) {
+        return new CriuException(
             diagnosis.message(
-                ending, "it is traced by " + Who.process(tracer.get()), "end that first"),
+                ending,
+                "CRIU may not trace it; somebody else did, who has let go of it since",
+                "look whether another dump or a debugger is at it, and try again"),
             details.failure(),
             details.criu(),
             null);

@@ -14,6 +14,7 @@ import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -66,7 +67,7 @@ final class DumpOperation {
     this.root = request.process();
     this.subject = (whole ? "dump of " : "pre-dump of ") + Who.process(root.pid());
     this.log = request.work().resolve(CriuLink.DUMP_LOG);
-    this.stages = new DumpStages(root, listener);
+    this.stages = new DumpStages(root, listener, options.lazyPages().isPresent());
   }
 
   DumpReport run() {
@@ -95,8 +96,9 @@ final class DumpOperation {
     if (!outcome.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
     }
-    if (whole && options.endsTree() && !TreeFate.awaitFreePids(stages.all())) {
-      throw failure.stillThere();
+    if (whole && options.endsTree()) {
+      failure.throwUnlessKilled();
+      FreePids.await(stages.all());
     }
     return DumpReports.read(request.work());
   }
@@ -122,7 +124,8 @@ final class DumpOperation {
       throw new IllegalArgumentException("pid " + root.pid() + " cannot be dumped");
     }
     int self = Math.toIntExact(ProcessHandle.current().pid());
-    if (root.pid() == self || ProcFs.descendants(root.pid()).contains(self)) {
+    List<Integer> descendants = ProcFs.descendants(root.pid());
+    if (root.pid() == self || descendants.contains(self)) {
       throw new IllegalArgumentException(
           "process " + root.pid() + " is this JVM or has it among its descendants");
     }
@@ -130,6 +133,7 @@ final class DumpOperation {
     if (stat.isEmpty() || stat.get().isDead()) {
       throw DumpFailure.noSuchProcess(root, null);
     }
+    new TreeAtRest(subject, root.pid(), options).require(descendants);
     return stat.get();
   }
 

@@ -18,14 +18,22 @@ final class DumpStages implements Conversation.Notifications {
 
   private final ProcessIdentity root;
   private final DumpListener listener;
+  private final boolean lazy;
   private List<ProcessIdentity> tree;
   private List<ProcessIdentity> zombies = List.of();
   private boolean allowedToDie;
   private @Nullable Throwable thrown;
 
-  DumpStages(ProcessIdentity root, DumpListener listener) {
+  /**
+   * Creates the stages of a dump that has not begun.
+   *
+   * @param lazy whether the dump goes on, after the images are complete, until somebody has fetched
+   *     the memory
+   */
+  DumpStages(ProcessIdentity root, DumpListener listener, boolean lazy) {
     this.root = root;
     this.listener = listener;
+    this.lazy = lazy;
     this.tree = List.of(root);
   }
 
@@ -70,6 +78,11 @@ final class DumpStages implements Conversation.Notifications {
   @Override
   public boolean canStop() {
     return !allowedToDie;
+  }
+
+  @Override
+  public boolean isCommitted() {
+    return allowedToDie && !lazy;
   }
 
   /** The pid was checked before, but CRIU looked it up later. */

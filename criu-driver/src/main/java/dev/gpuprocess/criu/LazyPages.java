@@ -83,11 +83,13 @@ public final class LazyPages implements AutoCloseable {
     int output = -1;
     int status = -1;
     try {
-      LibC.check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      pipe = LibC.pipe();
       LibC.check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       output = above(LibC.open(request.work().resolve(OUTPUT_FILE), LibC.O_RDWR));
-      status = above(pipe[1]);
+      int writing = pipe[1];
+      // above() closes it, also when it fails.
       pipe[1] = -1;
+      status = above(writing);
       LazyPages helper =
           new LazyPages(
               request,
@@ -116,7 +118,7 @@ public final class LazyPages implements AutoCloseable {
   }
 
   private static List<String> arguments(LazyPagesRequest request) {
-    List<String> all = new ArrayList<>(List.of("-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
+    List<String> all = new ArrayList<>(List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
     all.addAll(List.of("-D", request.images().toString(), "-W", request.work().toString()));
     all.addAll(List.of("-o", LOG_FILE, "-v3", "--status-fd", Integer.toString(Spawn.SOCKET)));
     PageEndpoint source = request.source();

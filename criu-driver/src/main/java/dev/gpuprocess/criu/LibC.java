@@ -139,6 +139,25 @@ final class LibC {
     return Math.toIntExact(result);
   }
 
+  /**
+   * Makes a pipe. After a failed call JNR copies back what is no descriptor, 0 mostly: nobody may
+   * see that, and close it.
+   *
+   * @return the end to read from and the end to write to, both closed at exec
+   */
+  static int[] pipe() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.pipe2(pair, CLOEXEC), "pipe2");
+    return pair;
+  }
+
+  /** Makes two UNIX sockets that keep messages apart, as {@link #pipe} makes a pipe. */
+  static int[] packetSockets() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.socketpair(AF_UNIX, SOCK_SEQPACKET | CLOEXEC, 0, pair), "socketpair");
+    return pair;
+  }
+
   /** Every call that answers the error number itself goes through here. */
   static void checkAnswer(int error, String call) throws NativeCallException {
     if (error != 0) {

@@ -76,6 +76,11 @@ final class RestoreStages implements Conversation.Notifications {
     return !resumed;
   }
 
+  @Override
+  public boolean isCommitted() {
+    return resumed;
+  }
+
   private void checkPid(int pid) {
     if (pid != expected && !otherNumberOutside) {
       throw new ImageCorruptException(

@@ -18,6 +18,8 @@ final class Spawn {
   /** The number that the socket has in the child. */
   static final int SOCKET = 3;
 
+  private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
+
   private static final short SETSIGDEF = 0x04;
   private static final short SETSIGMASK = 0x08;
   private static final short SETSID = 0x80;
@@ -105,8 +107,10 @@ final class Spawn {
     return all;
   }
 
+  /** All of ours but the one that names a configuration file: it would change what we ask for. */
   private static String[] environment(Map<String, String> variables) {
     return variables.entrySet().stream()
+        .filter(entry -> !entry.getKey().equals(CONFIGURATION))
         .map(entry -> entry.getKey() + "=" + entry.getValue())
         .toArray(String[]::new);
   }

@@ -35,7 +35,12 @@ record Supervision(
    * @throws GivenUpException when it is not
    */
   void requireWanted(boolean canStop) throws GivenUpException {
-    if (deadline.passed()) {
+    requireWanted(deadline, canStop);
+  }
+
+  /** The same by another deadline, once that of the request counts no more. */
+  void requireWanted(Deadline until, boolean canStop) throws GivenUpException {
+    if (until.passed()) {
       throw GivenUpException.deadline();
     }
     if (canStop && wakeup.isCancelled()) {

@@ -1,11 +1,17 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.Freezer;
+import dev.gpuprocess.proc.LifeSign;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.time.Duration;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 
 /** What became of a process tree after a dump, found out from the kernel once CRIU is gone. */
 enum TreeFate {
@@ -13,14 +19,16 @@ enum TreeFate {
   RUNS,
   /** All of it is gone. */
   GONE,
-  /** What is left of it is on its way out and takes long to go. */
+  /** All that is left of it was killed, which nothing can take back, and is not gone yet. */
   DYING,
-  /** Some of it is there and traced, for longer than that can take. */
+  /** Some of it is there and traced or frozen, for longer than that can take. */
   UNSETTLED;
 
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
-  private static final Duration REAP_LIMIT = Duration.ofSeconds(1);
-  private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+
+  /** Where the images are complete nobody waits for the process, so there is time to be certain. */
+  private static final Duration CERTAINTY_LIMIT = Duration.ofSeconds(20);
+
   private static final Duration MOMENT = Duration.ofMillis(100);
   private static final long PAUSE_NANOS = 500_000;
 
@@ -28,71 +36,110 @@ enum TreeFate {
    * Waits until the kernel's answer cannot change any more.
    *
    * @param tree all of it
-   * @param finishKill whether a tree that is partly killed may be killed altogether: only when its
-   *     images are complete
+   * @param mayDie whether its images are complete: then what is left of a tree that is partly
+   *     killed is killed too, and a kill that is on its way is as good as an end
    */
-  static TreeFate of(List<ProcessIdentity> tree, boolean finishKill) throws NativeCallException {
-    Deadline deadline = Deadline.after(SETTLE_LIMIT);
+  static TreeFate of(List<ProcessIdentity> tree, boolean mayDie) throws NativeCallException {
+    Deadline deadline = Deadline.after(mayDie ? CERTAINTY_LIMIT : SETTLE_LIMIT);
     while (true) {
-      List<ProcessIdentity> living = tree.stream().filter(ProcessIdentity::isAlive).toList();
-      if (living.isEmpty()) {
+      Set<LifeSign> signs = signs(tree);
+      if (signs.equals(EnumSet.of(LifeSign.GONE))) {
         return GONE;
       }
-      if (finishKill && living.size() < tree.size()) {
-        for (ProcessIdentity process : living) {
-          Posix.kill(process);
-        }
-      } else if (living.stream().allMatch(TreeFate::isFree)) {
-        return RUNS;
+      boolean ends = isEnding(signs);
+      if (mayDie && ends) {
+        return DYING;
+      }
+      if (mayDie && (signs.contains(LifeSign.GONE) || signs.contains(LifeSign.ENDING))) {
+        killLiving(tree);
+      } else if (!signs.contains(LifeSign.HELD) && !signs.contains(LifeSign.ENDING)) {
+        return isFrozen(tree) ? UNSETTLED : RUNS;
       }
       if (deadline.passed()) {
-        return living.stream().allMatch(TreeFate::isEnding) ? DYING : UNSETTLED;
+        return ends ? DYING : UNSETTLED;
       }
       LockSupport.parkNanos(PAUSE_NANOS);
     }
   }
 
+  private static void killLiving(List<ProcessIdentity> tree) throws NativeCallException {
+    for (ProcessIdentity process : tree) {
+      LifeSign sign = sign(process);
+      if (sign == LifeSign.FREE || sign == LifeSign.HELD) {
+        Posix.kill(process);
+      }
+    }
+  }
+
+  private static Set<LifeSign> signs(List<ProcessIdentity> tree) {
+    return tree.stream()
+        .map(TreeFate::sign)
+        .collect(Collectors.toCollection(() -> EnumSet.noneOf(LifeSign.class)));
+  }
+
+  private static LifeSign sign(ProcessIdentity process) {
+    return process.isAlive() ? LifeSign.of(process.pid()) : LifeSign.GONE;
+  }
+
+  private static boolean isEnding(Set<LifeSign> signs) {
+    return EnumSet.of(LifeSign.GONE, LifeSign.ENDING).containsAll(signs);
+  }
+
   /**
-   * The same, after a moment. A CRIU that is killed while a task executes its code leaves the task
-   * before a breakpoint, of which it dies as soon as it runs.
+   * The same, after each process has run again. A CRIU that is killed while a task executes its
+   * code leaves the task before a breakpoint, of which it dies as soon as it runs.
    */
-  static TreeFate onceItHasRun(List<ProcessIdentity> tree, boolean finishKill)
+  static TreeFate onceItHasRun(List<ProcessIdentity> tree, boolean mayDie)
       throws NativeCallException {
+    List<Long> before = tree.stream().map(TreeFate::nanosOnCpu).toList();
     Deadline moment = Deadline.after(MOMENT);
-    while (!moment.passed()) {
+    Deadline deadline = Deadline.after(SETTLE_LIMIT);
+    while (!moment.passed() || (!haveRun(tree, before) && !deadline.passed())) {
       LockSupport.parkNanos(PAUSE_NANOS);
     }
-    return of(tree, finishKill);
+    return of(tree, mayDie);
   }
 
-  /** Neither killed nor about to die of what CRIU has left in it. */
-  private static boolean isFree(ProcessIdentity process) {
-    return "0".equals(ProcFs.status(process.pid()).get("TracerPid")) && !isEnding(process);
+  /** Who sleeps has been there to fall asleep; who waits for a CPU has not, on a busy machine. */
+  private static boolean haveRun(List<ProcessIdentity> tree, List<Long> before) {
+    for (int i = 0; i < tree.size(); i++) {
+      Optional<ProcStat> stat = tree.get(i).stat();
+      if (stat.filter(s -> s.state() == 'R').isPresent()
+          && nanosOnCpu(tree.get(i)) == before.get(i)) {
+        return false;
+      }
+    }
+    return true;
   }
 
-  private static boolean isEnding(ProcessIdentity process) {
-    return ProcFs.isEnding(process.pid());
+  /** What CRIU has left in a frozen task shows when it is thawed, and not before. */
+  private static boolean isFrozen(List<ProcessIdentity> tree) {
+    Freezer freezer = Freezer.look();
+    return tree.stream()
+        .filter(ProcessIdentity::isAlive)
+        .anyMatch(process -> freezer.of(process.pid()) == Freezer.State.FROZEN);
+  }
+
+  private static long nanosOnCpu(ProcessIdentity process) {
+    // Not in every kernel; then the moment has to do.
+    return ProcFs.read(process.pid(), "schedstat")
+        .map(text -> Long.parseLong(text.split(" ")[0]))
+        .orElseGet(System::nanoTime);
   }
 
   /**
-   * Waits until the pids are free. A zombie is waited for only briefly, as it is up to its parent
-   * and the image is good without it; a little longer if the parent is init, which does reap, but
-   * in some containers only every other second.
+   * Waits until all of a tree was killed, which is certain of one that CRIU has killed.
    *
-   * @return false when some of the tree is still alive
+   * @return false when some of it lives all the same
    */
-  static boolean awaitFreePids(List<ProcessIdentity> tree) {
-    Deadline reap = Deadline.after(REAP_LIMIT);
-    Deadline initReaps = Deadline.after(INIT_REAP_LIMIT);
-    Deadline die = Deadline.after(SETTLE_LIMIT);
-    while (true) {
-      List<ProcStat> left = tree.stream().flatMap(process -> process.stat().stream()).toList();
-      boolean onlyZombies = left.stream().allMatch(ProcStat::isDead);
-      boolean onlyInits = onlyZombies && left.stream().allMatch(stat -> stat.parent() == 1);
-      if (left.isEmpty() || (onlyInits ? initReaps : onlyZombies ? reap : die).passed()) {
-        return onlyZombies;
+  static boolean awaitKill(List<ProcessIdentity> tree) {
+    Deadline deadline = Deadline.after(SETTLE_LIMIT);
+    while (!isEnding(signs(tree))) {
+      if (deadline.passed()) {
+        return false;
       }
       LockSupport.parkNanos(PAUSE_NANOS);
     }
+    return true;
   }
 }

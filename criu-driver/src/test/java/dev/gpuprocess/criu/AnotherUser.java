@@ -5,7 +5,6 @@ import dev.gpuprocess.proc.Capabilities.Capability;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.File;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,7 +12,6 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
@@ -77,17 +75,8 @@ final class AnotherUser implements AutoCloseable {
         succeeds("test", "-x", TestJvm.java()), () -> "not everybody may run " + TestJvm.java());
   }
 
-  private Path compile(String name, String... options) throws IOException {
-    Path source = directory.resolve(name + ".c");
-    try (InputStream text = AnotherUser.class.getResourceAsStream(name + ".c")) {
-      Files.copy(Objects.requireNonNull(text, name), source);
-    }
-    Path program = directory.resolve(name);
-    List<String> command = new ArrayList<>(List.of("gcc", "-Wall", "-Werror", "-O1"));
-    command.addAll(List.of(options));
-    command.addAll(List.of("-o", program.toString(), source.toString()));
-    Command.run(command.toArray(String[]::new));
-    return program;
+  private Path compile(String name, String... options) {
+    return TestTools.compile(AnotherUser.class, name, directory, options);
   }
 
   private static boolean succeeds(String... command) {

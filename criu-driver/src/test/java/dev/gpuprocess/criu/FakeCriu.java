@@ -19,9 +19,9 @@ final class FakeCriu {
   private static final String PRELUDE =
       """
       #!/usr/bin/perl
-      # $0 -L DIRECTORY swrk NUMBER
+      # $0 --no-default-config -L DIRECTORY swrk NUMBER
       use strict; use POSIX ();
-      die "usage" unless $ARGV[0] eq '-L' && $ARGV[2] eq 'swrk';
+      die "usage" unless shift eq '--no-default-config' && $ARGV[0] eq '-L' && $ARGV[2] eq 'swrk';
       open my $socket, '+<&=', $ARGV[3] or die "descriptor $ARGV[3]: $!";
       sub receive { sysread $socket, my $packet, 1 << 20 or exit 255; $packet }
       sub send_packet { syswrite $socket, $_[0] }

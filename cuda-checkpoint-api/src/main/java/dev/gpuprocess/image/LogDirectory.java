@@ -1,11 +1,17 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.HashSet;
+import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -50,6 +56,50 @@ public record LogDirectory(Path path) {
    */
   public static boolean isOne(Path path) {
     return String.valueOf(path.getFileName()).startsWith(PREFIX);
+  }
+
+  /**
+   * Tells whether a process has a file open that is in it. Only what we started can, if it is what
+   * {@link #create} made: of mode 0700, and ours.
+   *
+   * @param process a process
+   * @return false also when this is no such directory
+   */
+  public boolean isHeldBy(ProcessIdentity process) {
+    try {
+      if (!isOne(path)
+          || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)
+          || !Ownership.of(path).isSecret()) {
+        return false;
+      }
+      Set<Object> files = new HashSet<>();
+      for (Path file : DurableFiles.list(path)) {
+        files.add(keyOf(file, LinkOption.NOFOLLOW_LINKS));
+      }
+      Path descriptors = Path.of("/proc", Integer.toString(process.pid()), "fd");
+      for (Path descriptor : DurableFiles.list(descriptors)) {
+        if (files.contains(keyOfOpen(descriptor))) {
+          return process.isAlive();
+        }
+      }
+      return false;
+    } catch (IOException e) {
+      LOG.warn("whether process {} writes to {} is not known: {}", process, path, e.toString());
+      return false;
+    }
+  }
+
+  private static Object keyOfOpen(Path descriptor) throws IOException {
+    try {
+      return keyOf(descriptor);
+    } catch (NoSuchFileException closedMeanwhile) {
+      return descriptor;
+    }
+  }
+
+  private static Object keyOf(Path file, LinkOption... options) throws IOException {
+    Object key = Files.readAttributes(file, BasicFileAttributes.class, options).fileKey();
+    return key == null ? file : key;
   }
 
   /**

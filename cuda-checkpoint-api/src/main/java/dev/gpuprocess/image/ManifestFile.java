@@ -11,6 +11,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageFormatException;
 import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.proc.Printable;
 import java.io.IOException;
 import java.io.StringReader;
 import java.nio.ByteBuffer;
@@ -144,11 +145,11 @@ final class ManifestFile {
     while (root.getCause() != null) {
       root = root.getCause();
     }
-    String text = String.valueOf(root.getMessage()).replaceAll("\\p{Cntrl}", "?");
+    String text = String.valueOf(root.getMessage());
     if (root instanceof NullPointerException) {
       return root.getMessage() == null ? "a value is missing" : text + " is missing";
     }
-    return text.length() <= MOST_REASON ? text : text.substring(0, MOST_REASON) + "...";
+    return Printable.of(text, MOST_REASON);
   }
 
   private static ImageCorruptException corrupt(Path file, String why, @Nullable Throwable cause) {

@@ -3,6 +3,7 @@ package dev.gpuprocess.image;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.proc.Printable;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -74,7 +75,7 @@ public final class Retention {
       image.verify();
       return true;
     } catch (ImageException e) {
-      LOG.warn("{} does not count as an image and stays: {}", image.path(), e.getMessage());
+      LOG.warn("{} does not count as an image and stays: {}", Printable.of(image.path().toString()), e.getMessage());
       return false;
     }
   }
@@ -111,7 +112,7 @@ public final class Retention {
         older.add(image);
       }
     } catch (ImageException e) {
-      LOG.debug("{} is no image of ours: {}", entry, e.getMessage());
+      LOG.debug("{} is no image of ours: {}", Printable.of(entry.toString()), e.getMessage());
     }
   }
 

@@ -60,7 +60,10 @@ public final class StagedImage implements AutoCloseable {
     int pid = process.pid();
     Path target = directory.toAbsolutePath().normalize();
     Path parent = target.getParent();
-    if (parent == null || !Files.isDirectory(parent)) {
+    if (parent == null) {
+      throw unusable(pid, target + " is no place for an image: name a new directory", null);
+    }
+    if (!Files.isDirectory(parent)) {
       throw unusable(pid, "the parent of " + target + " does not exist: create it", null);
     }
     HeldDirectory held;
@@ -105,6 +108,12 @@ public final class StagedImage implements AutoCloseable {
 
   private static void requireRoom(HeldDirectory parent, long expectedBytes, int pid) {
     long room = parent.path().toFile().getUsableSpace();
+    if (room < expectedBytes && parent.path().toFile().getTotalSpace() == 0) {
+      throw unusable(
+          pid,
+          parent.name() + " is on a file system that stores nothing, such as /proc: choose another",
+          null);
+    }
     if (room < expectedBytes) {
       throw new DiskFullException(
           "%s has room for %d MiB and the image of process %d needs about %d MiB: free some or use another file system"
@@ -152,6 +161,25 @@ public final class StagedImage implements AutoCloseable {
       log = LogDirectory.create("dump");
     }
     return log.path();
+  }
+
+  /**
+   * Writes a file beside those of CRIU; the manifest will name it too.
+   *
+   * @param name its name
+   * @param content what is in it
+   * @throws DiskFullException when the file system has no room for it
+   * @throws ImageException when it cannot be written
+   */
+  public void add(String name, byte[] content) {
+    try {
+      Files.write(images().resolve(name), content);
+    } catch (IOException e) {
+      String why =
+          "the image of process %d could not be completed at %s: %s"
+              .formatted(pid, target, staging.held().explain(e));
+      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+    }
   }
 
   /**

@@ -31,7 +31,10 @@ final class RemovedFileCheck {
       lookAtSize(place, name(target), node);
     } else if (!options.linkRemap()
         && target.endsWith(REMOVED)
-        && !Files.exists(place.seenByProcess(target), LinkOption.NOFOLLOW_LINKS)) {
+        && place
+            .seenByProcess(target)
+            .filter(path -> Files.exists(path, LinkOption.NOFOLLOW_LINKS))
+            .isEmpty()) {
       troubles.needs(
           place,
           name(target),

@@ -29,7 +29,7 @@ final class TerminalCheck {
   private static final int USB_SERIAL_MAJOR = 188;
   private static final int SERIAL_MAJOR = 204;
 
-  private static final Pattern INDEX = Pattern.compile("(?m)^tty-index:\\s*(\\d+)");
+  private static final Pattern INDEX = Pattern.compile("(?md)^tty-index:\\s*(\\d+)");
 
   private final Troubles troubles;
   private final DumpOptions options;

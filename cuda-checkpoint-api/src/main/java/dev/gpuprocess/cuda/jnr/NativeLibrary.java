@@ -49,6 +49,12 @@ public final class NativeLibrary<T> {
     return library;
   }
 
+  /** Which file it is. */
+  @Override
+  public String toString() {
+    return directory == null ? file : directory.resolve(file).toString();
+  }
+
   private T load() {
     if (directory != null && !Files.exists(directory.resolve(file))) {
       throw missing("there is no such file in " + directory, null);

@@ -1,0 +1,201 @@
+package dev.gpuprocess.survival;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Timeouts;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.BadCriu;
+import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.proc.LifeSign;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A process that takes long to go after it was killed, as one with much memory does. Whatever runs
+ * out meanwhile, its image is all there is of it.
+ */
+@OutsideUse("A1")
+class SlowTeardownTest {
+
+  private static final Duration SHORT = Duration.ofSeconds(3);
+
+  /** Longer than anybody waited who then took the image back. */
+  private static final int LONG_SECONDS = 7;
+
+  @TempDir Path directory;
+
+  /** The dump of a process that is held at its exit from when CRIU may kill it. */
+  private ProcessImage dumpWithHeldExit(Lane lane, Subject subject, CriuDriver criu)
+      throws Exception {
+    Path program = HeldExit.program(directory);
+    List<HeldExit> held = new CopyOnWriteArrayList<>();
+    CriuDriver watched =
+        WatchedCriu.of(
+            criu,
+            moment -> {
+              if (moment.equals(WatchedCriu.STAGE + "may kill")) {
+                held.add(HeldExit.of(program, subject.pid()));
+              }
+            },
+            SHORT);
+    CheckpointedProcess suspended =
+        lane.checkpoints().with(watched).process(subject.pid()).suspend();
+    CompletableFuture<ProcessImage> dump =
+        CompletableFuture.supplyAsync(() -> suspended.dump(lane.image()));
+    try {
+      Workload.await(
+          () -> dump.isDone() || LifeSign.of(subject.pid()) == LifeSign.ENDING, "the kill");
+      assertTrue(ProcessIdentity.of(subject.pid()).orElseThrow().isAlive());
+      try {
+        // Either it gives up, which is the fault, or it still waits.
+        return dump.get(LONG_SECONDS, SECONDS);
+      } catch (TimeoutException e) {
+        held.forEach(HeldExit::close);
+        return dump.get(30, SECONDS);
+      }
+    } finally {
+      held.forEach(HeldExit::close);
+    }
+  }
+
+  @Test
+  void dump_teardownOutlastsTheDeadline_imageStays() throws Exception {
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      CriuDriver criu = BadCriu.afterWork(directory, kill(subject) + "reply($DUMP, 1)");
+      dumpWithHeldExit(lane, subject, criu).verify();
+      Workload.await(() -> !subject.isAlive(), "the process to be gone");
+    }
+  }
+
+  @Test
+  void dump_criuDiesInTheWindow_imageStays() throws Exception {
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      CriuDriver criu = BadCriu.afterWork(directory, kill(subject) + "kill 'KILL', $$");
+      dumpWithHeldExit(lane, subject, criu).verify();
+      Workload.await(() -> !subject.isAlive(), "the process to be gone");
+    }
+  }
+
+  private static String kill(Subject subject) {
+    return "kill 'KILL', " + subject.pid() + "; ";
+  }
+
+  @Test
+  void dump_realCriuDiesOnceItMayKill_nothingIsLost() {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      CriuDriver watched =
+          WatchedCriu.of(
+              new RpcCriuDriver(),
+              moment -> {
+                if (moment.equals(WatchedCriu.STAGE + "may kill")) {
+                  Signals.send(Signals.criuOf(subject.pid()).orElseThrow(), Signals.KILL);
+                }
+              },
+              Duration.ofSeconds(30));
+      CheckpointedProcess suspended =
+          lane.checkpoints().with(watched).process(subject.pid()).suspend();
+      CriuException e = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
+      assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
+      assertEquals(List.of(), Lane.names(lane.images()));
+      suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+
+  /** A CRIU that is allowed to kill and ends badly. */
+  private static CriuDriver ending(Fate fate, CriuException[] thrown) {
+    CriuDriver real = new RpcCriuDriver();
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, args) -> {
+              if (!method.getName().equals("dump")) {
+                return method.invoke(real, args);
+              }
+              DumpRequest request = (DumpRequest) args[0];
+              Files.writeString(request.images().resolve("inventory.img"), "no tree");
+              ((DumpListener) args[1]).postDump();
+              thrown[0] = badEnd(request.process().pid(), fate);
+              throw thrown[0];
+            });
+  }
+
+  private static CriuException badEnd(int pid, Fate fate) {
+    return new CriuException(
+        "CRIU did not end well",
+        new Failure("dump", pid, null, null, Duration.ZERO, null, fate),
+        CriuFailure.NOT_STARTED,
+        null);
+  }
+
+  @Test
+  void dump_whetherTheProcessLivesIsNotKnown_imageIsKeptAndNamed() {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      CriuException[] thrown = new CriuException[1];
+      GpuCheckpoints checkpoints =
+          lane.checkpoints()
+              .with(ending(Fate.UNKNOWN, thrown))
+              .with(new Timeouts(SHORT, Duration.ofMillis(300), SHORT));
+      CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
+      ImageKeptException kept =
+          assertThrows(ImageKeptException.class, () -> suspended.dump(lane.image()));
+      assertEquals(lane.image(), kept.image());
+      assertSame(thrown[0], kept.getCause());
+      assertEquals(Fate.UNKNOWN, kept.failure().fate());
+      assertTrue(kept.getMessage().contains("restore the image"), kept.getMessage());
+      checkpoints.open(lane.image()).verify();
+      suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+
+  @Test
+  void dump_processCertainlyLives_imageIsTakenBack() {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      CriuException[] thrown = new CriuException[1];
+      GpuCheckpoints checkpoints = lane.checkpoints().with(ending(Fate.RUNNING_AGAIN, thrown));
+      CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
+      CriuException told = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
+      assertSame(thrown[0], told);
+      assertEquals(List.of(), Lane.names(lane.images()));
+      suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+}

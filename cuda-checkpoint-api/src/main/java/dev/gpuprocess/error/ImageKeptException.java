@@ -1,0 +1,39 @@
+package dev.gpuprocess.error;
+
+import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A dump that ended badly after its image was complete and on disk, and of which it could not be
+ * found out whether the process lives on. The image stays, because it may be all that is left of
+ * the process: if the process is gone, restore the image; if it lives, remove the image.
+ */
+public class ImageKeptException extends GpuCheckpointException {
+
+  private static final long serialVersionUID = 1L;
+
+  private final transient Path image;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param image where the image is
+   * @param cause what was caught, or null
+   */
+  public ImageKeptException(
+      String message, Failure failure, Path image, @Nullable Throwable cause) {
+    super(message, failure, cause);
+    this.image = image;
+  }
+
+  /**
+   * The image, complete and durable.
+   *
+   * @return its directory, for {@link dev.gpuprocess.ProcessImage#open}
+   */
+  public Path image() {
+    return image;
+  }
+}
