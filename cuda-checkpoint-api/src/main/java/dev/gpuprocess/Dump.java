@@ -149,7 +149,7 @@ final class Dump {
   private ImageKeptException kept(RuntimeException e) {
     Failure known = verb.failure(null, null);
     return new ImageKeptException(
-        "the image of process %d at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %d is gone restore the image, and if it runs on remove the image (%s)"
+        "the image of process %s at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %s is gone restore the image, and if it runs on remove the image (%s)"
             .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
         new Failure(
             known.operation(),
@@ -172,7 +172,7 @@ final class Dump {
         findings.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     if (!resources.isEmpty()) {
       throw new UnsupportedResourceException(
-          "process %d cannot be dumped and stays checkpointed: %s"
+          "process %s cannot be dumped and stays checkpointed: %s"
               .formatted(target.pid(), words(findings)),
           verb.failure(null, ProcessState.CHECKPOINTED),
           CriuFailure.NOT_STARTED,
@@ -198,7 +198,7 @@ final class Dump {
     }
     return told == all.size()
         ? text.toString()
-        : text + ". And %d more".formatted(all.size() - told);
+        : text + ". And %s more".formatted(all.size() - told);
   }
 
   private DumpReport criuDump(

@@ -61,7 +61,7 @@ final class GpuRoom {
   }
 
   private static String text(GpuShortage shortage, int pid) {
-    return "%s has %d MiB free and process %d needs %d MiB there; %s"
+    return "%s has %s MiB free and process %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,

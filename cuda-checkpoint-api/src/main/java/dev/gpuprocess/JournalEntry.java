@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.cuda.GpuUuid;
 import java.io.IOException;
 import java.io.StringReader;
@@ -94,10 +95,10 @@ record JournalEntry(
     properties.setProperty("step", step);
     held.forEach((gpu, bytes) -> properties.setProperty("held." + gpu, bytes.toString()));
     if (image != null) {
-      properties.setProperty("image", image.toString());
+      properties.setProperty("image", NativePath.text(image));
     }
     if (log != null) {
-      properties.setProperty("log", log.toString());
+      properties.setProperty("log", NativePath.text(log));
     }
     StringWriter text = new StringWriter();
     try {
@@ -135,7 +136,7 @@ record JournalEntry(
 
   private static @Nullable Path path(Properties properties, String name) {
     String text = properties.getProperty(name);
-    return text == null ? null : Path.of(text);
+    return text == null ? null : NativePath.of(text);
   }
 
   private static void write(Properties properties, String who, ProcessKey key) {

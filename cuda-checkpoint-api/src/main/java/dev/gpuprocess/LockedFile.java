@@ -1,10 +1,11 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.internal.NativePath;
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.image.jnr.LockFunctions;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -16,7 +17,6 @@ import java.util.Arrays;
 import java.util.Objects;
 import java.util.Optional;
 import jnr.ffi.LastError;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Runtime;
 
 /**
@@ -67,7 +67,7 @@ final class LockedFile {
   /** Loaded when first needed. */
   static final class C {
     static final LockFunctions LIBRARY =
-        LibraryLoader.create(LockFunctions.class).failImmediately().load("c");
+        NativeLibraries.load(LockFunctions.class, "c");
 
     private C() {}
   }
@@ -221,7 +221,7 @@ final class LockedFile {
   /** A name as the C library takes it. The JDK refuses what its encoding does not have. */
   static byte[] bytes(Path path) {
     byte[] name =
-        path.toString().getBytes(Charset.forName(System.getProperty("sun.jnu.encoding", "UTF-8")));
+        NativePath.bytes(path);
     return Arrays.copyOf(name, name.length + 1);
   }
 

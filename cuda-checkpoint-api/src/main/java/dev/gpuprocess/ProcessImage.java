@@ -326,13 +326,13 @@ public final class ProcessImage {
 
   private static String takenMessage(Manifest manifest, ProcStat stat) {
     if (!stat.isDead() && isItself(manifest, stat)) {
-      return "process %d (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
+      return "process %s (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
           .formatted(stat.pid(), stat.name());
     }
     return stat.isDead()
-        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
+        ? "pid %s is still held by a zombie (%s) that its parent %s has not reaped; the image can be restored once it is"
             .formatted(stat.pid(), stat.name(), stat.parent())
-        : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
+        : "pid %s belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.Cancellation;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.images.BadImageException;
@@ -130,7 +131,7 @@ public final class PageServer implements AutoCloseable {
             .setLogLevel(LOG_LEVEL);
     RpcOptions.add(opts, request.endpoint());
     if (request.parentImages() != null) {
-      opts.setParentImg(request.parentImages().toString());
+      opts.setParentImg(NativePath.text(request.parentImages()));
     }
     return criu_req
         .newBuilder()

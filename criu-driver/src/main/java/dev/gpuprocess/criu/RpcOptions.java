@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.TreeOptions;
@@ -46,7 +47,7 @@ final class RpcOptions {
             .setForceIrmap(options.forceIrmap())
             .setTimeout(seconds(options))
             .setTrackMem(options.trackMemory());
-    options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(path.toString()));
+    options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
     options.parentImages().map(Path::toString).ifPresent(opts::setParentImg);
     options.pageServer().ifPresent(server -> add(opts, server));
@@ -91,7 +92,7 @@ final class RpcOptions {
 
   private static void setPath(@Nullable Path path, Consumer<String> field) {
     if (path != null) {
-      field.accept(path.toString());
+      field.accept(NativePath.text(path));
     }
   }
 
@@ -123,7 +124,7 @@ final class RpcOptions {
         join_namespace
             .newBuilder()
             .setNs(joined.kind().name().toLowerCase(Locale.ROOT))
-            .setNsFile(joined.file().toString());
+            .setNsFile(NativePath.text(joined.file()));
     if (joined.userAndGroup() != null) {
       message.setExtraOpt(joined.userAndGroup());
     }
@@ -147,7 +148,7 @@ final class RpcOptions {
             .setExtSharing(options.mounts().allowShared())
             .setExtMasters(options.mounts().allowMasters())
             .addAllEnableFs(options.mounts().fileSystems());
-    options.mounts().skipped().forEach(point -> opts.addSkipMnt(point.toString()));
+    options.mounts().skipped().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
     options.external().forEach(each -> opts.addExternal(each.text()));
     options.cgroups().ifPresent(cgroups -> add(opts, cgroups));
     options.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
@@ -171,7 +172,7 @@ final class RpcOptions {
     }
     opts.addAllCgroupDumpController(cgroups.controllers());
     if (cgroups.yard() != null) {
-      opts.setCgroupYard(cgroups.yard().toString());
+      opts.setCgroupYard(NativePath.text(cgroups.yard()));
     }
   }
 

@@ -72,7 +72,7 @@ public record DumpedProcess(
   public String toString() {
     String words = commandLine.isEmpty() ? name : String.join(" ", commandLine);
     StringBuilder text =
-        new StringBuilder("%d %s".formatted(pid, Printable.of(words)));
+        new StringBuilder("%s %s".formatted(pid, Printable.of(words)));
     if (state != State.ALIVE) {
       text.append(" (").append(state.name().toLowerCase(java.util.Locale.ROOT)).append(')');
     }

@@ -136,7 +136,7 @@ public record Manifest(
     }
     if (pid <= 1 || startTicks < 0 || cudaVersion < 0) {
       throw new IllegalArgumentException(
-          "an image cannot be of pid %d, started at %d, with CUDA version %d"
+          "an image cannot be of pid %s, started at %s, with CUDA version %s"
               .formatted(pid, startTicks, cudaVersion));
     }
     gpuBytes.forEach(

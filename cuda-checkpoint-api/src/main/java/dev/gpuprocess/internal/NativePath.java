@@ -67,6 +67,12 @@ public final class NativePath {
     return Arrays.copyOf(bytes, count > 1 && bytes[count - 1] == '/' ? count - 1 : count);
   }
 
+  /** The name as C functions take it, with a zero at its end. */
+  public static byte[] cString(Path path) {
+    byte[] name = bytes(path);
+    return Arrays.copyOf(name, name.length + 1);
+  }
+
   /** The name, read as UTF-8: what {@link #of(String)} takes, and what other programs are told. */
   public static String text(Path path) {
     return new String(bytes(path), StandardCharsets.UTF_8);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.proc;
 
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.proc.jnr.TaskFunctions;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -11,7 +12,6 @@ import java.util.BitSet;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Runtime;
 
 /**
@@ -40,7 +40,7 @@ public record TaskSettings(
   /** Loaded when first needed. */
   private static final class C {
     static final TaskFunctions LIBRARY =
-        LibraryLoader.create(TaskFunctions.class).failImmediately().load("c");
+        NativeLibraries.load(TaskFunctions.class, "c");
 
     static long check(long result, String call) throws IOException {
       if (result < 0) {

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.preflight;
 
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.criu.preflight.jnr.KernelFunctions;
 import java.io.IOException;
 import java.nio.file.Path;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -18,7 +18,7 @@ final class Kernel {
   private static final long MQUEUE_MAGIC = 0x19800202;
 
   static final KernelFunctions C =
-      LibraryLoader.create(KernelFunctions.class).failImmediately().load("c");
+      NativeLibraries.load(KernelFunctions.class, "c");
   static final Runtime RUNTIME = Runtime.getRuntime(C);
 
   private Kernel() {}
