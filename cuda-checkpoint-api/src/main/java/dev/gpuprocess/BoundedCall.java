@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -122,7 +123,7 @@ final class BoundedCall {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(about, answer, System.nanoTime() + deadline.toNanos(), event);
+    return await(about, answer, Durations.end(deadline), event);
   }
 
   private static <T> void end(
@@ -161,7 +162,7 @@ final class BoundedCall {
     try {
       while (true) {
         try {
-          return answer.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
           interrupted = true;
         } catch (TimeoutException e) {

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.proc.Capabilities;
 import java.nio.file.Path;
@@ -41,7 +40,7 @@ final class Doctor {
             .orElse(List.of())
             .stream()
             .flatMap(gpu -> gpu.users().stream())
-            .mapToLong(Gpu.User::bytes)
+            .mapToLong(user -> user.bytes().orElse(0))
             .sum();
   }
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
@@ -258,7 +257,10 @@ final class Dump {
 
   private Manifest manifest(CriuDriver criu, Manifest.Options kept, List<ImageFile> files) {
     Map<String, Long> gpuBytes = new TreeMap<>();
-    target.held().forEach((GpuUuid gpu, Long bytes) -> gpuBytes.put(gpu.text(), bytes));
+    Holdings held = target.held();
+    if (held.complete()) {
+      held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
+    }
     return new Manifest(
         Manifest.FORMAT,
         Instant.now(),

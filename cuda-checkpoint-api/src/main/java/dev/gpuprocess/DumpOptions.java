@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.PreDumpMode;
@@ -327,12 +328,13 @@ public final class DumpOptions extends TreeOptions {
     /**
      * How long stopping the tree may take (CRIU {@code timeout}).
      *
-     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default
+     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default; more than
+     *     71 minutes count as 71 minutes, which is as far as CRIU can count
      * @return this builder
      * @throws IllegalArgumentException unless it is positive
      */
     public Builder freezeTimeout(Duration freezeTimeout) {
-      this.freezeTimeout = positive("freeze timeout", freezeTimeout);
+      this.freezeTimeout = Durations.positive("freeze timeout", freezeTimeout);
       return this;
     }
 

@@ -8,10 +8,11 @@ import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
-import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.RestoreReport;
@@ -240,10 +241,7 @@ public final class ProcessImage {
     disk.admit();
     Reading reading =
         Reading.within(
-            "restore",
-            manifest.pid(),
-            options.deadline(),
-            options.cancellation().orElse(null));
+            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.create();
@@ -264,7 +262,7 @@ public final class ProcessImage {
   private Target restore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
-    Map<GpuUuid, Long> held = held(manifest);
+    Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
     ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
@@ -297,7 +295,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessKey expected, Map<GpuUuid, Long> held) {
+  private void noteSurvivor(ProcessKey expected, Holdings held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(
@@ -317,8 +315,9 @@ public final class ProcessImage {
         return;
       }
       Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
-      if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
-        throw new PidTakenException(takenMessage(manifest, holder.get()), Failure.of("restore", pid));
+      if (!holder.get().isDead() || System.nanoTime() - begin > Durations.nanos(limit)) {
+        throw new PidTakenException(
+            takenMessage(manifest, holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }
@@ -358,10 +357,10 @@ public final class ProcessImage {
     }
   }
 
-  private static Map<GpuUuid, Long> held(Manifest manifest) {
+  private static Holdings held(Manifest manifest) {
     Map<GpuUuid, Long> held = new TreeMap<>();
     manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
-    return held;
+    return Holdings.of(held);
   }
 
   @Override

@@ -190,13 +190,17 @@ record StateDirectory(Path path) {
    * @throws NoSuchFileException when there is none
    */
   static String read(Path file) throws IOException {
-    BasicFileAttributes found =
-        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-    if (!found.isRegularFile() || found.size() > LARGEST) {
-      throw new FileSystemException(
-          file.toString(), null, found.isRegularFile() ? "is too large" : "is not a regular file");
+    if (!isSmallFile(file)) {
+      throw new FileSystemException(file.toString(), null, "is not a small regular file");
     }
     return Files.readString(file);
+  }
+
+  /** Whether {@link #read} would read it; throws when there is none. */
+  static boolean isSmallFile(Path file) throws IOException {
+    BasicFileAttributes found =
+        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    return found.isRegularFile() && found.size() <= LARGEST;
   }
 
   /** Writes a file that only we can read, in place of one that is there. */

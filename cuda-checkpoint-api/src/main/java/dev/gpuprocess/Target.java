@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -9,11 +8,11 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
@@ -39,8 +38,8 @@ final class Target {
   /** The same in every pid namespace: its lock and its journal entry are called so. */
   final ProcessKey key;
 
-  /** What the process held on each GPU when it was last seen there; empty where not known. */
-  private volatile Map<GpuUuid, Long> held;
+  /** What the process held on each GPU when it was last seen there. */
+  private volatile Holdings held;
 
   /** The last move of the process that this line knows of; empty where none was written down. */
   private volatile Optional<Generation> seen = Optional.empty();
@@ -53,15 +52,12 @@ final class Target {
   /** Who it was when the image was made that it came back from; itself when there was none. */
   private final ProcessIdentity origin;
 
-  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Map<GpuUuid, Long> held) {
+  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held) {
     this(checkpoints, identity, held, identity);
   }
 
   Target(
-      GpuCheckpoints checkpoints,
-      ProcessIdentity identity,
-      Map<GpuUuid, Long> held,
-      ProcessIdentity origin) {
+      GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
     this.checkpoints = checkpoints;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
@@ -80,7 +76,7 @@ final class Target {
                             ? pid + " is not a process id: process ids start at 1"
                             : "there is no process " + pid + ": it ended, or never was",
                         Failure.of(verb, pid)));
-    Target target = new Target(checkpoints, identity, Map.of());
+    Target target = new Target(checkpoints, identity, Holdings.UNKNOWN);
     target.seen = target.lastMove();
     // Whoever checkpointed it wrote down what it held.
     target.adoptHeld();
@@ -97,18 +93,13 @@ final class Target {
     return dumped.equals(identity) || dumped.equals(origin);
   }
 
-  Map<GpuUuid, Long> held() {
+  Holdings held() {
     return held;
   }
 
   /** What another controller wrote down since we looked is newer than what we remember. */
   private void adoptHeld() {
-    checkpoints
-        .journal()
-        .find(key)
-        .map(JournalEntry::held)
-        .filter(written -> !written.isEmpty())
-        .ifPresent(written -> held = written);
+    checkpoints.journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
   }
 
   /**
@@ -162,8 +153,8 @@ final class Target {
     checkpoints.journal().remove(key);
   }
 
-  void nowHolds(Map<GpuUuid, Long> bytes) {
-    held = bytes;
+  void nowHolds(Holdings found) {
+    held = found;
   }
 
   /** The generation that the next state object of this process will have. */
@@ -181,8 +172,8 @@ final class Target {
   }
 
   /**
-   * Reads the state without taking anybody's turn, and remembers after which move that was. When the
-   * process is moved meanwhile it is read again; in the end the older move is remembered, which
+   * Reads the state without taking anybody's turn, and remembers after which move that was. When
+   * the process is moved meanwhile it is read again; in the end the older move is remembered, which
    * makes the object stale rather than wrong.
    */
   ProcessState look(Verb verb) {
@@ -222,8 +213,7 @@ final class Target {
    */
   <T> T exclusively(String name, Turn.Kind kind, int generation, Function<Verb, T> body) {
     Turn turn =
-        Turn.take(
-            key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
+        Turn.take(key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
     Verb verb = new Verb(this, name, turn);
     try {
       if (!isCurrent(generation)) {
@@ -245,9 +235,9 @@ final class Target {
     ProcessHandle.of(pid())
         .filter(handle -> identity.isAlive())
         .ifPresent(ProcessHandle::destroyForcibly);
-    long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
+    long end = Durations.end(checkpoints.timeouts().call());
     while (identity.isAlive()) {
-      if (System.nanoTime() > end) {
+      if (Durations.left(end) < 0) {
         throw new OperationTimedOutException(
             "process %s does not end: the kernel holds it, look at /proc/%s/stack"
                 .formatted(pid(), pid()),

@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.List;
@@ -35,6 +36,7 @@ final class Verb {
   private final CudaDriver cuda;
   private @Nullable ProcessState before;
   private boolean abandoned;
+  private volatile Reservation room = Reservation.NONE;
   private boolean moved;
 
   /**
@@ -139,15 +141,24 @@ final class Verb {
   }
 
   void lock(Duration timeout) {
-    int millis = (int) Math.max(1, timeout.toMillis());
+    int millis = lockMillis(timeout);
     CudaResult result =
-        move("lock", timeout.plus(controlDeadline()), () -> cuda.lock(target.pid(), millis));
+        move(
+            "lock",
+            Durations.plus(timeout, controlDeadline()),
+            () -> cuda.lock(target.pid(), millis));
     if (!result.ok()) {
       takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
       throw result.equals(CudaResult.NOT_READY) && !target.isGone()
           ? CudaFailures.lockTimeout(target, timeout, failure(result, stateNow()))
           : fail("lock", result);
     }
+  }
+
+  /** The driver counts in 32 bits, and 0 is no timeout at all: what is too long for it is that. */
+  private static int lockMillis(Duration timeout) {
+    long millis = Durations.millis(timeout);
+    return millis > Integer.MAX_VALUE ? 0 : (int) Math.max(1, millis);
   }
 
   void checkpoint() {
@@ -162,13 +173,27 @@ final class Verb {
     }
   }
 
-  void restore(List<GpuPair> pairs) {
-    CudaResult result =
-        move(
-            "restore",
-            target.checkpoints.timeouts().transfer(),
-            () -> cuda.restore(target.pid(), pairs));
+  /**
+   * Restores into room that was reserved. An error that the driver may not mean for good is tried
+   * once more.
+   *
+   * @param reserved given back here only by a call that was left behind, when it ends
+   */
+  void restore(List<GpuPair> pairs, Reservation reserved) {
+    room = reserved;
+    CudaResult result = restoreOnce(pairs);
+    if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
+      LOG.warn("the driver answers {} to restore of {}: tried once more", result, target.pid());
+      result = restoreOnce(pairs);
+    }
     goOn("restore", result, ProcessState.LOCKED);
+  }
+
+  private CudaResult restoreOnce(List<GpuPair> pairs) {
+    return move(
+        "restore",
+        target.checkpoints.timeouts().transfer(),
+        () -> cuda.restore(target.pid(), pairs));
   }
 
   void unlock() {
@@ -215,9 +240,15 @@ final class Verb {
   }
 
   private CudaResult restoreIfThereIsRoom() {
-    return GpuRoom.isThere(target.checkpoints.inventory(), target.held())
-        ? cuda.restore(target.pid(), List.of())
-        : CudaResult.OUT_OF_MEMORY;
+    Optional<Reservation> reserved = GpuRoom.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
+    if (reserved.isEmpty()) {
+      return CudaResult.OUT_OF_MEMORY;
+    }
+    try {
+      return cuda.restore(target.pid(), List.of());
+    } finally {
+      reserved.get().close();
+    }
   }
 
   private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
@@ -270,6 +301,7 @@ final class Verb {
     } catch (RuntimeException | Error e) {
       LOG.warn("process {} could not be brought back; inspect finds it", target.pid(), e);
     } finally {
+      room.close();
       if (turn != null) {
         turn.end(this::bringBack);
       }

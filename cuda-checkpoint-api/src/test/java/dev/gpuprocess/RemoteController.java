@@ -15,7 +15,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
@@ -27,8 +26,7 @@ final class RemoteController implements AutoCloseable {
   private final PrintStream questions;
 
   private RemoteController(List<String> command) throws IOException {
-    process =
-        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     answers = process.inputReader(StandardCharsets.UTF_8);
     questions = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
   }
@@ -103,7 +101,7 @@ final class RemoteController implements AutoCloseable {
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new Target(checkpoints, process, Map.of()).note("lock", Turn.Kind.MOVE);
+        new Target(checkpoints, process, Holdings.UNKNOWN).note("lock", Turn.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);
     }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.NativePath;
 import java.nio.file.Path;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
@@ -45,8 +45,7 @@ final class LibC {
   private static final long SYS_PIDFD_SEND_SIGNAL = 424;
   private static final long SYS_PIDFD_OPEN = 434;
 
-  private static final Functions FUNCTIONS =
-      NativeLibraries.load(Functions.class, "c");
+  private static final Functions FUNCTIONS = NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
 
   private LibC() {}

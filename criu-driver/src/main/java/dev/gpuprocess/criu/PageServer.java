@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.Cancellation;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.images.BadImageException;
@@ -17,6 +16,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.TreeOptions;
@@ -11,6 +10,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
 import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
+import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
@@ -26,6 +27,8 @@ import org.jspecify.annotations.Nullable;
 
 /** Our options in the words of CRIU's RPC. What has no default of ours is left to CRIU. */
 final class RpcOptions {
+
+  private static final long MOST_SECONDS = 0xffff_ffffL / 1_000_000;
 
   private static final int CLONE_NEWNET = 0x4000_0000;
 
@@ -96,10 +99,9 @@ final class RpcOptions {
     }
   }
 
-  /** CRIU counts whole seconds. */
+  /** CRIU counts whole seconds, and works with microseconds in 32 bits ({@code opts.timeout}). */
   static int seconds(DumpOptions options) {
-    long seconds = options.freezeTimeout().plusNanos(999_999_999).toSeconds();
-    return (int) Math.min(seconds, Integer.MAX_VALUE);
+    return (int) Math.min(Durations.seconds(options.freezeTimeout()), MOST_SECONDS);
   }
 
   static criu_opts.Builder of(RestoreOptions options) {

@@ -75,7 +75,8 @@ final class Spawn {
       LibC.Functions c, Pointer actions, int output, List<Integer> numbered)
       throws NativeCallException {
     checkAnswer(
-        c.posix_spawn_file_actions_addopen(actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
+        c.posix_spawn_file_actions_addopen(
+            actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
         "addopen");
     checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 1), "adddup2");
     checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 2), "adddup2");

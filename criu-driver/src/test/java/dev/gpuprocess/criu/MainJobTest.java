@@ -12,8 +12,8 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.Step;
 import dev.gpuprocess.contract.OutsideUse;
@@ -50,10 +50,12 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The main job: off the GPU, onto disk, and back, with real CRIU and the simulated driver. */
+@Tag("jdk")
 class MainJobTest {
 
   @TempDir Path directory;

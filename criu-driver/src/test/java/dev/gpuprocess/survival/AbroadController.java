@@ -15,7 +15,9 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 
-/** A controller in a JVM of its own, in the POSIX locale, that speaks one language after another. */
+/**
+ * A controller in a JVM of its own, in the POSIX locale, that speaks one language after another.
+ */
 final class AbroadController {
 
   static final List<String> LANGUAGES = List.of("fa-IR", "ar-EG", "tr-TR", "th-TH-u-nu-thai");
@@ -51,10 +53,7 @@ final class AbroadController {
   private static void cycle(GpuCheckpoints checkpoints, int pid, Path place) throws IOException {
     Path image = place.resolve("image");
     checkpoints.process(pid).lock().unlock();
-    checkpoints
-        .process(pid)
-        .suspend()
-        .dump(image, DumpOptions.builder().label("Zoë").build());
+    checkpoints.process(pid).suspend().dump(image, DumpOptions.builder().label("Zoë").build());
     ProcessImage opened = checkpoints.open(image);
     opened.verify();
     opened.describe();
@@ -77,7 +76,10 @@ final class AbroadController {
     long self = ProcessHandle.current().pid();
     Path dead =
         place.resolve(
-            growing.getFileName().toString().replaceFirst("-" + self + "-\\d+-", "-" + self + "-1-"));
+            growing
+                .getFileName()
+                .toString()
+                .replaceFirst("-" + self + "-\\d+-", "-" + self + "-1-"));
     require(!dead.equals(growing), "the name has no maker in it: " + growing.getFileName());
     Files.createDirectory(dead);
     List<AbandonedImage> found = StagedImage.abandonedIn(place);

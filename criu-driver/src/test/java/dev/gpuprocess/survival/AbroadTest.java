@@ -38,9 +38,7 @@ class AbroadTest {
               Files.createDirectory(directory.resolve("temporary")),
               Map.of("LC_ALL", "C"),
               List.of(
-                  machine.directory().toString(),
-                  places.toString(),
-                  Long.toString(counter.pid())));
+                  machine.directory().toString(), places.toString(), Long.toString(counter.pid())));
       String said = new String(abroad.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
       assertTrue(abroad.waitFor(60, TimeUnit.SECONDS));
       assertEquals("done\n", said);
@@ -49,7 +47,8 @@ class AbroadTest {
 
       // What was made there is good here.
       counter.close();
-      GpuCheckpoints here = Lane.checkpoints(machine.directory(), place.resolve("state"), new Moments());
+      GpuCheckpoints here =
+          Lane.checkpoints(machine.directory(), place.resolve("state"), new Moments());
       here.open(place.resolve(AbroadController.LANGUAGES.get(0)).resolve("newer"))
           .restore()
           .resume();

@@ -75,7 +75,6 @@ record Ownership(int uid, int mode) {
 
   @Override
   public String toString() {
-    return String.format(
-        Locale.ROOT, "uid %s, mode %04o", Integer.toUnsignedString(uid), mode);
+    return String.format(Locale.ROOT, "uid %s, mode %04o", Integer.toUnsignedString(uid), mode);
   }
 }

@@ -42,7 +42,9 @@ public final class NativePath {
     return absolute ? path : path.getRoot().relativize(path);
   }
 
-  /** The name as the kernel has it; of a relative path whose text is not ASCII, the absolute one. */
+  /**
+   * The name as the kernel has it; of a relative path whose text is not ASCII, the absolute one.
+   */
   public static byte[] bytes(Path path) {
     String text = path.toString();
     if (isAscii(text)) {

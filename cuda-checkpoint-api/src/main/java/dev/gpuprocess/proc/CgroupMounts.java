@@ -100,11 +100,6 @@ final class CgroupMounts {
     return find("freezer", group);
   }
 
-  /** Tells whether the freezer of version 1 is there at all. */
-  boolean hasFreezer() {
-    return mounts.stream().anyMatch(mount -> mount.has("freezer"));
-  }
-
   private Optional<Path> find(String controller, String group) {
     return mounts.stream()
         .filter(mount -> mount.has(controller))

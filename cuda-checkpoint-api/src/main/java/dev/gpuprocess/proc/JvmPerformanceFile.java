@@ -1,7 +1,7 @@
 package dev.gpuprocess.proc;
 
-import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.proc.jnr.FileFunctions;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -11,6 +11,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -49,8 +50,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
 
   /** Loaded when first needed. */
   private static final class C {
-    static final FileFunctions LIBRARY =
-        NativeLibraries.load(FileFunctions.class, "c");
+    static final FileFunctions LIBRARY = NativeLibraries.load(FileFunctions.class, "c");
 
     static int check(long result, String call, Path path) throws IOException {
       if (result < 0) {
@@ -101,11 +101,13 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
     if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
       return false;
     }
-    Path parent = path.getParent();
+    Path parent = Objects.requireNonNull(path.getParent());
     boolean made = C.LIBRARY.mkdir(NativePath.cString(parent), DIRECTORY_MODE) == 0;
     int directory =
         C.check(
-            C.LIBRARY.open(NativePath.cString(parent), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), "open", parent);
+            C.LIBRARY.open(NativePath.cString(parent), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+            "open",
+            parent);
     try {
       if (made) {
         C.check(C.LIBRARY.fchown(directory, user, group), "fchown", parent);
@@ -118,7 +120,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   }
 
   private void write(int directory) throws IOException {
-    byte[] name = NativePath.cString(path.getFileName());
+    byte[] name = NativePath.cString(Objects.requireNonNull(path.getFileName()));
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int file = C.check(C.LIBRARY.openat(directory, name, flags, OWNER_ONLY), "create", path);
     try {

@@ -220,8 +220,7 @@ public final class ProcFs {
    *     the walk
    */
   public static void memory(long pid, Consumer<Mapping> each) {
-    ProcFile.lines(
-        alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each::accept));
+    ProcFile.lines(alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each));
   }
 
   /**

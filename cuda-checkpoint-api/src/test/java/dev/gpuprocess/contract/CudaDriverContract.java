@@ -270,7 +270,7 @@ public abstract class CudaDriverContract {
           inventory().gpus().orElseThrow().stream()
               .flatMap(gpu -> gpu.users().stream())
               .filter(user -> user.pid() == pattern.pid())
-              .mapToLong(Gpu.User::bytes)
+              .mapToLong(user -> user.bytes().orElseThrow())
               .sum();
       assertTrue(held >= 64L << 20, "holds " + held);
     }

@@ -10,10 +10,12 @@ import dev.gpuprocess.error.ImageFormatException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Tag("jdk")
 class ManifestFileTest {
 
   private static final Path FILE = Path.of("/images/job/manifest.json");

@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
 import java.io.IOException;
 import java.nio.file.FileStore;
@@ -22,11 +22,13 @@ import java.util.List;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Tag("jdk")
 class StagedImageTest {
 
   private Path root;

@@ -114,7 +114,8 @@ final class TestImages {
         Workers cores = Workers.cores()) {
       List<ImageFile> summed = new ArrayList<>();
       for (Path file : DurableFiles.list(image.resolve(ImageDirectory.IMAGES))) {
-        summed.add(Sums.start(
+        summed.add(
+            Sums.start(
                     cores,
                     held,
                     image.relativize(file).toString(),

@@ -118,7 +118,8 @@ final class Sockets {
       return Optional.of("netlink protocol " + file.getNlsk().getProtocol());
     }
     return file.hasPsk()
-        ? Optional.of("packet protocol 0x" + HexFormat.of().toHexDigits((short) file.getPsk().getProtocol()))
+        ? Optional.of(
+            "packet protocol 0x" + HexFormat.of().toHexDigits((short) file.getPsk().getProtocol()))
         : Optional.empty();
   }
 }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.criu.preflight.jnr.KernelFunctions;
+import dev.gpuprocess.internal.NativeLibraries;
 import java.io.IOException;
 import java.nio.file.Path;
 import jnr.ffi.Memory;
@@ -17,8 +17,7 @@ final class Kernel {
   private static final int STATFS_BYTES = 256;
   private static final long MQUEUE_MAGIC = 0x19800202;
 
-  static final KernelFunctions C =
-      NativeLibraries.load(KernelFunctions.class, "c");
+  static final KernelFunctions C = NativeLibraries.load(KernelFunctions.class, "c");
   static final Runtime RUNTIME = Runtime.getRuntime(C);
 
   private Kernel() {}

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.proc.FileNode;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import dev.gpuprocess.internal.NativeLibraries;
 import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;

@@ -147,8 +147,7 @@ final class SocketCheck {
     return socket.connected()
         && unix.values().stream()
             .anyMatch(
-                each ->
-                    each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
+                each -> each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
   }
 
   private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
