@@ -65,7 +65,7 @@ final class BoundedCall {
     int same = ABANDONED.getOrDefault(about, 0);
     if (same >= MOST_ABOUT_ONE) {
       throw refused(
-          "%d calls about %s hang, so %s is not begun: find out what holds it"
+          "%s calls about %s hang, so %s is not begun: find out what holds it"
               .formatted(same, words(about), name),
           about,
           name);
@@ -73,7 +73,7 @@ final class BoundedCall {
     int all = abandoned();
     if (all >= MOST_ABANDONED) {
       throw refused(
-          "%d calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
+          "%s calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
               .formatted(all, name),
           about,
           name);

@@ -77,7 +77,7 @@ final class CudaFailures {
     }
     if (result.equals(CudaResult.ILLEGAL_STATE)) {
       return new WrongStateException(
-          "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%d)"
+          "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%s)"
               .formatted(who, failure.after(), function, target.pid()),
           failure);
     }
@@ -126,7 +126,7 @@ final class CudaFailures {
   /** The failure of a lock for which GPU work took too long. */
   static LockTimeoutException lockTimeout(Target target, Duration timeout, Failure failure) {
     return new LockTimeoutException(
-        "GPU work of process %d did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels"
+        "GPU work of process %s did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels"
             .formatted(target.pid(), Printable.of(timeout)),
         failure);
   }
@@ -143,7 +143,7 @@ final class CudaFailures {
           new PoisonedProcess(StateObject.next(target, List.of())));
     }
     return new InsufficientGpuMemoryException(
-        "the driver ran out of GPU memory in restore of %s, and its state is %s now: look with GpuProcess.inspect(%d) whether it came back"
+        "the driver ran out of GPU memory in restore of %s, and its state is %s now: look with GpuProcess.inspect(%s) whether it came back"
             .formatted(who, failure.after() == null ? "not known" : failure.after(), target.pid()),
         failure,
         null);

@@ -73,7 +73,7 @@ final class DiskWork {
     long left = Durations.left(end);
     if (left <= 0) {
       throw new OperationTimedOutException(
-          "%s of process %d: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
+          "%s of process %s: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
               .formatted(operation, pid, Printable.of(limit), what),
           Failure.of(operation, pid));
     }
@@ -81,7 +81,7 @@ final class DiskWork {
       return call(what, Duration.ofNanos(left), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "%s of process %d: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
+          "%s of process %s: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
               .formatted(operation, pid, disk, Printable.of(limit)),
           Failure.of(operation, pid),
           e);

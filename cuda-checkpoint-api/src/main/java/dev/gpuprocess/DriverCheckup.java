@@ -50,7 +50,7 @@ final class DriverCheckup {
         checkup.ask("NVML", deadline, checkpoints.gpus()::driverVersion).flatMap(found -> found);
     checkup.ok(
         "libcuda",
-        "supports CUDA %d.%d%s"
+        "supports CUDA %s.%s%s"
             .formatted(
                 version / 1000, version % 1000 / 10, driver.map(", driver "::concat).orElse("")));
     lookAtFunctions();

@@ -154,7 +154,7 @@ final class Dump {
   private ImageKeptException kept(RuntimeException e) {
     Failure known = verb.failure(null, null);
     return new ImageKeptException(
-        "the image of process %d at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %d is gone restore the image, and if it runs on remove the image (%s)"
+        "the image of process %s at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %s is gone restore the image, and if it runs on remove the image (%s)"
             .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
         new Failure(
             known.operation(),
@@ -241,6 +241,7 @@ final class Dump {
         criu.version().toString(),
         System.getProperty("os.version"),
         kept,
+        options.label().orElse(null),
         files);
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.PageEndpoint;
@@ -52,6 +53,11 @@ public final class DumpOptions extends TreeOptions {
    */
   public Builder toBuilder() {
     return set.clone();
+  }
+
+  /** {@return what the image will be called in its manifest} */
+  public Optional<String> label() {
+    return Optional.ofNullable(set.label);
   }
 
   /** {@return whether the tree runs on after the dump} */
@@ -142,6 +148,7 @@ public final class DumpOptions extends TreeOptions {
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
+    private @Nullable String label;
     private boolean leaveRunning;
     private boolean tcpSkipInFlight;
     private NetworkLock networkLock = NetworkLock.AUTOMATIC;
@@ -227,6 +234,23 @@ public final class DumpOptions extends TreeOptions {
      */
     public Builder linkRemap(boolean linkRemap) {
       this.linkRemap = linkRemap;
+      return this;
+    }
+
+    /**
+     * What the image is called in its manifest, such as the name of the job and the number of the
+     * dump. An image that is signed with a key ({@link GpuCheckpoints#withImageKey}) cannot be
+     * given another label without the key, so a restore that expects it ({@link
+     * RestoreOptions.Builder#expectLabel}) gets this image and no other. For images with a
+     * manifest.
+     *
+     * @param label the new value; none by default
+     * @return this builder
+     * @throws IllegalArgumentException when it is blank, longer than 200 characters, or has control
+     *     characters in it
+     */
+    public Builder label(String label) {
+      this.label = Manifest.requireLabel(label);
       return this;
     }
 

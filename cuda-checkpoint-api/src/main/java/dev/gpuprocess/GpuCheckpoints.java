@@ -94,7 +94,7 @@ public record GpuCheckpoints(
       return running;
     }
     throw new WrongStateException(
-        "process %d is %s already; take it with GpuProcess.inspect(%d)"
+        "process %s is %s already; take it with GpuProcess.inspect(%s)"
             .formatted(pid, found.state(), pid),
         new Failure("of", pid, found.state(), found.state(), Duration.ZERO, null));
   }
@@ -120,7 +120,7 @@ public record GpuCheckpoints(
       case FAILED -> new FailedProcess(self);
       default ->
           throw new WrongStateException(
-              "process %d is %s: wait until its controller is done".formatted(pid, state),
+              "process %s is %s: wait until its controller is done".formatted(pid, state),
               verb.failure(null, state));
     };
   }

@@ -110,7 +110,7 @@ final class GpuRoom {
     if (!need.isKnown()) {
       return Optional.of(
           new NoRoom(
-              "what process %d held on the GPUs is not known, nor how much host memory it has for it"
+              "what process %s held on the GPUs is not known, nor how much host memory it has for it"
                   .formatted(process.pid()),
               null,
               false,
@@ -131,7 +131,7 @@ final class GpuRoom {
 
   private NoRoom unreadable(GpuReading reading) {
     return new NoRoom(
-        "it is not known whether there is room for process %d on the GPUs, since NVML cannot read them all (%s)"
+        "it is not known whether there is room for process %s on the GPUs, since NVML cannot read them all (%s)"
             .formatted(process.pid(), String.join("; ", reading.unreadable())),
         null,
         false,
@@ -161,7 +161,7 @@ final class GpuRoom {
   }
 
   private String text(GpuShortage shortage) {
-    return "%s has %d MiB free%s and process %d needs %d MiB there; %s"
+    return "%s has %s MiB free%s and process %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,
@@ -174,7 +174,7 @@ final class GpuRoom {
   }
 
   private String unknownText(GpuShortage shortage) {
-    return "what process %d held on %s is not known, by its host memory at most %d MiB, and %d MiB are free there%s"
+    return "what process %s held on %s is not known, by its host memory at most %s MiB, and %s MiB are free there%s"
         .formatted(
             process.pid(),
             shortage.gpu(),
@@ -186,7 +186,7 @@ final class GpuRoom {
   private static String reservedText(GpuShortage shortage) {
     return shortage.reservedBytes() == 0
         ? ""
-        : ", of which other restores are about to take %d MiB,"
+        : ", of which other restores are about to take %s MiB,"
             .formatted(shortage.reservedBytes() >> 20);
   }
 }

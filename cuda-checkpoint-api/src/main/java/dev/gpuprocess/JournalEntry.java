@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.NativePath;
 import java.io.IOException;
 import java.io.StringReader;
 import java.io.StringWriter;
@@ -95,10 +96,10 @@ record JournalEntry(
     properties.setProperty("holdings", held.complete() ? COMPLETE : "incomplete");
     held.known().forEach((gpu, bytes) -> properties.setProperty("held." + gpu, bytes.toString()));
     if (image != null) {
-      properties.setProperty("image", image.toString());
+      properties.setProperty("image", NativePath.text(image));
     }
     if (log != null) {
-      properties.setProperty("log", log.toString());
+      properties.setProperty("log", NativePath.text(log));
     }
     StringWriter text = new StringWriter();
     try {
@@ -136,7 +137,7 @@ record JournalEntry(
 
   private static @Nullable Path path(Properties properties, String name) {
     String text = properties.getProperty(name);
-    return text == null ? null : Path.of(text);
+    return text == null ? null : NativePath.of(text);
   }
 
   private static void write(Properties properties, String who, ProcessKey key) {

@@ -69,7 +69,7 @@ final class ProcessCheckup {
 
   private String describe(ProcStat stat) {
     List<String> command = ProcFs.commandLine(process.pid());
-    return "%s, %d threads, %d descendants"
+    return "%s, %s threads, %s descendants"
         .formatted(
             command.isEmpty() ? stat.name() : String.join(" ", command),
             ProcFs.threads(process.pid()).size(),
@@ -161,7 +161,7 @@ final class ProcessCheckup {
           checkup.warning(
               "CUDA",
               "LOCKED: its CUDA calls wait",
-              "GpuProcess.inspect(%d) gives a LockedProcess to unlock".formatted(process.pid()));
+              "GpuProcess.inspect(%s) gives a LockedProcess to unlock".formatted(process.pid()));
       case CHECKPOINTED -> checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
       case FAILED ->
           checkup.problem(

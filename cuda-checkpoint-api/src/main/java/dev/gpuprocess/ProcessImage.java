@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
@@ -189,6 +190,8 @@ public final class ProcessImage {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
    *     altered; CRIU was not started
+   * @throws ImageMismatchException when it is not the image that the options expect; nothing was
+   *     touched
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
    * @throws dev.gpuprocess.error.OperationInProgressException when another restore of it is under
@@ -207,7 +210,9 @@ public final class ProcessImage {
           "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
               + " restore without autoDedup, or with CriuDriver.restore");
     }
-    RestoreOptions all = KeptOptions.with(manifest().options(), options);
+    requireExpected(options);
+    RestoreOptions all =
+        KeptOptions.with(manifest().options(), options.toBuilder().expectNothing().build());
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
     Turn turn = turn("restore");
@@ -217,6 +222,35 @@ public final class ProcessImage {
     } finally {
       turn.end();
     }
+  }
+
+  private void requireExpected(RestoreOptions options) {
+    Manifest found = manifest();
+    Optional<String> label = options.expectedLabel();
+    if (label.isPresent() && !label.get().equals(found.label())) {
+      throw mismatch(
+          found.label() == null
+              ? "has no label, and '%s' was expected".formatted(label.get())
+              : "is labelled '%s', and '%s' was expected".formatted(found.label(), label.get()));
+    }
+    Optional<ProcessIdentity> process = options.expectedProcess();
+    if (process.isPresent()
+        && !process.get().equals(new ProcessIdentity(found.pid(), found.startTicks()))) {
+      throw mismatch(
+          "is of process %s started at tick %s, and process %s started at tick %s was expected"
+              .formatted(
+                  found.pid(),
+                  found.startTicks(),
+                  process.get().pid(),
+                  process.get().startTicks()));
+    }
+  }
+
+  private ImageMismatchException mismatch(String why) {
+    return new ImageMismatchException(
+        "the image %s %s: find out who put it there; nothing was restored"
+            .formatted(directory(), why),
+        Failure.of("restore", manifest().pid()));
   }
 
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {

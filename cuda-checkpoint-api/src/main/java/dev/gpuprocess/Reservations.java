@@ -63,7 +63,7 @@ final class Reservations {
     }
     if (gate.isEmpty()) {
       throw new OperationInProgressException(
-          "%s is looking for room on the GPUs and does not end, so process %d has to wait: find out what stopped it"
+          "%s is looking for room on the GPUs and does not end, so process %s has to wait: find out what stopped it"
               .formatted(looking(), pid),
           Failure.of(VERB, pid));
     }

@@ -114,7 +114,7 @@ final class RoomWait {
     }
     if (Thread.currentThread().isInterrupted()) {
       throw new OperationCancelledException(
-          "process %d waited for GPU memory and its thread was interrupted: it stays checkpointed"
+          "process %s waited for GPU memory and its thread was interrupted: it stays checkpointed"
               .formatted(target.pid()),
           failure(ProcessState.CHECKPOINTED));
     }
@@ -127,7 +127,7 @@ final class RoomWait {
   void requireNotCancelled() {
     if (options.cancellation().map(Cancellation::isCancelled).orElse(false)) {
       throw new OperationCancelledException(
-          "the restore of process %d was cancelled: it stays checkpointed".formatted(target.pid()),
+          "the restore of process %s was cancelled: it stays checkpointed".formatted(target.pid()),
           failure(ProcessState.CHECKPOINTED));
     }
   }
@@ -137,7 +137,7 @@ final class RoomWait {
     if (stat.isEmpty()) {
       target.forget();
       throw new NoSuchProcessException(
-          "process %d ended while it waited for GPU memory".formatted(target.pid()), failure(null));
+          "process %s ended while it waited for GPU memory".formatted(target.pid()), failure(null));
     }
     if (!target.isCurrent(self.generation())) {
       throw moved(null);
@@ -166,7 +166,7 @@ final class RoomWait {
               .value());
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "the driver did not answer getState on process %d within %s while it waited for GPU memory: the process may be stopped or its GPU hung"
+          "the driver did not answer getState on process %s within %s while it waited for GPU memory: the process may be stopped or its GPU hung"
               .formatted(target.pid(), Printable.of(limit)),
           failure(null),
           e);
@@ -175,7 +175,7 @@ final class RoomWait {
 
   private StaleStateException moved(@Nullable ProcessState to) {
     return new StaleStateException(
-        "process %d was moved by something else while it waited for GPU memory; go on with GpuProcess.inspect(%d)"
+        "process %s was moved by something else while it waited for GPU memory; go on with GpuProcess.inspect(%s)"
             .formatted(target.pid(), target.pid()),
         failure(to));
   }

@@ -4,9 +4,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
@@ -22,7 +19,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 
 /**
  * Where the controllers of this machine that run as one user meet: the journal and the locks. What
@@ -213,16 +209,10 @@ record StateDirectory(Path path) {
   /** Writes a file that only we can read, in place of one that is there. */
   static void writeNew(Path file, String text) throws IOException {
     Files.deleteIfExists(file);
-    try (FileChannel channel =
-        FileChannel.open(
-            file,
-            Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE),
-            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")))) {
-      ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
-      while (bytes.hasRemaining()) {
-        channel.write(bytes);
-      }
-    }
+    Files.createFile(
+        file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    // A channel would be closed by an interrupt.
+    Files.writeString(file, text, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
   }
 
   /**

@@ -218,7 +218,7 @@ final class Target {
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(
-            "process %d has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%d)"
+            "process %s has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%s)"
                 .formatted(pid(), pid()),
             Failure.of(name, pid()));
       }
@@ -239,7 +239,7 @@ final class Target {
     while (identity.isAlive()) {
       if (Durations.left(end) < 0) {
         throw new OperationTimedOutException(
-            "process %d does not end: the kernel holds it, look at /proc/%d/stack"
+            "process %s does not end: the kernel holds it, look at /proc/%s/stack"
                 .formatted(pid(), pid()),
             Failure.of("end", pid()));
       }
@@ -259,13 +259,13 @@ final class Target {
             .orElseThrow(() -> new NoSuchProcessException(goneMessage(), Failure.of(name, pid())));
     if (stat.isDead()) {
       throw new NoSuchProcessException(
-          "process %d has ended; its parent %d has not reaped it yet"
+          "process %s has ended; its parent %s has not reaped it yet"
               .formatted(pid(), stat.parent()),
           Failure.of(name, pid()));
     }
     if (ProcFs.isFrozen(pid())) {
       throw new ProcessStoppedException(
-          "process %d is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
+          "process %s is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
               .formatted(pid()),
           Failure.of(name, pid()));
     }
@@ -273,7 +273,7 @@ final class Target {
         .ifPresent(
             still -> {
               throw new ProcessStoppedException(
-                  "process %d %s, and a driver call on it would hang: let it continue (%s) and try again"
+                  "process %s %s, and a driver call on it would hang: let it continue (%s) and try again"
                       .formatted(pid(), still.what(), still.cure()),
                   Failure.of(name, pid()));
             });
@@ -281,7 +281,7 @@ final class Target {
 
   private String goneMessage() {
     return ProcessIdentity.of(pid()).isPresent()
-        ? "process %d has ended, and its pid belongs to another process now".formatted(pid())
-        : "process %d has ended".formatted(pid());
+        ? "process %s has ended, and its pid belongs to another process now".formatted(pid())
+        : "process %s has ended".formatted(pid());
   }
 }

@@ -83,7 +83,7 @@ final class Turn {
         }
         if (!waiting.pause()) {
           throw new OperationInProgressException(
-              "%s on process %d; %s has to wait until it ends".formatted(other.get(), pid, verb),
+              "%s on process %s; %s has to wait until it ends".formatted(other.get(), pid, verb),
               Failure.of(verb, pid));
         }
       }

@@ -126,9 +126,9 @@ final class Verb {
   private StaleStateException stale(ProcessState expected) {
     return new StaleStateException(
         before == expected
-            ? "process %d is %s again, but something else moved it since this object was made; go on with GpuProcess.inspect(%d)"
+            ? "process %s is %s again, but something else moved it since this object was made; go on with GpuProcess.inspect(%s)"
                 .formatted(target.pid(), before, target.pid())
-            : "process %d is %s, not %s: something else moved it; go on with GpuProcess.inspect(%d)"
+            : "process %s is %s, not %s: something else moved it; go on with GpuProcess.inspect(%s)"
                 .formatted(target.pid(), before, expected, target.pid()),
         failure(null, before));
   }
@@ -281,7 +281,7 @@ final class Verb {
     } catch (TimeoutException e) {
       abandoned = true;
       throw new OperationTimedOutException(
-          "the driver did not answer %s on process %d within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
+          "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
               .formatted(function, target.pid(), Printable.of(deadline)),
           failure(null, null),
           e);

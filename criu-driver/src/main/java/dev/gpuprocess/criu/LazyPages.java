@@ -240,7 +240,7 @@ public final class LazyPages implements AutoCloseable {
 
   private OperationTimedOutException stillAtWork() {
     return new OperationTimedOutException(
-        "%s is still at work after %d ms, and a tree restored with it needs it: wait on, or close it and end the tree"
+        "%s is still at work after %s ms, and a tree restored with it needs it: wait on, or close it and end the tree"
             .formatted(subject(request), Durations.millis(request.deadline())),
         Failure.of(OPERATION, pid));
   }

@@ -140,7 +140,7 @@ public final class LibNvml implements GpuInventory {
     long total = memory.getLong(0);
     long free = memory.getLong(8);
     if (free < 0 || free > total) {
-      throw new NvmlFailure("nvmlDeviceGetMemoryInfo says %d of %d free".formatted(free, total));
+      throw new NvmlFailure("nvmlDeviceGetMemoryInfo says %s of %s free".formatted(free, total));
     }
     return new Gpu(uuid, string(name), total, free, readUsers(nvml, device));
   }

@@ -200,7 +200,7 @@ public final class StagedImage implements AutoCloseable {
     }
     if (room < expectedBytes) {
       throw new DiskFullException(
-          "%s has room for %d MiB and the image of process %d needs about %d MiB: free some or use another file system"
+          "%s has room for %s MiB and the image of process %s needs about %s MiB: free some or use another file system"
               .formatted(parent.name(), room >> 20, pid, expectedBytes >> 20),
           Failure.of("dump", pid));
     }
@@ -260,7 +260,7 @@ public final class StagedImage implements AutoCloseable {
       Files.write(images().resolve(name), content);
     } catch (IOException e) {
       String why =
-          "the image of process %d could not be completed at %s: %s"
+          "the image of process %s could not be completed at %s: %s"
               .formatted(pid, target, staging.held().explain(e));
       throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
     }
@@ -291,7 +291,7 @@ public final class StagedImage implements AutoCloseable {
       return new ImageDirectory(target, sealed);
     } catch (IOException e) {
       String why =
-          "the image of process %d could not be made durable at %s: %s"
+          "the image of process %s could not be made durable at %s: %s"
               .formatted(pid, target, image.explain(e));
       throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
     }

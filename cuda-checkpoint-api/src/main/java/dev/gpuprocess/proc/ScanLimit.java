@@ -55,7 +55,7 @@ public final class ScanLimit {
   public void check() {
     if (System.nanoTime() - start > Durations.nanos(total)) {
       throw new OperationTimedOutException(
-          "%s of process %d: its tree has so much that looking through it took the %s that the operation had; nothing was touched: allow more time (DumpOptions.deadline), or look what the job opens and maps"
+          "%s of process %s: its tree has so much that looking through it took the %s that the operation had; nothing was touched: allow more time (DumpOptions.deadline), or look what the job opens and maps"
               .formatted(operation, pid, total),
           Failure.of(operation, pid));
     }

@@ -39,8 +39,7 @@ public record TaskSettings(
 
   /** Loaded when first needed. */
   private static final class C {
-    static final TaskFunctions LIBRARY =
-        NativeLibraries.load(TaskFunctions.class, "c");
+    static final TaskFunctions LIBRARY = NativeLibraries.load(TaskFunctions.class, "c");
 
     static long check(long result, String call) throws IOException {
       if (result < 0) {

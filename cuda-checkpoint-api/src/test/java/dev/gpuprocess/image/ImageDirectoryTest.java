@@ -332,8 +332,7 @@ class ImageDirectoryTest {
       file.setLength(bytes);
     }
     mode(sparse, "rw-------");
-    List<ImageFile> files =
-        new ArrayList<>(ImageDirectory.open(image).manifest().files());
+    List<ImageFile> files = new ArrayList<>(ImageDirectory.open(image).manifest().files());
     files.add(
         new ImageFile(
             "criu/ghost-file-9.img",

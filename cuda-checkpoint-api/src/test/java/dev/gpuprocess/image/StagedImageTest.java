@@ -12,7 +12,6 @@ import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
 import java.io.IOException;
 import java.nio.file.FileStore;

@@ -66,9 +66,9 @@ final class RemovedFileCheck {
       troubles.needs(
           place,
           name,
-          "was removed, and its %d bytes are more than CRIU may copy into the image"
+          "was removed, and its %s bytes are more than CRIU may copy into the image"
               .formatted(bytes),
-          "DumpOptions.ghostLimit(%d)".formatted(bytes));
+          "DumpOptions.ghostLimit(%s)".formatted(bytes));
     }
   }
 

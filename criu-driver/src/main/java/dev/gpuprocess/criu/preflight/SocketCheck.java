@@ -172,6 +172,6 @@ final class SocketCheck {
         "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
         sendsToName(socket, unix)
             ? "DumpOptions.externalUnixSockets(true)"
-            : "DumpOptions.external(External.unixSocket(%d))".formatted(socket.inode()));
+            : "DumpOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
   }
 }
