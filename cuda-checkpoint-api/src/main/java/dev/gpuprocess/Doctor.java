@@ -28,10 +28,7 @@ final class Doctor {
     checkup.look("host", deadline, host::look);
     long onGpus = bytesOnGpus();
     checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
-    checkup.look(
-        "state directory",
-        deadline,
-        () -> host.lookAtStateDirectory(checkpoints.state()));
+    checkup.look("state directory", deadline, () -> host.lookAtStateDirectory(checkpoints.state()));
     if (images != null) {
       checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
     }

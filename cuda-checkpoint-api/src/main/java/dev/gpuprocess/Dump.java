@@ -36,7 +36,6 @@ final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
-
   private final Verb verb;
   private final Target target;
   private final DumpOptions options;
@@ -100,8 +99,7 @@ final class Dump {
   }
 
   private StagedImage stage(Path place, long bytes, LogDirectory log) {
-    return StagedImage.create(
-        place, target.identity, bytes, target.checkpoints.imageKey(), log);
+    return StagedImage.create(place, target.identity, bytes, target.checkpoints.imageKey(), log);
   }
 
   private static void close(@Nullable StagedImage image) {

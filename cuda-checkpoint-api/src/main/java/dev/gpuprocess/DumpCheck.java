@@ -64,8 +64,7 @@ final class DumpCheck {
     for (int child : ProcFs.descendants(process.pid())) {
       requireNoGpu(child);
     }
-    requireSupported(
-        checkpoints.criu(), "runs on", Failure.of("dump", process.pid()));
+    requireSupported(checkpoints.criu(), "runs on", Failure.of("dump", process.pid()));
   }
 
   /** A place that does not tell how it is will not take an image either. */
@@ -133,9 +132,7 @@ final class DumpCheck {
   private long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
-            + ProcFs.descendants(process.pid()).stream()
-                .mapToLong(ProcFs::anonymousBytes)
-                .sum();
+            + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
 
@@ -167,11 +164,7 @@ final class DumpCheck {
     List<UnsupportedResource> resources =
         certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     throw new UnsupportedResourceException(
-        "process %d cannot be dumped and %s: %s"
-            .formatted(
-                process.pid(),
-                stays,
-                words(certain)),
+        "process %d cannot be dumped and %s: %s".formatted(process.pid(), stays, words(certain)),
         failure,
         CriuFailure.NOT_STARTED,
         resources,

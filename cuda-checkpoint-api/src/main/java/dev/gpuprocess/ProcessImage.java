@@ -131,8 +131,7 @@ public final class ProcessImage {
       // What is removed has the name of a half image for a while, which a recovery must find.
       int pid = manifest().pid();
       ProcessKey anyone = new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED);
-      JournalEntry entry =
-          JournalEntry.of(anyone, pid, verb, Holdings.UNKNOWN, directory(), null);
+      JournalEntry entry = JournalEntry.of(anyone, pid, verb, Holdings.UNKNOWN, directory(), null);
       checkpoints.journal().write(entry);
       try {
         return new Retention(directory, checkpoints.imageKey()).keep(keep);

@@ -537,8 +537,7 @@ public abstract class CudaDriverContract {
   private static void assertOneDoes(Supplier<CudaResult> verb) {
     CompletableFuture<CudaResult> other = begin(verb);
     CudaResult mine = verb.get();
-    assertEquals(
-        Set.of(CudaResult.SUCCESS, CudaResult.ILLEGAL_STATE), Set.of(mine, other.join()));
+    assertEquals(Set.of(CudaResult.SUCCESS, CudaResult.ILLEGAL_STATE), Set.of(mine, other.join()));
   }
 
   @Test
