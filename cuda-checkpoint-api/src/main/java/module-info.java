@@ -2,6 +2,7 @@
  * Takes a running CUDA process off its GPU, puts it on disk, and brings it back: the typed states
  * of a CUDA process over the checkpoint functions of libcuda, and the seam to CRIU.
  */
+@SuppressWarnings("module") // dev.gpuprocess.criu is built after this one
 module dev.gpuprocess {
   requires static transitive org.jspecify;
   requires org.jnrproject.ffi;
@@ -21,7 +22,6 @@ module dev.gpuprocess {
   exports dev.gpuprocess.options;
   exports dev.gpuprocess.spi;
   exports dev.gpuprocess.proc;
-
   exports dev.gpuprocess.internal to
       dev.gpuprocess.criu;
 

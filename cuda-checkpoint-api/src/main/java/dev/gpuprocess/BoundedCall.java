@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -63,7 +64,7 @@ final class BoundedCall {
   static void admit(Object about, String name) {
     if (isFull(about)) {
       throw refused(
-          "%d calls about %s hang, so %s is not begun: find out what holds it"
+          "%s calls about %s hang, so %s is not begun: find out what holds it"
               .formatted(ABANDONED.getOrDefault(about, 0), words(about), name),
           about,
           name);
@@ -71,7 +72,7 @@ final class BoundedCall {
     int all = abandoned();
     if (all >= MOST_ABANDONED) {
       throw refused(
-          "%d calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
+          "%s calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
               .formatted(all, name),
           about,
           name);
@@ -126,7 +127,7 @@ final class BoundedCall {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(about, answer, System.nanoTime() + deadline.toNanos(), event);
+    return await(about, answer, Durations.end(deadline), event);
   }
 
   private static <T> void end(
@@ -165,7 +166,7 @@ final class BoundedCall {
     try {
       while (true) {
         try {
-          return answer.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
           interrupted = true;
         } catch (TimeoutException e) {

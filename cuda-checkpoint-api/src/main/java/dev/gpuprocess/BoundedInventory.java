@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.OperationInProgressException;
 import java.time.Duration;
 import java.util.List;
@@ -20,6 +21,25 @@ record BoundedInventory(GpuInventory inventory, Duration deadline) implements Gp
   @Override
   public Optional<List<Gpu>> gpus() {
     return ask("list the GPUs", inventory::gpus);
+  }
+
+  @Override
+  public Optional<GpuReading> read() {
+    try {
+      BoundedCall.admit(NVML, "read the GPUs");
+      return BoundedCall.run(
+          NVML, "read the GPUs", deadline, inventory::read, (late, failure) -> {});
+    } catch (TimeoutException e) {
+      return silent("NVML did not answer within " + deadline);
+    } catch (OperationInProgressException e) {
+      return silent("NVML does not answer: " + e.getMessage());
+    }
+  }
+
+  /** It is there, and does not tell. */
+  private static Optional<GpuReading> silent(String why) {
+    LOG.warn(why);
+    return Optional.of(new GpuReading(List.of(), List.of(why)));
   }
 
   @Override

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -38,7 +39,7 @@ final class DiskWork {
     this.pid = pid;
     this.disk = disk;
     this.limit = limit;
-    this.end = System.nanoTime() + limit.toNanos();
+    this.end = Durations.end(limit);
   }
 
   /** Images side by side are on one disk; which one it is cannot be asked of one that hangs. */
@@ -69,10 +70,10 @@ final class DiskWork {
    * @throws OperationTimedOutException when the time of the operation is over
    */
   <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
-    long left = end - System.nanoTime();
+    long left = Durations.left(end);
     if (left <= 0) {
       throw new OperationTimedOutException(
-          "%s of process %d: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
+          "%s of process %s: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
               .formatted(operation, pid, Printable.of(limit), what),
           Failure.of(operation, pid));
     }
@@ -80,7 +81,7 @@ final class DiskWork {
       return call(what, Duration.ofNanos(left), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "%s of process %d: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
+          "%s of process %s: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
               .formatted(operation, pid, disk, Printable.of(limit)),
           Failure.of(operation, pid),
           e);

@@ -32,7 +32,9 @@ public record Finding(
 
   private static final int MOST_OF_EACH = 2000;
 
-  /** What could be mistaken in a terminal or a log is escaped in the texts; the resource is data. */
+  /**
+   * What could be mistaken in a terminal or a log is escaped in the texts; the resource is data.
+   */
   public Finding {
     subject = Printable.of(subject, MOST_OF_EACH);
     what = Printable.of(what, MOST_OF_EACH);

@@ -16,11 +16,11 @@ record Generation(String boot, long startTicks, String name) {
   /** Of a move that is about to be made. */
   static Generation next(ProcessKey process) {
     String unique =
-        "%s-%x-%x"
-            .formatted(
-                ProcessKey.self().text(),
-                System.nanoTime(),
-                ThreadLocalRandom.current().nextLong());
+        ProcessKey.self().text()
+            + "-"
+            + Long.toHexString(System.nanoTime())
+            + "-"
+            + Long.toHexString(ThreadLocalRandom.current().nextLong());
     return new Generation(ProcessKey.boot(), process.startTicks(), unique);
   }
 

@@ -1,23 +1,21 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.Printable;
+import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
@@ -84,7 +82,7 @@ final class Journal {
    *
    * @return the entry's key, under which it is removed
    */
-  ProcessKey writeRestore(int pid, Map<GpuUuid, Long> held, Path image, Path log) {
+  ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
     write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
     return notBefore;
@@ -106,8 +104,7 @@ final class Journal {
   Optional<JournalEntry> find(ProcessKey process) {
     try {
       return state.exists()
-          ? read(file(process))
-              .filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
+          ? read(file(process)).filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
           : Optional.empty();
     } catch (IOException e) {
       LOG.warn("the journal in {} is not believed: {}", state.path(), state.explain(e));
@@ -130,19 +127,34 @@ final class Journal {
     return entries;
   }
 
-  /** Puts aside what is no entry, or is one of another process than its name says. */
+  /**
+   * Puts aside what is no entry, or is one of another process than its name says. What cannot be
+   * read now, as when too many files are open, stays.
+   */
   void putAsideWhatIsNoEntry() {
     for (Path file : list(SUFFIX)) {
-      Path expected = read(file).map(entry -> file(entry.key())).orElse(null);
-      if (!file.equals(expected) && Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
-        Path aside = file.resolveSibling(file.getFileName() + ASIDE);
-        LOG.warn("{} is not the journal entry that its name says; it is {} now", file, aside);
-        try {
+      try {
+        if (!isEntry(file)) {
+          Path aside = file.resolveSibling(file.getFileName() + ASIDE);
+          LOG.warn("{} is not the journal entry that its name says; it is {} now", file, aside);
           Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING);
-        } catch (IOException e) {
-          throw unreadable(e);
         }
+      } catch (NoSuchFileException goneMeanwhile) {
+        LOG.debug("{} is gone", file);
+      } catch (IOException e) {
+        throw unreadable(e);
       }
+    }
+  }
+
+  private boolean isEntry(Path file) throws IOException {
+    if (!StateDirectory.isSmallFile(file)) {
+      return false;
+    }
+    try {
+      return file.equals(file(JournalEntry.parse(StateDirectory.read(file)).key()));
+    } catch (IllegalArgumentException | CharacterCodingException nonsense) {
+      return false;
     }
   }
 
@@ -179,7 +191,7 @@ final class Journal {
     } catch (NoSuchFileException nothingYet) {
       return found;
     } catch (DirectoryIteratorException e) {
-      throw unreadable(e.getCause());
+      throw unreadable(new IOException(e.getCause()));
     } catch (IOException e) {
       throw unreadable(e);
     }

@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.NativePath;
 import java.io.IOException;
 import java.io.StringReader;
 import java.io.StringWriter;
@@ -21,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * @param pid its pid as its controller knows it
  * @param controller who is at it
  * @param step how far it got, such as {@code lock} or {@code checkpointed}
- * @param held what the process held on each GPU; empty where not known
+ * @param held what the process held on each GPU
  * @param image where its image is or will be, null where none is involved
  * @param log the directory of CRIU's log while CRIU is at work, else null
  */
@@ -31,23 +32,24 @@ record JournalEntry(
     int pid,
     ProcessKey controller,
     String step,
-    Map<GpuUuid, Long> held,
+    Holdings held,
     @Nullable Path image,
     @Nullable Path log) {
 
   /** The step of an entry for a restore from an image. */
   static final String RESTORING = "criu restore";
 
+  private static final String COMPLETE = "complete";
+
   /** Of something that we do now. */
   static JournalEntry of(
       ProcessKey key,
       int pid,
       String step,
-      Map<GpuUuid, Long> held,
+      Holdings held,
       @Nullable Path image,
       @Nullable Path log) {
-    return new JournalEntry(
-        ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
+    return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
   }
 
   boolean isImageRestore() {
@@ -81,8 +83,7 @@ record JournalEntry(
     return ProcessSearch.find(
         sameView ? controller.namespace() : key.namespace(),
         sameView ? pid : key.pid(),
-        start ->
-            isImageRestore() ? start >= key.startTicks() : start == key.startTicks());
+        start -> isImageRestore() ? start >= key.startTicks() : start == key.startTicks());
   }
 
   String text() {
@@ -92,12 +93,13 @@ record JournalEntry(
     properties.setProperty("pid", Integer.toString(pid));
     write(properties, "controller", controller);
     properties.setProperty("step", step);
-    held.forEach((gpu, bytes) -> properties.setProperty("held." + gpu, bytes.toString()));
+    properties.setProperty("holdings", held.complete() ? COMPLETE : "incomplete");
+    held.known().forEach((gpu, bytes) -> properties.setProperty("held." + gpu, bytes.toString()));
     if (image != null) {
-      properties.setProperty("image", image.toString());
+      properties.setProperty("image", NativePath.text(image));
     }
     if (log != null) {
-      properties.setProperty("log", log.toString());
+      properties.setProperty("log", NativePath.text(log));
     }
     StringWriter text = new StringWriter();
     try {
@@ -128,14 +130,14 @@ record JournalEntry(
         Integer.parseInt(properties.getProperty("pid", "")),
         key(properties, "controller"),
         properties.getProperty("step", ""),
-        held,
+        new Holdings(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
         path(properties, "log"));
   }
 
   private static @Nullable Path path(Properties properties, String name) {
     String text = properties.getProperty(name);
-    return text == null ? null : Path.of(text);
+    return text == null ? null : NativePath.of(text);
   }
 
   private static void write(Properties properties, String who, ProcessKey key) {

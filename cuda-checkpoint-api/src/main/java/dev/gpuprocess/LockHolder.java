@@ -65,7 +65,6 @@ record LockHolder(ProcessKey controller, String verb) {
     return controller.namespace() == self.namespace()
         ? "the controller with pid " + controller.pid()
         : "a controller with pid %s in another pid namespace (%s)"
-            .formatted(
-                Integer.toString(controller.pid()), Long.toString(controller.namespace()));
+            .formatted(Integer.toString(controller.pid()), Long.toString(controller.namespace()));
   }
 }

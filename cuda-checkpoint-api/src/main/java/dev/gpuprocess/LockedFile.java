@@ -2,10 +2,10 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.image.jnr.LockFunctions;
 import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.NativePath;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -21,9 +21,9 @@ import jnr.ffi.Runtime;
 
 /**
  * A file that is locked while it is open here ({@code F_OFD_SETLK}). The lock belongs to this one
- * opening of the file: two class loaders of a JVM keep each other out, closing another descriptor of
- * the file drops nothing, and the kernel takes the lock away when the JVM dies. It holds a record of
- * up to {@value #RECORD} bytes, which can be read without the lock.
+ * opening of the file: two class loaders of a JVM keep each other out, closing another descriptor
+ * of the file drops nothing, and the kernel takes the lock away when the JVM dies. It holds a
+ * record of up to {@value #RECORD} bytes, which can be read without the lock.
  *
  * <p>Safe for use by several threads.
  */
@@ -53,6 +53,7 @@ final class LockedFile {
   private static final int ENOENT = 2;
   private static final int EAGAIN = 11;
   private static final int EACCES = 13;
+  private static final int EMFILE = 24;
   private static final int MOST_READS = 10;
 
   private final Path path;
@@ -66,8 +67,7 @@ final class LockedFile {
 
   /** Loaded when first needed. */
   static final class C {
-    static final LockFunctions LIBRARY =
-        NativeLibraries.load(LockFunctions.class, "c");
+    static final LockFunctions LIBRARY = NativeLibraries.load(LockFunctions.class, "c");
 
     private C() {}
   }
@@ -218,10 +218,8 @@ final class LockedFile {
     return descriptor;
   }
 
-  /** A name as the C library takes it. The JDK refuses what its encoding does not have. */
-  static byte[] bytes(Path path) {
-    byte[] name =
-        path.toString().getBytes(Charset.forName(System.getProperty("sun.jnu.encoding", "UTF-8")));
+  private static byte[] bytes(Path path) {
+    byte[] name = NativePath.bytes(path);
     return Arrays.copyOf(name, name.length + 1);
   }
 
@@ -290,6 +288,12 @@ final class LockedFile {
   }
 
   private static FileSystemException failed(Path path, int errno) {
-    return new FileSystemException(path.toString(), null, C.LIBRARY.strerror(errno));
+    String reason = C.LIBRARY.strerror(errno);
+    return new FileSystemException(
+        path.toString(),
+        null,
+        errno == EMFILE
+            ? reason + " in this JVM: close some, or raise RLIMIT_NOFILE (ulimit -n)"
+            : reason);
   }
 }

@@ -1,12 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 
 /**
  * A process whose CUDA calls wait. Closing it unlocks it, unless it was handed on by {@link
@@ -37,21 +32,10 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
 
   /** What it holds is written down before: nobody could tell afterwards. */
   static void checkpoint(Target target, Verb verb, Steps steps) {
-    Map<GpuUuid, Long> held = heldNow(target);
-    long bytes = held.values().stream().mapToLong(Long::longValue).sum();
+    Holdings held = Holdings.of(target.pid(), target.checkpoints.inventory().read());
     target.nowHolds(held);
     target.note("checkpoint", Turn.Kind.MOVE);
-    steps.run("checkpoint", bytes, verb::checkpoint);
-  }
-
-  private static Map<GpuUuid, Long> heldNow(Target target) {
-    Map<GpuUuid, Long> held = new TreeMap<>();
-    for (Gpu gpu : target.checkpoints.inventory().gpus().orElse(List.of())) {
-      gpu.users().stream()
-          .filter(user -> user.pid() == target.pid())
-          .forEach(user -> held.put(gpu.uuid(), user.bytes()));
-    }
-    return held;
+    steps.run("checkpoint", held.bytes(), verb::checkpoint);
   }
 
   /**
@@ -66,7 +50,8 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
         ProcessState.LOCKED,
         Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
         (verb, steps, found) ->
-            CheckpointedProcess.bringBack(self.target(), verb, steps, found, List.of()),
+            CheckpointedProcess.bringBack(
+                self.target(), verb, steps, found, ResumeOptions.ofDefaults()),
         RunningProcess::new);
   }
 

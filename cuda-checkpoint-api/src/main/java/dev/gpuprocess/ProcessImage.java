@@ -4,13 +4,16 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
-import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.LifeSign;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.RestoreReport;
@@ -33,6 +36,7 @@ public final class ProcessImage {
 
   private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(60);
   private static final long POLL_NANOS = 1_000_000;
 
   /** In place of a start time: whoever will have the pid. */
@@ -121,9 +125,19 @@ public final class ProcessImage {
    * @throws IllegalArgumentException when fewer than 1 shall stay
    */
   public List<Path> removeOlder(int keep) {
-    Turn turn = turn("remove older images");
+    String verb = "remove older images";
+    Turn turn = turn(verb);
     try {
-      return new Retention(directory, checkpoints.imageKey()).keep(keep);
+      // What is removed has the name of a half image for a while, which a recovery must find.
+      int pid = manifest().pid();
+      ProcessKey anyone = new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED);
+      JournalEntry entry = JournalEntry.of(anyone, pid, verb, Holdings.UNKNOWN, directory(), null);
+      checkpoints.journal().write(entry);
+      try {
+        return new Retention(directory, checkpoints.imageKey()).keep(keep);
+      } finally {
+        checkpoints.journal().remove(anyone);
+      }
     } finally {
       turn.end();
     }
@@ -175,6 +189,8 @@ public final class ProcessImage {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
    *     altered; CRIU was not started
+   * @throws ImageMismatchException when it is not the image that the options expect; nothing was
+   *     touched
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
    * @throws dev.gpuprocess.error.OperationInProgressException when another restore of it is under
@@ -188,16 +204,52 @@ public final class ProcessImage {
           "an image with a manifest holds its own memory: restore without lazyPages, or with"
               + " CriuDriver.restore");
     }
-    RestoreOptions all = KeptOptions.with(manifest().options(), options);
+    if (options.autoDedup()) {
+      throw new IllegalArgumentException(
+          "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
+              + " restore without autoDedup, or with CriuDriver.restore");
+    }
+    requireExpected(options);
+    RestoreOptions all =
+        KeptOptions.with(manifest().options(), options.toBuilder().expectNothing().build());
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
     Turn turn = turn("restore");
     try {
-      requirePidFree(manifest);
+      requirePidFree();
       return restore(all, measured);
     } finally {
       turn.end();
     }
+  }
+
+  private void requireExpected(RestoreOptions options) {
+    Manifest found = manifest();
+    Optional<String> label = options.expectedLabel();
+    if (label.isPresent() && !label.get().equals(found.label())) {
+      throw mismatch(
+          found.label() == null
+              ? "has no label, and '%s' was expected".formatted(label.get())
+              : "is labelled '%s', and '%s' was expected".formatted(found.label(), label.get()));
+    }
+    Optional<ProcessIdentity> process = options.expectedProcess();
+    if (process.isPresent()
+        && !process.get().equals(new ProcessIdentity(found.pid(), found.startTicks()))) {
+      throw mismatch(
+          "is of process %s started at tick %s, and process %s started at tick %s was expected"
+              .formatted(
+                  found.pid(),
+                  found.startTicks(),
+                  process.get().pid(),
+                  process.get().startTicks()));
+    }
+  }
+
+  private ImageMismatchException mismatch(String why) {
+    return new ImageMismatchException(
+        "the image %s %s: find out who put it there; nothing was restored"
+            .formatted(directory(), why),
+        Failure.of("restore", manifest().pid()));
   }
 
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
@@ -206,45 +258,38 @@ public final class ProcessImage {
     disk.admit();
     Reading reading =
         Reading.within(
-            "restore",
-            manifest.pid(),
-            options.deadline(),
-            options.cancellation().orElse(null));
+            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
-      LogDirectory log = LogDirectory.create();
-      try {
-        Target target = restore(verified, log, options, measured);
-        log.delete();
-        measured.rethrow();
-        return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-      } catch (RuntimeException | Error e) {
-        if (!log.isNamedIn(e)) {
-          log.delete();
-        }
-        throw e;
-      }
+      LogDirectory log = LogDirectory.planned("restore");
+      Target target = restore(verified, log, options, measured);
+      measured.rethrow();
+      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
     }
   }
 
   private Target restore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
-    Map<GpuUuid, Long> held = held(manifest);
+    Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
     ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
+      log.make();
       RestoreReport report =
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
       target.leaveAt(ProcessState.CHECKPOINTED);
+      log.delete();
       return target;
     } catch (PidTakenException e) {
+      log.endedWith(e);
       throw e;
     } catch (RuntimeException | Error e) {
       noteSurvivor(expected, held);
+      log.endedWith(e);
       throw e;
     } finally {
       journal.remove(expected);
@@ -263,7 +308,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessKey expected, Map<GpuUuid, Long> held) {
+  private void noteSurvivor(ProcessKey expected, Holdings held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(
@@ -272,32 +317,59 @@ public final class ProcessImage {
 
   /**
    * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
-   * which does reap, but in some containers only every other second.
+   * which does reap, but in some containers only every other second; and for the dumped process
+   * itself, which the kernel may still be tearing down. A zombie of this JVM is left to the CRIU
+   * driver, which reaps it if nobody else does.
    */
-  private static void requirePidFree(Manifest manifest) {
-    int pid = manifest.pid();
+  private void requirePidFree() {
+    int pid = manifest().pid();
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
-      if (holder.isEmpty()) {
+      if (holder.isEmpty() || isZombieOfOurs(holder.get())) {
         return;
       }
-      Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
-      if (!holder.get().isDead() || System.nanoTime() - begin > limit.toNanos()) {
-        throw new PidTakenException(takenMessage(manifest, holder.get()), Failure.of("restore", pid));
+      if (System.nanoTime() - begin > Durations.nanos(patience(holder.get()))) {
+        throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }
   }
 
-  private static String takenMessage(Manifest manifest, ProcStat stat) {
-    if (!stat.isDead() && isItself(manifest, stat)) {
+  private Duration patience(ProcStat holder) {
+    if (holder.isDead()) {
+      return holder.parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
+    }
+    return isDying(holder) ? TEARDOWN_LIMIT : Duration.ZERO;
+  }
+
+  private boolean isDying(ProcStat holder) {
+    return holder.startTicks() == manifest().startTicks()
+        && LifeSign.of(holder.pid()) == LifeSign.ENDING;
+  }
+
+  private static boolean isZombieOfOurs(ProcStat stat) {
+    return stat.isDead() && stat.parent() == ProcessHandle.current().pid();
+  }
+
+  private String takenMessage(ProcStat stat) {
+    if (isDying(stat)) {
+      return "process %d was killed and the kernel is still tearing it down: try again when it is gone"
+          .formatted(stat.pid());
+    }
+    if (!stat.isDead() && isItself(manifest(), stat)) {
       return "process %d (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
           .formatted(stat.pid(), stat.name());
     }
     return stat.isDead()
-        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
-            .formatted(stat.pid(), stat.name(), stat.parent())
+        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is%s"
+            .formatted(
+                stat.pid(),
+                stat.name(),
+                stat.parent(),
+                stat.parent() == 1
+                    ? ": run the container with an init that reaps, such as docker run --init or tini"
+                    : "")
         : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
   }
@@ -324,10 +396,10 @@ public final class ProcessImage {
     }
   }
 
-  private static Map<GpuUuid, Long> held(Manifest manifest) {
+  private static Holdings held(Manifest manifest) {
     Map<GpuUuid, Long> held = new TreeMap<>();
     manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
-    return held;
+    return Holdings.of(held);
   }
 
   @Override

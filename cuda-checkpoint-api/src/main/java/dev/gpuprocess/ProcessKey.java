@@ -63,8 +63,9 @@ record ProcessKey(long namespace, int pid, long startTicks) {
   }
 
   /**
-   * Of a process that {@code /proc} shows. One that is gone, or of which the kernel does not tell us
-   * the namespace, counts as one of ours: then it tells no controller that runs as the same user.
+   * Of a process that {@code /proc} shows. One that is gone, or of which the kernel does not tell
+   * us the namespace, counts as one of ours: then it tells no controller that runs as the same
+   * user.
    */
   static ProcessKey of(ProcessIdentity process) {
     long ours = self().namespace();
@@ -88,8 +89,7 @@ record ProcessKey(long namespace, int pid, long startTicks) {
   static OptionalLong namespaceOf(int pid) {
     try {
       return OptionalLong.of(
-          parseLink(
-              Files.readSymbolicLink(Path.of("/proc", Integer.toString(pid), "ns", "pid"))));
+          parseLink(Files.readSymbolicLink(Path.of("/proc", Integer.toString(pid), "ns", "pid"))));
     } catch (IOException notTold) {
       return OptionalLong.empty();
     }

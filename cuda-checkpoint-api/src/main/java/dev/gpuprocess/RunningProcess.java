@@ -1,9 +1,9 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 
 /** A process whose CUDA calls go through. */
 public final class RunningProcess extends LiveProcess implements GpuProcess {
@@ -26,28 +26,25 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * Stops the CUDA calls of the process and waits until its GPU work has ended ({@code
    * cuCheckpointProcessLock}). Its CPU threads live on and wait at their next CUDA call.
    *
-   * @param timeout how long to wait for GPU work that is under way, in whole milliseconds, at least
-   *     one
+   * @param timeout how long to wait for GPU work that is under way, rounded up to milliseconds, at
+   *     least one; with more than 24 days the driver is told to wait without a timeout
    * @return the locked process
    * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; the process runs
    *     on
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
-   * @throws IllegalArgumentException when the timeout is negative or longer than 24 days
+   * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
-    requirePossible(timeout);
+    Duration patience = notNegative(timeout);
     return self.move(
         "lock",
         ProcessState.RUNNING,
-        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(timeout)),
+        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(patience)),
         LockedProcess::new);
   }
 
-  private static void requirePossible(Duration timeout) {
-    if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
-      throw new IllegalArgumentException(
-          "a lock's timeout must be between 0 and 24 days, not " + timeout);
-    }
+  private static Duration notNegative(Duration timeout) {
+    return Durations.notNegative("timeout of a lock", timeout);
   }
 
   /**
@@ -64,15 +61,16 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * Frees the GPU: {@link #lock(Duration)} and {@link LockedProcess#checkpoint()} as one step. When
    * the checkpoint fails the process is unlocked again. Nobody gets in between.
    *
-   * @param lockTimeout how long to wait for GPU work that is under way
+   * @param lockTimeout how long to wait for GPU work that is under way, as for a lock
    * @return the checkpointed process
+   * @throws IllegalArgumentException when the timeout is negative
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
-    requirePossible(lockTimeout);
+    Duration patience = notNegative(lockTimeout);
     return self.move(
         "suspend",
         ProcessState.RUNNING,
-        (verb, steps) -> suspend(verb, steps, lockTimeout),
+        (verb, steps) -> suspend(verb, steps, patience),
         CheckpointedProcess::new);
   }
 
@@ -95,17 +93,19 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as
-   * one step: nobody gets in between. Whatever fails, the process is resumed.
+   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
+   * step: nobody gets in between. Whatever fails, the process is resumed. All that can be checked
+   * without touching it is checked before it leaves its GPU: options, CRIU, the directory and its
+   * room, and what the tree has open.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
-    DumpOptions leavingAlive =
-        options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     Target target = self.target();
+    new DumpCheck(target.checkpoints, target.identity, directory, leavingAlive, true).require();
     return target.exclusively(
         "snapshot",
         Turn.Kind.MOVE,
@@ -130,9 +130,16 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   private void resume(Verb verb, Steps steps) {
+    Duration patience = self.target().checkpoints.timeouts().memory();
+    ResumeOptions options = ResumeOptions.ofDefaults().withWaitForMemory(patience);
     try {
-      CheckpointedProcess.bringBack(
-          self.target(), verb, steps, ProcessState.CHECKPOINTED, List.of());
+      new RoomWait(self, options)
+          .retrying(
+              () -> {
+                CheckpointedProcess.bringBack(
+                    self.target(), verb, steps, ProcessState.CHECKPOINTED, options);
+                return options;
+              });
     } finally {
       self.target().leaveAt(verb.stateNow());
     }

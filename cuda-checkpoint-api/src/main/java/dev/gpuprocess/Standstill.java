@@ -29,7 +29,7 @@ record Standstill(String what, String cure) {
     String subject =
         still.size() == threads.size()
             ? "is "
-            : "has %d of %d threads (%d for one) "
+            : "has %s of %s threads (%s for one) "
                 .formatted(still.size(), threads.size(), still.get(0).pid());
     if (still.stream().noneMatch(ProcStat::isHeldByTracer)) {
       return Optional.of(new Standstill(subject + "stopped", "kill -CONT " + pid));

@@ -4,9 +4,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
@@ -22,7 +19,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 
 /**
  * Where the controllers of this machine that run as one user meet: the journal and the locks. What
@@ -122,7 +118,7 @@ record StateDirectory(Path path) {
   Optional<HeldLock> tryLock(String name, String verb) throws IOException {
     Path file = file(name);
     make();
-    make(file.getParent());
+    make(locks());
     Optional<LockedFile> locked = LockedFile.tryLock(file);
     return locked.isEmpty()
         ? Optional.empty()
@@ -166,9 +162,8 @@ record StateDirectory(Path path) {
   /** The names of all locks that have a file, held or not. */
   List<String> lockNames() throws IOException {
     List<String> names = new ArrayList<>();
-    Path locks = path.resolve(LOCKS);
-    if (exists() && Files.isDirectory(locks, LinkOption.NOFOLLOW_LINKS)) {
-      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks)) {
+    if (exists() && Files.isDirectory(locks(), LinkOption.NOFOLLOW_LINKS)) {
+      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks())) {
         files.forEach(file -> names.add(String.valueOf(file.getFileName())));
       } catch (DirectoryIteratorException e) {
         throw e.getCause();
@@ -185,7 +180,11 @@ record StateDirectory(Path path) {
     if (!name.matches("[\\w-][\\w.-]*")) {
       throw new IllegalArgumentException("not a lock's name: " + name);
     }
-    return path.resolve(LOCKS).resolve(name);
+    return locks().resolve(name);
+  }
+
+  private Path locks() {
+    return path.resolve(LOCKS);
   }
 
   /**
@@ -194,28 +193,26 @@ record StateDirectory(Path path) {
    * @throws NoSuchFileException when there is none
    */
   static String read(Path file) throws IOException {
-    BasicFileAttributes found =
-        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-    if (!found.isRegularFile() || found.size() > LARGEST) {
-      throw new FileSystemException(
-          file.toString(), null, found.isRegularFile() ? "is too large" : "is not a regular file");
+    if (!isSmallFile(file)) {
+      throw new FileSystemException(file.toString(), null, "is not a small regular file");
     }
     return Files.readString(file);
+  }
+
+  /** Whether {@link #read} would read it; throws when there is none. */
+  static boolean isSmallFile(Path file) throws IOException {
+    BasicFileAttributes found =
+        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    return found.isRegularFile() && found.size() <= LARGEST;
   }
 
   /** Writes a file that only we can read, in place of one that is there. */
   static void writeNew(Path file, String text) throws IOException {
     Files.deleteIfExists(file);
-    try (FileChannel channel =
-        FileChannel.open(
-            file,
-            Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE),
-            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")))) {
-      ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
-      while (bytes.hasRemaining()) {
-        channel.write(bytes);
-      }
-    }
+    Files.createFile(
+        file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    // A channel would be closed by an interrupt.
+    Files.writeString(file, text, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
   }
 
   /**

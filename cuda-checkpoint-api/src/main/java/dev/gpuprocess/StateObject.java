@@ -97,6 +97,28 @@ record StateObject(Target target, int generation, List<Step> steps) {
   }
 
   /**
+   * Ends the process if it is in this state still; one that has ended is as it should be.
+   *
+   * @throws dev.gpuprocess.error.StaleStateException when it is in another
+   */
+  void end(ProcessState expected) {
+    try {
+      int unused =
+          target.exclusively(
+              "end",
+              Turn.Kind.MOVE,
+              generation,
+              verb -> {
+                verb.require(expected);
+                target.end();
+                return target.advance();
+              });
+    } catch (NoSuchProcessException e) {
+      target.forget();
+    }
+  }
+
+  /**
    * Undoes what a try block did not hand on; nothing is left to undo for a process that is gone.
    */
   void close(Runnable undo) {

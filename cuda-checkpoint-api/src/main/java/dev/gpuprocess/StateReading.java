@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -35,9 +36,6 @@ final class StateReading {
   private record Line(StateReading current, @Nullable StateReading next) {}
 
   private static final Map<Subject, Line> LINES = new ConcurrentHashMap<>();
-
-  /** What the clock can count to is enough for any bound. */
-  private static final Duration LONGEST = Duration.ofNanos(Long.MAX_VALUE / 2);
 
   private final CompletableFuture<CudaAnswer<ProcessState>> answer = new CompletableFuture<>();
   private final String name;
@@ -142,13 +140,12 @@ final class StateReading {
    * @throws TimeoutException when there is none within the bound
    */
   CudaAnswer<ProcessState> await(Duration bound) throws TimeoutException {
-    long end =
-        System.nanoTime() + (bound.compareTo(LONGEST) < 0 ? bound.toNanos() : LONGEST.toNanos());
+    long end = Durations.end(bound);
     boolean interrupted = false;
     try {
       while (true) {
         try {
-          return answer.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
           interrupted = true;
         } catch (ExecutionException e) {

@@ -5,8 +5,9 @@ package dev.gpuprocess;
  * must not call verbs on the same process. An exception that it throws is logged and goes no
  * further: a display must not stop a process half way. An {@link Error}, such as a failed
  * assertion, reaches the caller of the verb, but only when the process is where it can stay: a verb
- * that leads away from running is undone first; one that leads back to running, a dump, or a restore
- * from an image is finished first, and {@link GpuProcess#inspect} gives the process as it is then.
+ * that leads away from running is undone first; one that leads back to running, a dump, or a
+ * restore from an image is finished first, and {@link GpuProcess#inspect} gives the process as it
+ * is then.
  */
 public interface StepListener {
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -9,12 +8,12 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
@@ -40,8 +39,8 @@ final class Target {
   /** The same in every pid namespace: its lock and its journal entry are called so. */
   final ProcessKey key;
 
-  /** What the process held on each GPU when it was last seen there; empty where not known. */
-  private volatile Map<GpuUuid, Long> held;
+  /** What the process held on each GPU when it was last seen there. */
+  private volatile Holdings held;
 
   /** The last move of the process that this line knows of; empty where none was written down. */
   private volatile Optional<Generation> seen = Optional.empty();
@@ -54,15 +53,12 @@ final class Target {
   /** Who it was when the image was made that it came back from; itself when there was none. */
   private final ProcessIdentity origin;
 
-  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Map<GpuUuid, Long> held) {
+  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held) {
     this(checkpoints, identity, held, identity);
   }
 
   Target(
-      GpuCheckpoints checkpoints,
-      ProcessIdentity identity,
-      Map<GpuUuid, Long> held,
-      ProcessIdentity origin) {
+      GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
     this.checkpoints = checkpoints;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
@@ -81,7 +77,7 @@ final class Target {
                             ? pid + " is not a process id: process ids start at 1"
                             : "there is no process " + pid + ": it ended, or never was",
                         Failure.of(verb, pid)));
-    Target target = new Target(checkpoints, identity, Map.of());
+    Target target = new Target(checkpoints, identity, Holdings.UNKNOWN);
     target.seen = target.lastMove();
     // Whoever checkpointed it wrote down what it held.
     target.adoptHeld();
@@ -98,18 +94,13 @@ final class Target {
     return dumped.equals(identity) || dumped.equals(origin);
   }
 
-  Map<GpuUuid, Long> held() {
+  Holdings held() {
     return held;
   }
 
   /** What another controller wrote down since we looked is newer than what we remember. */
   private void adoptHeld() {
-    checkpoints
-        .journal()
-        .find(key)
-        .map(JournalEntry::held)
-        .filter(written -> !written.isEmpty())
-        .ifPresent(written -> held = written);
+    checkpoints.journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
   }
 
   /**
@@ -163,8 +154,8 @@ final class Target {
     checkpoints.journal().remove(key);
   }
 
-  void nowHolds(Map<GpuUuid, Long> bytes) {
-    held = bytes;
+  void nowHolds(Holdings found) {
+    held = found;
   }
 
   /** The generation that the next state object of this process will have. */
@@ -182,8 +173,8 @@ final class Target {
   }
 
   /**
-   * Reads the state without taking anybody's turn, and remembers after which move that was. When the
-   * process is moved meanwhile it is read again; in the end the older move is remembered, which
+   * Reads the state without taking anybody's turn, and remembers after which move that was. When
+   * the process is moved meanwhile it is read again; in the end the older move is remembered, which
    * makes the object stale rather than wrong.
    */
   ProcessState look(Verb verb) {
@@ -226,13 +217,12 @@ final class Target {
    */
   <T> T exclusively(String name, Turn.Kind kind, int generation, Function<Verb, T> body) {
     Turn turn =
-        Turn.take(
-            key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
+        Turn.take(key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
     Verb verb = new Verb(this, name, turn);
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(
-            "process %d has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%d)"
+            "process %s has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%s)"
                 .formatted(pid(), pid()),
             Failure.of(name, pid()));
       }
@@ -249,11 +239,11 @@ final class Target {
     ProcessHandle.of(pid())
         .filter(handle -> identity.isAlive())
         .ifPresent(ProcessHandle::destroyForcibly);
-    long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
+    long end = Durations.end(checkpoints.timeouts().call());
     while (identity.isAlive()) {
-      if (System.nanoTime() > end) {
+      if (Durations.left(end) < 0) {
         throw new OperationTimedOutException(
-            "process %d does not end: the kernel holds it, look at /proc/%d/stack"
+            "process %s does not end: the kernel holds it, look at /proc/%s/stack"
                 .formatted(pid(), pid()),
             Failure.of("end", pid()));
       }
@@ -273,13 +263,13 @@ final class Target {
             .orElseThrow(() -> new NoSuchProcessException(goneMessage(), Failure.of(name, pid())));
     if (stat.isDead()) {
       throw new NoSuchProcessException(
-          "process %d has ended; its parent %d has not reaped it yet"
+          "process %s has ended; its parent %s has not reaped it yet"
               .formatted(pid(), stat.parent()),
           Failure.of(name, pid()));
     }
     if (ProcFs.isFrozen(pid())) {
       throw new ProcessStoppedException(
-          "process %d is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
+          "process %s is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
               .formatted(pid()),
           Failure.of(name, pid()));
     }
@@ -287,7 +277,7 @@ final class Target {
         .ifPresent(
             still -> {
               throw new ProcessStoppedException(
-                  "process %d %s, and a driver call on it would hang: let it continue (%s) and try again"
+                  "process %s %s, and a driver call on it would hang: let it continue (%s) and try again"
                       .formatted(pid(), still.what(), still.cure()),
                   Failure.of(name, pid()));
             });
@@ -295,7 +285,7 @@ final class Target {
 
   private String goneMessage() {
     return ProcessIdentity.of(pid()).isPresent()
-        ? "process %d has ended, and its pid belongs to another process now".formatted(pid())
-        : "process %d has ended".formatted(pid());
+        ? "process %s has ended, and its pid belongs to another process now".formatted(pid())
+        : "process %s has ended".formatted(pid());
   }
 }

@@ -47,7 +47,7 @@ final class TreeCheck {
   private void requireThawed(Freezer freezer, int child) {
     if (freezer.of(child) == Freezer.State.FROZEN) {
       throw new ProcessStoppedException(
-          "child %d (%s) of process %d is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
+          "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
               .formatted(child, name(child), verb.pid()),
           Failure.of("dump", verb.pid()));
     }
@@ -101,7 +101,7 @@ final class TreeCheck {
 
   private CudaChildException refusal(int child, String what, String cure) {
     return new CudaChildException(
-        "child %d (%s) of process %d %s, so the tree cannot be dumped: %s"
+        "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
             .formatted(child, name(child), verb.pid(), what, cure),
         Failure.of("dump", verb.pid()));
   }

@@ -95,7 +95,7 @@ final class Turn {
           throw other
               .get()
               .inProgress(
-                  "%s on process %d; %s has to wait until it ends"
+                  "%s on process %s; %s has to wait until it ends"
                       .formatted(other.get().words(), pid, verb),
                   Failure.of(verb, pid));
         }

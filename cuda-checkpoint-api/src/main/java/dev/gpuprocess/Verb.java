@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.List;
@@ -36,6 +37,7 @@ final class Verb {
   private final CudaDriver cuda;
   private @Nullable ProcessState before;
   private boolean abandoned;
+  private volatile Reservation room = Reservation.NONE;
   private boolean moved;
 
   /**
@@ -124,9 +126,9 @@ final class Verb {
   private StaleStateException stale(ProcessState expected) {
     return new StaleStateException(
         before == expected
-            ? "process %d is %s again, but something else moved it since this object was made; go on with GpuProcess.inspect(%d)"
+            ? "process %s is %s again, but something else moved it since this object was made; go on with GpuProcess.inspect(%s)"
                 .formatted(target.pid(), before, target.pid())
-            : "process %d is %s, not %s: something else moved it; go on with GpuProcess.inspect(%d)"
+            : "process %s is %s, not %s: something else moved it; go on with GpuProcess.inspect(%s)"
                 .formatted(target.pid(), before, expected, target.pid()),
         failure(null, before));
   }
@@ -182,13 +184,13 @@ final class Verb {
         .<RuntimeException>map(
             known ->
                 known.inProgress(
-                    "process %d is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
+                    "process %s is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
                         .formatted(process.pid(), known.verb(), known),
                     failure))
         .orElseGet(
             () ->
                 new OperationTimedOutException(
-                    "the driver did not tell the state of process %d within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
+                    "the driver did not tell the state of process %s within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
                         .formatted(
                             process.pid(),
                             Printable.of(controlDeadline()),
@@ -198,15 +200,24 @@ final class Verb {
   }
 
   void lock(Duration timeout) {
-    int millis = (int) Math.max(1, timeout.toMillis());
+    int millis = lockMillis(timeout);
     CudaResult result =
-        move("lock", timeout.plus(controlDeadline()), () -> cuda.lock(target.pid(), millis));
+        move(
+            "lock",
+            Durations.plus(timeout, controlDeadline()),
+            () -> cuda.lock(target.pid(), millis));
     if (!result.ok()) {
       takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
       throw result.equals(CudaResult.NOT_READY) && !target.isGone()
           ? CudaFailures.lockTimeout(target, timeout, failure(result, stateNow()))
           : fail("lock", result);
     }
+  }
+
+  /** The driver counts in 32 bits, and 0 is no timeout at all: what is too long for it is that. */
+  private static int lockMillis(Duration timeout) {
+    long millis = Durations.millis(timeout);
+    return millis > Integer.MAX_VALUE ? 0 : (int) Math.max(1, millis);
   }
 
   void checkpoint() {
@@ -221,13 +232,27 @@ final class Verb {
     }
   }
 
-  void restore(List<GpuPair> pairs) {
-    CudaResult result =
-        move(
-            "restore",
-            target.checkpoints.timeouts().transfer(),
-            () -> cuda.restore(target.pid(), pairs));
+  /**
+   * Restores into room that was reserved. An error that the driver may not mean for good is tried
+   * once more.
+   *
+   * @param reserved given back here only by a call that was left behind, when it ends
+   */
+  void restore(List<GpuPair> pairs, Reservation reserved) {
+    room = reserved;
+    CudaResult result = restoreOnce(pairs);
+    if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
+      LOG.warn("the driver answers {} to restore of {}: tried once more", result, target.pid());
+      result = restoreOnce(pairs);
+    }
     goOn("restore", result, ProcessState.LOCKED);
+  }
+
+  private CudaResult restoreOnce(List<GpuPair> pairs) {
+    return move(
+        "restore",
+        target.checkpoints.timeouts().transfer(),
+        () -> cuda.restore(target.pid(), pairs));
   }
 
   void unlock() {
@@ -274,9 +299,15 @@ final class Verb {
   }
 
   private CudaResult restoreIfThereIsRoom() {
-    return GpuRoom.isThere(target.checkpoints.inventory(), target.held())
-        ? cuda.restore(target.pid(), List.of())
-        : CudaResult.OUT_OF_MEMORY;
+    Optional<Reservation> reserved = GpuRoom.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
+    if (reserved.isEmpty()) {
+      return CudaResult.OUT_OF_MEMORY;
+    }
+    try {
+      return cuda.restore(target.pid(), List.of());
+    } finally {
+      reserved.get().close();
+    }
   }
 
   private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
@@ -309,7 +340,7 @@ final class Verb {
     } catch (TimeoutException e) {
       abandoned = true;
       throw new OperationTimedOutException(
-          "the driver did not answer %s on process %d within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
+          "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
               .formatted(function, target.pid(), Printable.of(deadline)),
           failure(null, null),
           e);
@@ -329,6 +360,7 @@ final class Verb {
     } catch (RuntimeException | Error e) {
       LOG.warn("process {} could not be brought back; inspect finds it", target.pid(), e);
     } finally {
+      room.close();
       if (turn != null) {
         turn.end(this::bringBack);
       }

@@ -12,9 +12,11 @@ import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Calls that outlive their deadline. */
+@Tag("jdk")
 class BoundedCallTest {
 
   private static final int MANY = 70;

@@ -26,7 +26,6 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
@@ -75,7 +74,7 @@ class ForgedEntriesTest {
 
   /** Of a restore that a dead controller began before the process was there. */
   private void writeRestore(int pid, Path log) throws IOException {
-    checkpoints.journal().writeRestore(pid, Map.of(), directory.resolve("image"), log);
+    checkpoints.journal().writeRestore(pid, Holdings.UNKNOWN, directory.resolve("image"), log);
     Path written = files(".process").get(0);
     String text =
         Files.readString(written)
@@ -129,8 +128,8 @@ class ForgedEntriesTest {
             .withStateDirectory(directory.resolve("elsewhere"))
             .process(counter.pid())
             .lock();
-    Files.createDirectory(state, PosixFilePermissions.asFileAttribute(
-        PosixFilePermissions.fromString("rwx------")));
+    Files.createDirectory(
+        state, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
     writeRestore((int) counter.pid(), directory.resolve("gpuprocess-restore-1"));
     assertEquals(List.of(Outcome.GONE), recover());
     assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));

@@ -83,8 +83,8 @@ final class FullTable {
 
   private String entries() throws IOException {
     try (Stream<Path> entries = Files.list(state)) {
-      return Long.toString(
-          entries.filter(each -> each.getFileName().toString().startsWith(pid + "-")).count());
+      String name = ".*/(.*-)?" + pid + "-\\d+[.]process";
+      return Long.toString(entries.filter(each -> each.toString().matches(name)).count());
     }
   }
 

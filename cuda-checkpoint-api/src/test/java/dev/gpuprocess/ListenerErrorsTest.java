@@ -107,8 +107,8 @@ class ListenerErrorsTest {
     "lock, started", "lock, finished", "checkpoint, started", "checkpoint, finished",
     "restore, started", "restore, finished", "unlock, started", "unlock, finished"
   })
-  void cycle_listenerThrowsAnError_reachesTheCallerWithTheProcessRunning(
-      String step, String moment) throws IOException {
+  void cycle_listenerThrowsAnError_reachesTheCallerWithTheProcessRunning(String step, String moment)
+      throws IOException {
     assertThrown(new Failing(step, moment), running -> running.suspend().resume());
   }
 

@@ -26,7 +26,9 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A host and a container with one state directory: in the container every process has another pid. */
+/**
+ * A host and a container with one state directory: in the container every process has another pid.
+ */
 @OutsideUse("A9")
 class NamespacesTest {
 

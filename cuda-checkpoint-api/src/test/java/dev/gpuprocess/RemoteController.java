@@ -1,5 +1,7 @@
 package dev.gpuprocess;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -15,7 +17,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
@@ -27,8 +28,7 @@ final class RemoteController implements AutoCloseable {
   private final PrintStream questions;
 
   private RemoteController(List<String> command) throws IOException {
-    process =
-        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     answers = process.inputReader(StandardCharsets.UTF_8);
     questions = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
   }
@@ -44,7 +44,11 @@ final class RemoteController implements AutoCloseable {
         new ArrayList<>(
             List.of("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"));
     command.addAll(command(machine, state));
-    return new RemoteController(command);
+    RemoteController controller = new RemoteController(command);
+    // Before its first answer it may still be unshare.
+    ProcessKey self = ProcessKey.parse(controller.say("self", 0));
+    assertEquals(1, self.pid());
+    return controller;
   }
 
   private static List<String> command(SimulatedDriver machine, Path state) {
@@ -103,7 +107,7 @@ final class RemoteController implements AutoCloseable {
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new Target(checkpoints, process, Map.of()).note("lock", Turn.Kind.MOVE);
+        new Target(checkpoints, process, Holdings.UNKNOWN).note("lock", Turn.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);
     }

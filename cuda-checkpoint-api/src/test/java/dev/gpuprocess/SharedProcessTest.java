@@ -145,22 +145,31 @@ class SharedProcessTest {
   void suspend_otherJvmComesBetweenLockAndCheckpoint_isRefused() throws IOException {
     try (RemoteController other = RemoteController.start(machine, state)) {
       List<String> answers = new ArrayList<>();
+      List<String> verbs = new ArrayList<>();
       StepListener between =
           new StepListener() {
             @Override
             public void finished(Step step) {
               if (!step.name().equals("unlock")) {
+                verbs.add(describeTurn());
                 answers.add(tryMove(other));
               }
             }
           };
       checkpoints.with(between).process(counter.pid()).suspend().resume();
-      assertEquals(3, answers.size(), "after lock, checkpoint and restore");
+      assertEquals(
+          List.of("suspend", "suspend", "resume"), verbs, "after lock, checkpoint and restore");
       for (String answer : answers) {
         assertTrue(answer.startsWith("OperationInProgressException"), answers.toString());
       }
     }
     assertRuns();
+  }
+
+  /** The verb that has the turn, as the doctor says. */
+  private String describeTurn() {
+    String told = checkpoints.doctor(counter.pid()).toString();
+    return told.replaceAll("(?s).* (\\w+) is at work on it in this JVM.*", "$1");
   }
 
   private String tryMove(RemoteController other) {
@@ -188,8 +197,7 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void close_anotherVerbOutlastsThePatience_processIsBroughtBackAtItsPlainEnd() {
-    GpuCheckpoints hasty =
-        checkpoints.with(new Timeouts(HASTE, HASTE, Duration.ofMinutes(1)));
+    GpuCheckpoints hasty = checkpoints.with(new Timeouts(HASTE, HASTE, Duration.ofMinutes(1)));
     LockedProcess locked = hasty.process(counter.pid()).lock();
     LockedProcess theirs = (LockedProcess) checkpoints.inspect(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
@@ -198,8 +206,7 @@ class SharedProcessTest {
     await()
         .atMost(20, SECONDS)
         .until(
-            () ->
-                Turn.describe(ProcessKey.of(locked.identity()), checkpoints.state()).isPresent());
+            () -> Turn.describe(ProcessKey.of(locked.identity()), checkpoints.state()).isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
     machine.clearFaults();
     CheckpointedProcess left = going.join();

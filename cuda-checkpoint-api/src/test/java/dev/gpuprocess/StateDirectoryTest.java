@@ -7,8 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.StateDirectoryException;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -17,6 +19,8 @@ import java.time.Duration;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** The directory where controllers meet: its locks, and whose it must be. */
 class StateDirectoryTest {
@@ -66,7 +70,8 @@ class StateDirectoryTest {
   void files_areForUsAlone() throws IOException {
     lock(state()).close();
     for (String made : new String[] {"state", "state/locks", "state/locks/gpu-0"}) {
-      String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(parent.resolve(made)));
+      String mode =
+          PosixFilePermissions.toString(Files.getPosixFilePermissions(parent.resolve(made)));
       assertEquals(made.endsWith("gpu-0") ? "rw-------" : "rwx------", mode, made);
     }
   }
@@ -94,8 +99,7 @@ class StateDirectoryTest {
   @OutsideUse("D3")
   void directory_othersCanWriteThere_refused() throws IOException {
     Files.createDirectory(state().path());
-    Files.setPosixFilePermissions(
-        state().path(), PosixFilePermissions.fromString("rwxrwxrwx"));
+    Files.setPosixFilePermissions(state().path(), PosixFilePermissions.fromString("rwxrwxrwx"));
     assertRefused("can be written by others");
   }
 
@@ -116,6 +120,35 @@ class StateDirectoryTest {
     assumeTrue((Integer) Files.getAttribute(parent, "unix:uid") == 0, "only root gives files away");
     Files.setAttribute(state().path(), "unix:uid", 54_321);
     assertRefused("belongs to user 54321");
+  }
+
+  @ParameterizedTest
+  @CsvSource({"size=64k, is full", "'size=4m,nr_inodes=1', has no inodes left"})
+  @OutsideUse("A17")
+  void directory_itsFileSystemHasNoRoom_isToldAndRefused(String options, String told)
+      throws IOException {
+    Path disk = Files.createDirectory(parent.resolve("disk"));
+    try (TmpFs full = TmpFs.mount(disk, options)) {
+      StateDirectory state = new StateDirectory(full.point());
+      Files.setPosixFilePermissions(disk, PosixFilePermissions.fromString("rwx------"));
+      if (told.equals("is full")) {
+        fill(disk.resolve("filler"));
+      }
+      String trouble = state.trouble().orElse("none");
+      assertTrue(trouble.contains(told), trouble);
+      IOException refused = assertThrows(IOException.class, () -> state.tryLock("gpu-0", "resume"));
+      assertTrue(refused.getMessage().contains("No space left"), refused.getMessage());
+    }
+  }
+
+  private static void fill(Path file) throws IOException {
+    try (OutputStream out = Files.newOutputStream(file)) {
+      while (true) {
+        out.write(new byte[1 << 12]);
+      }
+    } catch (IOException full) {
+      assertTrue(full.getMessage().contains("No space left"), full.getMessage());
+    }
   }
 
   @Test

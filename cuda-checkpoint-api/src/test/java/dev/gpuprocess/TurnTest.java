@@ -20,10 +20,12 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** One verb at a time on a process, over the JVMs of a machine. */
+@Tag("jdk")
 class TurnTest {
 
   @TempDir Path directory;

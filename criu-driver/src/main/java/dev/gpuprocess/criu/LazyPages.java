@@ -7,6 +7,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.spi.CriuFeature;
@@ -118,7 +119,9 @@ public final class LazyPages implements AutoCloseable {
   }
 
   private static List<String> arguments(LazyPagesRequest request) {
-    List<String> all = new ArrayList<>(List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
+    List<String> all =
+        new ArrayList<>(
+            List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
     all.addAll(List.of("-D", request.images().toString(), "-W", request.work().toString()));
     all.addAll(List.of("-o", LOG_FILE, "-v3", "--status-fd", Integer.toString(Spawn.SOCKET)));
     PageEndpoint source = request.source();
@@ -237,8 +240,8 @@ public final class LazyPages implements AutoCloseable {
 
   private OperationTimedOutException stillAtWork() {
     return new OperationTimedOutException(
-        "%s is still at work after %d ms, and a tree restored with it needs it: wait on, or close it and end the tree"
-            .formatted(subject(request), request.deadline().toMillis()),
+        "%s is still at work after %s ms, and a tree restored with it needs it: wait on, or close it and end the tree"
+            .formatted(subject(request), Durations.millis(request.deadline())),
         Failure.of(OPERATION, pid));
   }
 

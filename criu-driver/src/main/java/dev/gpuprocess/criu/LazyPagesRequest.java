@@ -27,7 +27,8 @@ public record LazyPagesRequest(
     images = images.toAbsolutePath();
     work = work.toAbsolutePath();
     if (deadline.isNegative() || deadline.isZero()) {
-      throw new IllegalArgumentException("the deadline must be positive, not " + Printable.of(deadline));
+      throw new IllegalArgumentException(
+          "the deadline must be positive, not " + Printable.of(deadline));
     }
   }
 }

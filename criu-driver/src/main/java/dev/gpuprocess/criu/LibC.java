@@ -1,10 +1,8 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.internal.NativeLibraries;
-import java.nio.charset.Charset;
-import java.nio.charset.StandardCharsets;
+import dev.gpuprocess.internal.NativePath;
 import java.nio.file.Path;
-import java.util.Arrays;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -47,10 +45,8 @@ final class LibC {
   private static final long SYS_PIDFD_SEND_SIGNAL = 424;
   private static final long SYS_PIDFD_OPEN = 434;
 
-  private static final Functions FUNCTIONS =
-      NativeLibraries.load(Functions.class, "c");
+  private static final Functions FUNCTIONS = NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
-  private static final Charset PATH_CHARSET = pathCharset();
 
   private LibC() {}
 
@@ -175,7 +171,7 @@ final class LibC {
   }
 
   static int open(Path file, int flags) throws NativeCallException {
-    return check(FUNCTIONS.open(cString(file.toString()), flags | CLOEXEC), "open " + file);
+    return check(FUNCTIONS.open(cString(file), flags | CLOEXEC), "open " + file);
   }
 
   /** Closing can only fail on a descriptor that is not ours, which would be a bug. */
@@ -195,14 +191,8 @@ final class LibC {
         "pidfd_send_signal " + signal);
   }
 
-  /** A path as the JDK itself hands it to the kernel. */
-  static byte[] cString(String text) {
-    byte[] bytes = text.getBytes(PATH_CHARSET);
-    return Arrays.copyOf(bytes, bytes.length + 1);
-  }
-
-  private static Charset pathCharset() {
-    String name = System.getProperty("sun.jnu.encoding", "UTF-8");
-    return Charset.isSupported(name) ? Charset.forName(name) : StandardCharsets.UTF_8;
+  /** A path as the kernel has it. */
+  static byte[] cString(Path path) {
+    return NativePath.cString(path);
   }
 }

@@ -31,7 +31,8 @@ public record PageServerRequest(
           "the parent is named relative to the images directory, not by " + parentImages);
     }
     if (deadline.isNegative() || deadline.isZero()) {
-      throw new IllegalArgumentException("the deadline must be positive, not " + Printable.of(deadline));
+      throw new IllegalArgumentException(
+          "the deadline must be positive, not " + Printable.of(deadline));
     }
   }
 

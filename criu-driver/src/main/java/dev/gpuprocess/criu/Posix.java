@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
-import java.util.Optional;
 import dev.gpuprocess.internal.NativeLibraries;
+import java.util.Optional;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
 

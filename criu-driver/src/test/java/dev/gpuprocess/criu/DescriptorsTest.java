@@ -5,15 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** A JVM that has no descriptors left. */
+@Tag("jdk")
 class DescriptorsTest {
 
   /** JNR fills an array after a failed call too, with what are not descriptors of ours. */
   @Test
   @OutsideUse("A6")
-  void criuCannotBeStarted_nothingOfOthersIsClosed() {
+  void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {
     RealCriu.assume();
     List<String> command = new ArrayList<>(Hoard.launcher());
     command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath()));

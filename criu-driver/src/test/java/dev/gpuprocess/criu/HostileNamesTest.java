@@ -33,8 +33,7 @@ class HostileNamesTest {
   private static void assertHarmless(String text) {
     assertTrue(
         text.lines().noneMatch(line -> line.startsWith("OK       libcuda: fine"))
-            && text.codePoints()
-                .noneMatch(c -> (c < ' ' && c != '\n') || c == 0x7f || c == 0x202e),
+            && text.codePoints().noneMatch(c -> (c < ' ' && c != '\n') || c == 0x7f || c == 0x202e),
         text);
   }
 

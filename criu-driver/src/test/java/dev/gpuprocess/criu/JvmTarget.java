@@ -3,7 +3,6 @@ package dev.gpuprocess.criu;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import jnr.ffi.LibraryLoader;
-import jnr.ffi.Pointer;
 import jnr.ffi.annotations.Out;
 
 /** A JVM that uses a GPU and counts in a file. */
@@ -15,13 +14,13 @@ public final class JvmTarget {
   public interface Cuda {
     int cuInit(int flags);
 
-    int cuDevicePrimaryCtxRetain(@Out Pointer[] context, int device);
+    int cuDevicePrimaryCtxRetain(@Out long[] context, int device);
   }
 
   /** Counts. */
   public static void main(String[] args) throws Exception {
     Cuda cuda = LibraryLoader.create(Cuda.class).failImmediately().load(args[0]);
-    if (cuda.cuInit(0) != 0 || cuda.cuDevicePrimaryCtxRetain(new Pointer[1], 0) != 0) {
+    if (cuda.cuInit(0) != 0 || cuda.cuDevicePrimaryCtxRetain(new long[1], 0) != 0) {
       throw new IllegalStateException("no GPU");
     }
     try (RandomAccessFile file = new RandomAccessFile(args[1], "rw")) {

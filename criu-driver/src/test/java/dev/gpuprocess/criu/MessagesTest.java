@@ -208,7 +208,9 @@ class MessagesTest {
                       () -> criu.dump(request(workload, "second", stays), DumpListener.NONE)));
             }
           });
-      assertSays(second.get(), "another dump is at work on it, by process",
+      assertSays(
+          second.get(),
+          "another dump is at work on it, by process",
           "(CRIU) of process " + ProcessHandle.current().pid(),
           "wait until that one has ended");
     }
@@ -258,8 +260,7 @@ class MessagesTest {
       DumpOptions stays =
           DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(30)).build();
       assertEquals(
-          2,
-          criu.preflight(identity, stays).stream().filter(found -> found.isProblem()).count());
+          2, criu.preflight(identity, stays).stream().filter(found -> found.isProblem()).count());
       UnsupportedResourceException e =
           assertThrows(
               UnsupportedResourceException.class,

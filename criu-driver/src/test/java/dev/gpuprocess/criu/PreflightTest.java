@@ -398,7 +398,8 @@ class PreflightTest {
       assertEquals(1, findings.size(), findings::toString);
       assertTrue(findings.get(0).isProblem());
       String text = findings.get(0).toString();
-      assertTrue(text.matches(".*: process %d \\(idle.*\\) traces it.*".formatted(tracer.pid())), text);
+      assertTrue(
+          text.matches(".*: process %d \\(idle.*\\) traces it.*".formatted(tracer.pid())), text);
       assertThrows(CriuException.class, () -> dump(idle, backup().build()));
     }
   }
@@ -423,10 +424,8 @@ class PreflightTest {
     String[] command = {
       "perl", "-e", program, arm ? "180" : "240", arm ? "181" : "241", ready.toString()
     };
-    try (dev.gpuprocess.contract.Workload perl =
-        dev.gpuprocess.contract.Workload.of(command)) {
-      dev.gpuprocess.contract.Workload.await(
-          () -> ready.toFile().length() > 2, "the descriptors");
+    try (dev.gpuprocess.contract.Workload perl = dev.gpuprocess.contract.Workload.of(command)) {
+      dev.gpuprocess.contract.Workload.await(() -> ready.toFile().length() > 2, "the descriptors");
       String[] held = Files.readString(ready).split(" ");
       List<String> found =
           criu.preflight(perl.identity(), backup().build()).stream()

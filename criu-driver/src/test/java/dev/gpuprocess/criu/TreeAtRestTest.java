@@ -22,8 +22,10 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -33,6 +35,7 @@ class TreeAtRestTest {
 
   @TempDir Path directory;
   private final RpcCriuDriver criu = new RpcCriuDriver();
+  private final List<ProcessHandle> children = new ArrayList<>();
   private int dumps;
 
   @BeforeEach
@@ -50,10 +53,21 @@ class TreeAtRestTest {
   }
 
   /** A parent with one child. */
-  private static Workload family() {
-    Workload parent = Workload.of("sh", "-c", "sleep 1000 & wait");
+  private Workload family() {
+    return family("sh", "-c", "sleep 1000 & wait");
+  }
+
+  private Workload family(String... command) {
+    Workload parent = Workload.of(command);
     Workload.await(() -> ProcFs.descendants(parent.pid()).size() == 1, "a child");
+    ProcessHandle.of(ProcFs.descendants(parent.pid()).get(0)).ifPresent(children::add);
     return parent;
+  }
+
+  /** They outlive their parents. */
+  @AfterEach
+  void endChildren() {
+    children.forEach(ProcessHandle::destroyForcibly);
   }
 
   private void assertRefusedUntilThawed(Workload parent, Optional<FrozenGroup> frozen)
@@ -146,8 +160,7 @@ class TreeAtRestTest {
       program = Files.readSymbolicLink(Path.of("/proc", Long.toString(idle.pid()), "exe"));
     }
     try (Workload parent =
-        Workload.of("sh", "-c", "\"$0\" --first-thread-ends & wait", program.toString())) {
-      Workload.await(() -> ProcFs.descendants(parent.pid()).size() == 1, "a child");
+        family("sh", "-c", "\"$0\" --first-thread-ends & wait", program.toString())) {
       int child = ProcFs.descendants(parent.pid()).get(0);
       awaitFirstThreadEnded(child);
       UnsupportedResourceException refused =

@@ -23,12 +23,12 @@ record SlowEnd(Random random) implements ObjIntConsumer<String> {
   public void accept(String moment, int pid) {
     if (moment.equals(WatchedCriu.MAY_KILL) && random.nextInt(SLOW_OF) == 0) {
       long nanosBefore = (long) (random.nextDouble() * LATEST_NANOS);
-      long millis = 1 + random.nextInt(LONGEST_MILLIS);
+      int millis = 1 + random.nextInt(LONGEST_MILLIS);
       Signals.criuOf(pid).ifPresent(criu -> stop(criu, nanosBefore, millis));
     }
   }
 
-  private static void stop(ProcessIdentity criu, long nanosBefore, long millis) {
+  private static void stop(ProcessIdentity criu, long nanosBefore, int millis) {
     Thread thread =
         new Thread(
             () -> {

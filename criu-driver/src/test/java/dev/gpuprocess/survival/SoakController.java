@@ -74,10 +74,11 @@ final class SoakController {
     String seed = arguments.remove(arguments.size() - 1);
     String name = arguments.remove(arguments.size() - 1);
     arguments.addAll(List.of(name + suffix, Integer.toString(workers), seed));
-    return (Function<String, List<String>>)
+    Object shift =
         Class.forName(SoakShift.class.getName(), true, loader)
             .getConstructor(List.class)
             .newInstance(arguments);
+    return (Function<String, List<String>>) shift;
   }
 
   private void obey(String order) {
@@ -109,7 +110,7 @@ final class SoakController {
     working.forEach(shift -> shift.join().forEach(System.out::println));
     if (!warm) {
       warm = true;
-      shifts.forEach(shift -> shift.apply(SoakShift.WARM));
+      shifts.forEach(shift -> shift.apply(SoakShift.WARM).forEach(System.out::println));
     }
   }
 

@@ -88,8 +88,6 @@ final class SoakRemote implements AutoCloseable {
   }
 
   private void answer(List<Complaint> complaints) {
-    done = 0;
-    refused = 0;
     try {
       for (String line = answers.readLine(); line != null; line = answers.readLine()) {
         if (line.equals(SoakController.END)) {

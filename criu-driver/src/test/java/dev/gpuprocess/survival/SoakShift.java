@@ -29,7 +29,7 @@ public final class SoakShift implements Function<String, List<String>> {
   /** Says that everybody has rested, and all has been loaded and opened once. */
   static final String WARM = "warm";
 
-  /** Before the numbers of verbs done and refused. */
+  /** Before the numbers of verbs done and refused since the last answer. */
   static final String DONE = "done ";
 
   private static final int THREADS = 6;
@@ -87,7 +87,7 @@ public final class SoakShift implements Function<String, List<String>> {
     }
     return Stream.concat(
             tally.takeComplaints().stream().map(Complaint::line),
-            Stream.of(DONE + tally.allDone() + " " + tally.allRefused()))
+            Stream.of(DONE + tally.takeDone() + " " + tally.takeRefused()))
         .toList();
   }
 

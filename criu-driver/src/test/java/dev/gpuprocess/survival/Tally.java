@@ -21,12 +21,14 @@ final class Tally {
     refused.incrementAndGet();
   }
 
-  int allDone() {
-    return done.get();
+  /** How many since this was asked last. */
+  int takeDone() {
+    return done.getAndSet(0);
   }
 
-  int allRefused() {
-    return refused.get();
+  /** How many since this was asked last. */
+  int takeRefused() {
+    return refused.getAndSet(0);
   }
 
   synchronized void complain(Complaint complaint) {

@@ -8,10 +8,10 @@ import java.util.List;
  *
  * <p>All methods may be called from any thread, on different processes in parallel. Calls on one
  * process are served one after the other, not always in the order of their coming, and {@link
- * #getState} is no exception: during a checkpoint or a restore, and while a lock waits for GPU work,
- * every other call waits until that has ended; the timeout of a lock does not run meanwhile. Every
- * one of them <b>hangs for as long as its target is stopped</b>, whatever timeout it was given, so
- * callers run them where they can be abandoned; {@link dev.gpuprocess.GpuProcess} does.
+ * #getState} is no exception: during a checkpoint or a restore, and while a lock waits for GPU
+ * work, every other call waits until that has ended; the timeout of a lock does not run meanwhile.
+ * Every one of them <b>hangs for as long as its target is stopped</b>, whatever timeout it was
+ * given, so callers run them where they can be abandoned; {@link dev.gpuprocess.GpuProcess} does.
  *
  * <p>All methods throw {@link dev.gpuprocess.error.NoCudaDriverException} when there is no libcuda,
  * and {@link dev.gpuprocess.error.DriverTooOldException} when it lacks the function.

@@ -183,7 +183,7 @@ public final class LibCuda implements CudaDriver {
     }
     int found = version();
     return new DriverTooOldException(
-        "the NVIDIA driver here supports CUDA %d.%d and has no %s; CUDA 12.8 (driver 570) or later is needed: update the driver"
+        "the NVIDIA driver here supports CUDA %s.%s and has no %s; CUDA 12.8 (driver 570) or later is needed: update the driver"
             .formatted(found / 1000, found % 1000 / 10, function),
         Failure.of(function, 0),
         cause);

@@ -71,8 +71,7 @@ public record DumpedProcess(
   @Override
   public String toString() {
     String words = commandLine.isEmpty() ? name : String.join(" ", commandLine);
-    StringBuilder text =
-        new StringBuilder("%d %s".formatted(pid, Printable.of(words)));
+    StringBuilder text = new StringBuilder("%s %s".formatted(pid, Printable.of(words)));
     if (state != State.ALIVE) {
       text.append(" (").append(state.name().toLowerCase(java.util.Locale.ROOT)).append(')');
     }

@@ -65,7 +65,8 @@ public record DumpedTree(
     StringBuilder text = new StringBuilder();
     for (DumpedProcess process : processes) {
       String indent = "  ".repeat(depth(process));
-      Stream.of(process.toString().split("\n")).forEach(line -> text.append(indent).append(line).append('\n'));
+      Stream.of(process.toString().split("\n"))
+          .forEach(line -> text.append(indent).append(line).append('\n'));
     }
     return text.toString().stripTrailing();
   }

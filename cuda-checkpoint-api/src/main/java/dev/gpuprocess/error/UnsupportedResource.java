@@ -20,6 +20,6 @@ public record UnsupportedResource(int pid, String handle, String name, @Nullable
   /** For people: what could be mistaken in a terminal or a log is escaped, a long name cut. */
   @Override
   public String toString() {
-    return "%s of process %d (%s)".formatted(handle, pid, Printable.of(name, MOST_OF_NAME));
+    return "%s of process %s (%s)".formatted(handle, pid, Printable.of(name, MOST_OF_NAME));
   }
 }

@@ -56,8 +56,7 @@ public enum Checksum {
     }
   }
 
-  private static void read(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
+  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
       throws IOException {
     ByteBuffer direct = Buffers.take();
     if (direct == null) {
@@ -92,8 +91,7 @@ public enum Checksum {
 
   /** A channel would read into direct memory first. */
   private static void readIntoHeap(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
-      throws IOException {
+      Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading) throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
     try (RandomAccessFile in = Descriptors.read(file)) {
       in.seek(from);

@@ -30,8 +30,7 @@ final class EarlyWriteback implements AutoCloseable {
 
   /** Loaded when first needed. */
   private static final class C {
-    static final WritebackFunctions LIBRARY =
-        NativeLibraries.load(WritebackFunctions.class, "c");
+    static final WritebackFunctions LIBRARY = NativeLibraries.load(WritebackFunctions.class, "c");
   }
 
   private final Path images;

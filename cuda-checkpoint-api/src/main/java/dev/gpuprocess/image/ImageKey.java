@@ -61,7 +61,7 @@ public final class ImageKey {
       if (bytes < LEAST_BYTES || bytes > MOST_BYTES) {
         throw refused(
             path,
-            "has %d bytes and a key has %d to %d".formatted(bytes, LEAST_BYTES, MOST_BYTES),
+            "has %s bytes and a key has %s to %s".formatted(bytes, LEAST_BYTES, MOST_BYTES),
             null);
       }
       return new ImageKey(DurableFiles.read(key, MOST_BYTES));

@@ -133,7 +133,7 @@ final class ManifestFile {
     int format = json.nextInt();
     if (format != Manifest.FORMAT) {
       throw new ImageFormatException(
-          "%s has format %d and this version reads format %d: use the version that wrote it"
+          "%s has format %s and this version reads format %s: use the version that wrote it"
               .formatted(file, format, Manifest.FORMAT),
           Failure.of("open", 0));
     }

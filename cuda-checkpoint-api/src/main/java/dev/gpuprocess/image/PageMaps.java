@@ -74,7 +74,8 @@ final class PageMaps {
     for (Path file : files) {
       String name = file.getFileName().toString();
       if (name.startsWith("pages-")) {
-        requireExplained(image.shown(file), size(file), explained.getOrDefault(name, 0L), operation, pid);
+        requireExplained(
+            image.shown(file), size(file), explained.getOrDefault(name, 0L), operation, pid);
       }
     }
   }

@@ -20,11 +20,7 @@ public final class Reading {
   private final long begin = System.nanoTime();
   private final long nanos;
 
-  private Reading(
-      String operation,
-      int pid,
-      @Nullable Cancellation cancellation,
-      long nanos) {
+  private Reading(String operation, int pid, @Nullable Cancellation cancellation, long nanos) {
     this.operation = operation;
     this.pid = pid;
     this.cancellation = cancellation;

@@ -75,7 +75,10 @@ public final class Retention {
       image.verify();
       return true;
     } catch (ImageException e) {
-      LOG.warn("{} does not count as an image and stays: {}", Printable.of(image.path().toString()), e.getMessage());
+      LOG.warn(
+          "{} does not count as an image and stays: {}",
+          Printable.of(image.path().toString()),
+          e.getMessage());
       return false;
     }
   }

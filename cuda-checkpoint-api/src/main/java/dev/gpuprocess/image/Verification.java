@@ -75,7 +75,7 @@ final class Verification {
     long bytes = Files.size(real);
     if (bytes != file.bytes()) {
       throw ImageDirectory.corrupt(
-          "%s has %d bytes instead of %d: it was truncated or altered; use another copy of the image"
+          "%s has %s bytes instead of %s: it was truncated or altered; use another copy of the image"
               .formatted(shown, bytes, file.bytes()),
           null);
     }

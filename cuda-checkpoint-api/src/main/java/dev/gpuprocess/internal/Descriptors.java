@@ -7,7 +7,6 @@ import java.io.RandomAccessFile;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.Arrays;
 import jnr.ffi.LastError;
 import jnr.ffi.Runtime;
 
@@ -57,8 +56,7 @@ public final class Descriptors {
   }
 
   private static int open(Path path, int flags) throws FileSystemException {
-    byte[] name = NativePath.bytes(path);
-    int descriptor = C.LIBRARY.open(Arrays.copyOf(name, name.length + 1), flags | O_CLOEXEC);
+    int descriptor = C.LIBRARY.open(NativePath.cString(path), flags | O_CLOEXEC);
     if (descriptor < 0) {
       throw failed(path, "cannot be opened");
     }

@@ -42,7 +42,9 @@ public final class NativePath {
     return absolute ? path : path.getRoot().relativize(path);
   }
 
-  /** The name as the kernel has it; of a relative path whose text is not ASCII, the absolute one. */
+  /**
+   * The name as the kernel has it; of a relative path whose text is not ASCII, the absolute one.
+   */
   public static byte[] bytes(Path path) {
     String text = path.toString();
     if (isAscii(text)) {
@@ -65,6 +67,12 @@ public final class NativePath {
     }
     // The JDK marks directories with a slash at the end.
     return Arrays.copyOf(bytes, count > 1 && bytes[count - 1] == '/' ? count - 1 : count);
+  }
+
+  /** The name as C functions take it, with a zero at its end. */
+  public static byte[] cString(Path path) {
+    byte[] name = bytes(path);
+    return Arrays.copyOf(name, name.length + 1);
   }
 
   /** The name, read as UTF-8: what {@link #of(String)} takes, and what other programs are told. */

@@ -69,8 +69,9 @@ record PrivateDirectory(Path path) {
     for (Path above = path.getParent(); above != null; above = above.getParent()) {
       int owner = number(above, "unix:uid");
       int mode = number(above, "unix:mode");
-      if (owner != 0 && owner != uid
-          || (mode & WRITABLE_BY_OTHERS) != 0 && (mode & STICKY) == 0) {
+      boolean trusted = owner == 0 || owner == uid;
+      boolean open = (mode & WRITABLE_BY_OTHERS) != 0 && (mode & STICKY) == 0;
+      if (!trusted || open) {
         return false;
       }
     }

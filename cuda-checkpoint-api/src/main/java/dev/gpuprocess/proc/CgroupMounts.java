@@ -1,5 +1,6 @@
 package dev.gpuprocess.proc;
 
+import dev.gpuprocess.internal.NativePath;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -35,7 +36,7 @@ final class CgroupMounts {
       String below = group.equals(root) ? "" : group.substring(above.length() + 1);
       return Arrays.asList(below.split("/")).contains("..")
           ? Optional.empty()
-          : Optional.of(place.resolve(below));
+          : Optional.of(place.resolve(NativePath.of(below)));
     }
   }
 
@@ -67,7 +68,7 @@ final class CgroupMounts {
       return;
     }
     String controllers = type[0].equals("cgroup2") ? UNIFIED : type[2];
-    mounts.add(new Mount(controllers, text(mount[ROOT]), Path.of(text(mount[PLACE]))));
+    mounts.add(new Mount(controllers, text(mount[ROOT]), NativePath.of(text(mount[PLACE]))));
   }
 
   private static String text(String escaped) {
@@ -97,11 +98,6 @@ final class CgroupMounts {
   /** The same for the freezer of version 1. */
   Optional<Path> freezer(String group) {
     return find("freezer", group);
-  }
-
-  /** Tells whether the freezer of version 1 is there at all. */
-  boolean hasFreezer() {
-    return mounts.stream().anyMatch(mount -> mount.has("freezer"));
   }
 
   private Optional<Path> find(String controller, String group) {

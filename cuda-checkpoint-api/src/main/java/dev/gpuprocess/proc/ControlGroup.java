@@ -1,5 +1,6 @@
 package dev.gpuprocess.proc;
 
+import dev.gpuprocess.internal.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -38,7 +39,7 @@ public final class ControlGroup {
 
   static OptionalLong memoryRoom(Path root, String group) {
     OptionalLong least = OptionalLong.empty();
-    Path directory = root.resolve(group.substring(1));
+    Path directory = root.resolve(NativePath.of(group.substring(1)));
     while (directory != null && directory.startsWith(root)) {
       OptionalLong room = ownRoom(directory);
       if (room.isPresent() && (least.isEmpty() || room.getAsLong() < least.getAsLong())) {

@@ -1,6 +1,7 @@
 package dev.gpuprocess.proc;
 
 import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.proc.jnr.FileFunctions;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -10,6 +11,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -48,8 +50,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
 
   /** Loaded when first needed. */
   private static final class C {
-    static final FileFunctions LIBRARY =
-        NativeLibraries.load(FileFunctions.class, "c");
+    static final FileFunctions LIBRARY = NativeLibraries.load(FileFunctions.class, "c");
 
     static int check(long result, String call, Path path) throws IOException {
       if (result < 0) {
@@ -71,7 +72,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   public static Optional<JvmPerformanceFile> of(int pid) throws IOException {
     for (Mapping mapping : ProcFs.memory(pid)) {
       if (NAME.matcher(mapping.name()).matches()) {
-        Path path = Path.of(mapping.name());
+        Path path = NativePath.of(mapping.name());
         Optional<FileNode> node = FileNode.at(path);
         boolean same = node.filter(n -> n.isRegular() && n.inode() == mapping.inode()).isPresent();
         if (same && node.get().bytes() <= MOST_BYTES) {
@@ -100,11 +101,13 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
     if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
       return false;
     }
-    Path parent = path.getParent();
-    boolean made = C.LIBRARY.mkdir(parent.toString(), DIRECTORY_MODE) == 0;
+    Path parent = Objects.requireNonNull(path.getParent());
+    boolean made = C.LIBRARY.mkdir(NativePath.cString(parent), DIRECTORY_MODE) == 0;
     int directory =
         C.check(
-            C.LIBRARY.open(parent.toString(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), "open", parent);
+            C.LIBRARY.open(NativePath.cString(parent), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+            "open",
+            parent);
     try {
       if (made) {
         C.check(C.LIBRARY.fchown(directory, user, group), "fchown", parent);
@@ -117,7 +120,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   }
 
   private void write(int directory) throws IOException {
-    String name = String.valueOf(path.getFileName());
+    byte[] name = NativePath.cString(Objects.requireNonNull(path.getFileName()));
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int file = C.check(C.LIBRARY.openat(directory, name, flags, OWNER_ONLY), "create", path);
     try {
@@ -150,7 +153,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
     return NAME.matcher(path).matches() && !path.contains("/../") && path.indexOf('\0') < 0
         ? Optional.of(
             new JvmPerformanceFile(
-                Path.of(path),
+                NativePath.of(path),
                 Integer.parseUnsignedInt(text.group(1)),
                 Integer.parseUnsignedInt(text.group(2)),
                 HexFormat.of().parseHex(text.group(4))))
@@ -165,7 +168,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
         .formatted(
             Integer.toUnsignedString(user),
             Integer.toUnsignedString(group),
-            hex.formatHex(path.toString().getBytes(StandardCharsets.UTF_8)),
+            hex.formatHex(NativePath.bytes(path)),
             hex.formatHex(content));
   }
 }

@@ -54,7 +54,7 @@ final class ProcFile {
     Optional<byte[]> bytes = head(file, MOST_BYTES + 1);
     if (bytes.isPresent() && bytes.get().length > MOST_BYTES) {
       throw new ProcessUnreadableException(
-          "%s has more than %d MiB, which no healthy process needs: look at what the process does"
+          "%s has more than %s MiB, which no healthy process needs: look at what the process does"
               .formatted(file, MOST_BYTES >> 20),
           failure(file));
     }

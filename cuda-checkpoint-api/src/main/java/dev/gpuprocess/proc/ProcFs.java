@@ -135,7 +135,7 @@ public final class ProcFs {
         }
         if (found.size() > MOST_DESCENDANTS) {
           throw new ProcessUnreadableException(
-              "process %d has more than %d descendants, too many to look at: end some"
+              "process %s has more than %s descendants, too many to look at: end some"
                   .formatted(pid, MOST_DESCENDANTS),
               Failure.of("read children", pid));
         }
@@ -220,8 +220,7 @@ public final class ProcFs {
    *     the walk
    */
   public static void memory(long pid, Consumer<Mapping> each) {
-    ProcFile.lines(
-        alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each::accept));
+    ProcFile.lines(alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each));
   }
 
   /**

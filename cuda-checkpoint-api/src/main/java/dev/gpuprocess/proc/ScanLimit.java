@@ -2,6 +2,7 @@ package dev.gpuprocess.proc;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
 
 /**
@@ -52,9 +53,9 @@ public final class ScanLimit {
    * @throws OperationTimedOutException when the time is over
    */
   public void check() {
-    if (System.nanoTime() - start > total.toNanos()) {
+    if (System.nanoTime() - start > Durations.nanos(total)) {
       throw new OperationTimedOutException(
-          "%s of process %d: its tree has so much that looking through it took the %s that the operation had; nothing was touched: allow more time (DumpOptions.deadline), or look what the job opens and maps"
+          "%s of process %s: its tree has so much that looking through it took the %s that the operation had; nothing was touched: allow more time (DumpOptions.deadline), or look what the job opens and maps"
               .formatted(operation, pid, total),
           Failure.of(operation, pid));
     }

@@ -6,7 +6,9 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 
-/** The TCP sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}. */
+/**
+ * The TCP sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}.
+ */
 public final class SocketTables {
 
   /** sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode, ... */

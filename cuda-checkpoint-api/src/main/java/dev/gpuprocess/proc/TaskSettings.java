@@ -39,8 +39,7 @@ public record TaskSettings(
 
   /** Loaded when first needed. */
   private static final class C {
-    static final TaskFunctions LIBRARY =
-        NativeLibraries.load(TaskFunctions.class, "c");
+    static final TaskFunctions LIBRARY = NativeLibraries.load(TaskFunctions.class, "c");
 
     static long check(long result, String call) throws IOException {
       if (result < 0) {
@@ -128,7 +127,8 @@ public record TaskSettings(
    */
   public void putBack(int number) throws IOException {
     IOException failure = null;
-    for (Setting setting : new Setting[] {this::setCpus, this::setIo, this::setSlack, this::setFilter}) {
+    for (Setting setting :
+        new Setting[] {this::setCpus, this::setIo, this::setSlack, this::setFilter}) {
       try {
         setting.set(number);
       } catch (IOException e) {

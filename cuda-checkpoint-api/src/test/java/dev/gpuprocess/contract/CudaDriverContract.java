@@ -276,7 +276,7 @@ public abstract class CudaDriverContract {
           inventory().gpus().orElseThrow().stream()
               .flatMap(gpu -> gpu.users().stream())
               .filter(user -> user.pid() == pattern.pid())
-              .mapToLong(Gpu.User::bytes)
+              .mapToLong(user -> user.bytes().orElseThrow())
               .sum();
       assertTrue(held >= 64L << 20, "holds " + held);
     }
@@ -537,8 +537,7 @@ public abstract class CudaDriverContract {
   private static void assertOneDoes(Supplier<CudaResult> verb) {
     CompletableFuture<CudaResult> other = begin(verb);
     CudaResult mine = verb.get();
-    assertEquals(
-        Set.of(CudaResult.SUCCESS, CudaResult.ILLEGAL_STATE), Set.of(mine, other.join()));
+    assertEquals(Set.of(CudaResult.SUCCESS, CudaResult.ILLEGAL_STATE), Set.of(mine, other.join()));
   }
 
   @Test

@@ -28,11 +28,13 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Tag("jdk")
 class ImageDirectoryTest {
 
   private static final int SOMEBODY = 12345;
@@ -330,8 +332,7 @@ class ImageDirectoryTest {
       file.setLength(bytes);
     }
     mode(sparse, "rw-------");
-    List<ImageFile> files =
-        new ArrayList<>(ImageDirectory.open(image).manifest().files());
+    List<ImageFile> files = new ArrayList<>(ImageDirectory.open(image).manifest().files());
     files.add(
         new ImageFile(
             "criu/ghost-file-9.img",

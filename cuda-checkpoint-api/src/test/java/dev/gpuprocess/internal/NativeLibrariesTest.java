@@ -67,18 +67,17 @@ class NativeLibrariesTest {
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>(shell);
     command.addAll(
-            List.of(
-                "-c",
-                before + "; exec \"$@\"",
-                "sh",
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-XX:-UsePerfData",
-                "-Djava.io.tmpdir=" + shared,
-                "-Duser.home=" + directory));
+        List.of(
+            "-c",
+            before + "; exec \"$@\"",
+            "sh",
+            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData",
+            "-Djava.io.tmpdir=" + shared,
+            "-Duser.home=" + directory));
     command.addAll(List.of(flags));
-    command.addAll(
-        List.of("-cp", System.getProperty("java.class.path"), Child.class.getName()));
+    command.addAll(List.of("-cp", System.getProperty("java.class.path"), Child.class.getName()));
     Process process =
         new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     List<String> said = process.inputReader(StandardCharsets.UTF_8).lines().toList();

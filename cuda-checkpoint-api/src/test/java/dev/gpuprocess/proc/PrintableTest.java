@@ -68,7 +68,6 @@ class PrintableTest {
 
   @Test
   void filesOfAnImageAreEscaped() {
-    assertHarmless(
-        new DumpedFile(3, 1, DumpedFile.Kind.FILE, HOSTILE).toString());
+    assertHarmless(new DumpedFile(3, 1, DumpedFile.Kind.FILE, HOSTILE).toString());
   }
 }

@@ -19,12 +19,14 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Readers of {@code /proc}, on this JVM and on texts that are hard to come by. */
+@Tag("jdk")
 class ProcReadersTest {
 
   private static final long SELF = ProcessHandle.current().pid();
@@ -68,7 +70,13 @@ class ProcReadersTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "", "x", "-", "1-2", "rw-p 00000000 00:00 0", "1-g r 0 0 0", "1-2 r 0 0 99999999999999999999"
+        "",
+        "x",
+        "-",
+        "1-2",
+        "rw-p 00000000 00:00 0",
+        "1-g r 0 0 0",
+        "1-2 r 0 0 99999999999999999999"
       })
   @OutsideUse("A18")
   void whatIsNoMappingIsNone(String line) {
@@ -90,8 +98,7 @@ class ProcReadersTest {
   @OutsideUse("A18")
   void noNameOfAProcessIsTakenForALine(String name) throws Exception {
     Process process =
-        new ProcessBuilder(
-                "perl", "-e", "$0 = $ARGV[0]; $| = 1; print 1; sleep 1000 while 1", name)
+        new ProcessBuilder("perl", "-e", "$0 = $ARGV[0]; $| = 1; print 1; sleep 1000 while 1", name)
             .redirectError(ProcessBuilder.Redirect.DISCARD)
             .start();
     try {

@@ -17,8 +17,7 @@ final class Kernel {
   private static final int STATFS_BYTES = 256;
   private static final long MQUEUE_MAGIC = 0x19800202;
 
-  static final KernelFunctions C =
-      NativeLibraries.load(KernelFunctions.class, "c");
+  static final KernelFunctions C = NativeLibraries.load(KernelFunctions.class, "c");
   static final Runtime RUNTIME = Runtime.getRuntime(C);
 
   private Kernel() {}

@@ -103,9 +103,9 @@ final class PipeCheck {
                 ends.writes
                     ? "nobody would read it, and the next write would end the process"
                     : "nobody would write to it, and the next read would find its end");
-    String option = "DumpOptions.external(External.pipe(%d))".formatted(inode);
+    String option = "DumpOptions.external(External.pipe(%s))".formatted(inode);
     String cure =
-        "start the job with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%d)"
+        "start the job with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%s)"
             .formatted(option, inode);
     for (Place place : ends.places.stream().distinct().toList()) {
       int number = Integer.parseInt(place.handle());

@@ -27,8 +27,7 @@ final class PipeEnds {
    */
   static Optional<Boolean> hasOtherEnd(Place place) {
     try {
-      int process =
-          Kernel.check(Kernel.C.syscall(PIDFD_OPEN, place.pid(), 0, 0), "pidfd_open");
+      int process = Kernel.check(Kernel.C.syscall(PIDFD_OPEN, place.pid(), 0, 0), "pidfd_open");
       try {
         int number = Integer.parseInt(place.handle());
         int copy = Kernel.check(Kernel.C.syscall(PIDFD_GETFD, process, number, 0), "pidfd_getfd");

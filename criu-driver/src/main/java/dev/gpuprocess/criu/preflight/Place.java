@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.preflight;
 
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.proc.Mapping;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -34,7 +35,7 @@ record Place(int pid, String kind, String handle) {
    */
   Optional<Path> seenByProcess(String path) {
     try {
-      return Optional.of(Path.of("/proc/" + pid + "/root" + path));
+      return Optional.of(NativePath.of("/proc/" + pid + "/root" + path));
     } catch (InvalidPathException unmappable) {
       return Optional.empty();
     }

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.proc.FileNode;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import dev.gpuprocess.internal.NativeLibraries;
 import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
@@ -66,9 +66,9 @@ final class RemovedFileCheck {
       troubles.needs(
           place,
           name,
-          "was removed, and its %d bytes are more than CRIU may copy into the image"
+          "was removed, and its %s bytes are more than CRIU may copy into the image"
               .formatted(bytes),
-          "DumpOptions.ghostLimit(%d)".formatted(bytes));
+          "DumpOptions.ghostLimit(%s)".formatted(bytes));
     }
   }
 

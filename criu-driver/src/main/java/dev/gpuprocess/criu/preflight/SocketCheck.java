@@ -147,8 +147,7 @@ final class SocketCheck {
     return socket.connected()
         && unix.values().stream()
             .anyMatch(
-                each ->
-                    each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
+                each -> each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
   }
 
   private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
@@ -173,6 +172,6 @@ final class SocketCheck {
         "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
         sendsToName(socket, unix)
             ? "DumpOptions.externalUnixSockets(true)"
-            : "DumpOptions.external(External.unixSocket(%d))".formatted(socket.inode()));
+            : "DumpOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
   }
 }

@@ -29,7 +29,7 @@ final class TaskCheck {
                 troubles.add(
                     Severity.OK,
                     Troubles.who(root.pid()),
-                    "does not lead its session %d, so what is restored joins the session of whoever restores it"
+                    "does not lead its session %s, so what is restored joins the session of whoever restores it"
                         .formatted(stat.session()),
                     ""));
   }

@@ -86,7 +86,8 @@ final class TerminalCheck {
         leader
             ? "is a terminal whose other end is outside the tree, and the root leads its session"
             : "is one of several terminals whose other ends are outside the tree",
-        "DumpOptions.external(External.terminal(%#x, %#x))"
-            .formatted(slave.node().number(), slave.node().device()));
+        "DumpOptions.external(External.terminal(0x%s, 0x%s))"
+            .formatted(
+                Long.toHexString(slave.node().number()), Long.toHexString(slave.node().device())));
   }
 }

@@ -114,7 +114,7 @@ final class Troubles {
                 new Finding(
                     severity,
                     "the process tree",
-                    "has %d more findings like these, which are not listed".formatted(count),
+                    "has %s more findings like these, which are not listed".formatted(count),
                     "")));
     return all;
   }

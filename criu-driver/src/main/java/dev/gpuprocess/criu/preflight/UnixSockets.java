@@ -11,8 +11,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 
 /**
- * Asks the kernel for the UNIX sockets of a network namespace (sock_diag(7)). {@code /proc/net/unix}
- * tells neither who is connected to whom nor where a name ends that holds a newline.
+ * Asks the kernel for the UNIX sockets of a network namespace (sock_diag(7)). {@code
+ * /proc/net/unix} tells neither who is connected to whom nor where a name ends that holds a
+ * newline.
  */
 final class UnixSockets {
 

@@ -42,12 +42,14 @@ import java.util.List;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Images made by hand. What CRIU itself writes is compared with /proc in WorkloadsTest. */
+@Tag("jdk")
 class TreeReaderTest {
 
   private static final int COMMON = 0x54564319;

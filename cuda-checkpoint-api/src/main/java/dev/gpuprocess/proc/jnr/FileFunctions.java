@@ -5,13 +5,13 @@ import jnr.ffi.annotations.In;
 /** The functions of the C library that make a file in a directory that others may change. */
 public interface FileFunctions {
 
-  int open(String path, int flags);
+  int open(@In byte[] path, int flags);
 
-  int openat(int directory, String name, int flags, int mode);
+  int openat(int directory, @In byte[] name, int flags, int mode);
 
-  int unlinkat(int directory, String name, int flags);
+  int unlinkat(int directory, @In byte[] name, int flags);
 
-  int mkdir(String path, int mode);
+  int mkdir(@In byte[] path, int mode);
 
   int fchown(int descriptor, int user, int group);
 
