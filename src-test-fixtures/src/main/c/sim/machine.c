@@ -4,6 +4,7 @@
  *   gpus            LIBCUDA_SIM_GPUS             number of GPUs (1)
  *   memory          LIBCUDA_SIM_MEMORY           bytes of each, with k, m or g (8g)
  *   context_memory  LIBCUDA_SIM_CONTEXT_MEMORY   bytes that a context takes by itself (128m)
+ *   save_overhead   LIBCUDA_SIM_SAVE_OVERHEAD    bytes of host memory that a checkpoint takes for a context (1m)
  *   driver_version  LIBCUDA_SIM_DRIVER_VERSION   as cuDriverGetVersion gives it: 13000 is driver 580, 12080 is 570
  *   bandwidth       LIBCUDA_SIM_BANDWIDTH        MB/s of checkpoint and restore copies; 0 is as fast as memcpy (0)
  *   seed            LIBCUDA_SIM_SEED             text the GPU UUIDs are made from (the directory's path)
@@ -98,6 +99,8 @@ void machine_reload(void) {
   m->memory = bytes(setting(m, "memory", "LIBCUDA_SIM_MEMORY", "8g", buffer, sizeof buffer));
   m->context_memory =
       bytes(setting(m, "context_memory", "LIBCUDA_SIM_CONTEXT_MEMORY", "128m", buffer, sizeof buffer));
+  m->save_overhead =
+      bytes(setting(m, "save_overhead", "LIBCUDA_SIM_SAVE_OVERHEAD", "1m", buffer, sizeof buffer));
   m->version = atoi(setting(m, "driver_version", "LIBCUDA_SIM_DRIVER_VERSION", "0", buffer, sizeof buffer));
   if (m->version == 0) m->version = DEFAULT_VERSION;
   snprintf(m->driver, sizeof m->driver, "%s", driver_of(m->version));

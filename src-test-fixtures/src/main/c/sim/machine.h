@@ -17,6 +17,7 @@ struct machine {
   int gpus;
   uint64_t memory;               /* bytes of each GPU */
   uint64_t context_memory;       /* bytes of GPU memory that a context takes by itself */
+  uint64_t save_overhead;        /* bytes of host memory that a checkpoint takes for each context by itself */
   int version;                   /* as cuDriverGetVersion gives it */
   char driver[32];               /* as NVML gives it */
   uint64_t bandwidth;            /* bytes per second of checkpoint and restore copies; 0: as fast as memcpy */

@@ -27,8 +27,8 @@ static struct allocation *allocations;
 static size_t count, room;
 static off_t next_offset;
 static int file_plus_1[SIM_MAX_GPUS]; /* 0: none */
-static char *host_copy;
-static size_t host_size;
+static char *host_copy; /* the save area */
+static size_t host_size, data_size;
 
 static int file_of(int ordinal) {
   if (file_plus_1[ordinal] == 0) {
@@ -171,7 +171,7 @@ static void pace(int64_t start, size_t done) {
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
 }
 
-/* Moves all allocations between the GPUs and the host copy, giving back the memory they leave as it goes. */
+/* Moves all allocations between the GPUs and the save area; the GPUs give back what leaves them as it goes. */
 static CUresult move_all(bool to_gpu, bool (*middle)(void)) {
   int64_t start = monotonic_ns();
   size_t done = 0;
@@ -184,11 +184,10 @@ static CUresult move_all(bool to_gpu, bool (*middle)(void)) {
       size_t size = a->reserved - at < CHUNK ? a->reserved - at : CHUNK;
       off_t offset = a->offset + (off_t)at;
       if (!move_bytes(to_gpu, fd, host_copy + done, size, offset)) return CUDA_ERROR_OPERATING_SYSTEM;
-      if (to_gpu) madvise(host_copy + done, size, MADV_DONTNEED);
-      else fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, (off_t)size);
+      if (!to_gpu) fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, (off_t)size);
       done += size;
       pace(start, done);
-      if (!reached && done >= host_size / 2) {
+      if (!reached && done >= data_size / 2) {
         reached = true;
         if (!middle()) return CUDA_ERROR_UNKNOWN;
       }
@@ -205,10 +204,15 @@ void memory_drop_gpu(void) {
 }
 
 CUresult memory_to_host(bool (*middle)(void)) {
-  host_size = 0;
-  for (size_t i = 0; i < count; i++) host_size += allocations[i].reserved;
+  data_size = 0;
+  for (size_t i = 0; i < count; i++) data_size += allocations[i].reserved;
+  host_size = data_size;
+  for (int i = 0; i < the_process.devices; i++)
+    if (the_process.contexts[i] > 0) host_size += machine()->save_overhead;
   if (host_size > 0) {
-    host_copy = mmap(NULL, host_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* As the driver does: one mapping, made and filled in order by the restore thread before anything is copied, and
+     * unmapped as a whole by a restore. */
+    host_copy = mmap(NULL, host_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (host_copy == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   CUresult result = move_all(false, middle);

@@ -101,7 +101,9 @@ final class GpuRoom {
   }
 
   private Need need(GpuReading reading) {
-    OptionalLong bound = held.complete() ? OptionalLong.empty() : SaveArea.bound(process, patience);
+    boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
+    OptionalLong bound =
+        held.complete() ? OptionalLong.empty() : SaveArea.bound(process, oneGpu, patience);
     return Need.of(held, pairs, reading, bound);
   }
 

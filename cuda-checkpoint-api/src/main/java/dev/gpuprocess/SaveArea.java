@@ -10,8 +10,10 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * Where the driver keeps the GPU memory of a checkpointed process: in private anonymous memory of
- * the process itself, which may have other such memory. So all of it together is a bound for what
- * the process held on its GPUs.
+ * the process itself, which may have other such memory. With one GPU it is one mapping, wholly
+ * resident, without a name (measured on an H200); the kernel may have merged it with its neighbours.
+ * So the largest stretch of such memory is a bound for what the process held. With more GPUs, where
+ * nothing was measured, it is all such memory together.
  */
 final class SaveArea {
 
@@ -33,26 +35,32 @@ final class SaveArea {
    * The most that a checkpointed process can have held on one GPU, and on all of them together but
    * for the contexts.
    *
+   * @param oneGpu whether it can have been on one GPU only
    * @param limit how long the kernel may take to count, which waits for what the process maps
    * @return in bytes; empty when the kernel does not tell
    */
-  static OptionalLong bound(ProcessIdentity process, Duration limit) {
+  static OptionalLong bound(ProcessIdentity process, boolean oneGpu, Duration limit) {
     try {
       BoundedCall.admit(process, "count memory");
       return BoundedCall.run(
           process,
           "count memory " + process.pid(),
           limit,
-          () -> bound(process.pid()),
+          () -> bound(process.pid(), oneGpu),
           (late, failed) -> {});
     } catch (TimeoutException e) {
       return OptionalLong.empty();
     }
   }
 
-  private static OptionalLong bound(int pid) {
-    OptionalLong exact = sum(pid, "smaps_rollup", ROLLUP);
-    OptionalLong bytes = exact.isPresent() ? exact : sum(pid, "status", STATUS);
+  private static OptionalLong bound(int pid, boolean oneGpu) {
+    OptionalLong bytes = oneGpu ? LargestStretch.of(pid) : OptionalLong.empty();
+    if (bytes.isEmpty()) {
+      bytes = sum(pid, "smaps_rollup", ROLLUP);
+    }
+    if (bytes.isEmpty()) {
+      bytes = sum(pid, "status", STATUS);
+    }
     return bytes.isPresent()
         ? OptionalLong.of(Need.sum(bytes.getAsLong(), CONTEXT_BYTES))
         : OptionalLong.empty();
