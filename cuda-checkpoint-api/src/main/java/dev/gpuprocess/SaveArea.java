@@ -11,9 +11,9 @@ import java.util.concurrent.TimeoutException;
 /**
  * Where the driver keeps the GPU memory of a checkpointed process: in private anonymous memory of
  * the process itself, which may have other such memory. With one GPU it is one mapping, wholly
- * resident, without a name (measured on an H200); the kernel may have merged it with its neighbours.
- * So the largest stretch of such memory is a bound for what the process held. With more GPUs, where
- * nothing was measured, it is all such memory together.
+ * resident, without a name (measured on an H200); the kernel may have merged it with its
+ * neighbours. So the largest stretch of such memory is a bound for what the process held. With more
+ * GPUs, where nothing was measured, it is all such memory together.
  */
 final class SaveArea {
 
