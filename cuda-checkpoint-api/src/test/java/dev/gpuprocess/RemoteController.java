@@ -1,5 +1,7 @@
 package dev.gpuprocess;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -42,7 +44,11 @@ final class RemoteController implements AutoCloseable {
         new ArrayList<>(
             List.of("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"));
     command.addAll(command(machine, state));
-    return new RemoteController(command);
+    RemoteController controller = new RemoteController(command);
+    // Before its first answer it may still be unshare.
+    ProcessKey self = ProcessKey.parse(controller.say("self", 0));
+    assertEquals(1, self.pid());
+    return controller;
   }
 
   private static List<String> command(SimulatedDriver machine, Path state) {

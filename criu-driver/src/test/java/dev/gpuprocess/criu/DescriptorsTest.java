@@ -15,7 +15,7 @@ class DescriptorsTest {
   /** JNR fills an array after a failed call too, with what are not descriptors of ours. */
   @Test
   @OutsideUse("A6")
-  void criuCannotBeStarted_nothingOfOthersIsClosed() {
+  void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {
     RealCriu.assume();
     List<String> command = new ArrayList<>(Hoard.launcher());
     command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath()));

@@ -16,7 +16,7 @@ record FullGpu(GpuCheckpoints checkpoints, Tally tally) {
 
   /** Goes on until the time is over. */
   void work(Random random, List<Integer> pids, long endNanos) {
-    while (System.nanoTime() < endNanos) {
+    while (!pids.isEmpty() && System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
       try {
         turnOver(checkpoints.inspect(pid));

@@ -143,6 +143,11 @@ final class Lane implements AutoCloseable {
     }
   }
 
+  /** What has the name of an image, and is not half a one. */
+  List<String> imageNames() {
+    return names(images()).stream().filter(name -> !name.endsWith(".partial")).toList();
+  }
+
   /** What may be an image: the directory above is where a path that leads over a link may end. */
   List<Path> possibleImages() {
     return Stream.of(images(), directory)

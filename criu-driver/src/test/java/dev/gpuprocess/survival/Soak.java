@@ -1,6 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.criu.FileTree;
+import dev.gpuprocess.image.AbandonedImage;
+import dev.gpuprocess.image.StagedImage;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -133,11 +135,16 @@ final class Soak implements AutoCloseable {
   static Result run(Path directory, Duration time, long seed) {
     long began = System.nanoTime();
     try (Soak soak = new Soak(directory, seed)) {
-      soak.warmUp();
-      while (System.nanoTime() - began < time.toNanos()) {
-        soak.round();
+      try {
+        soak.warmUp();
+        while (System.nanoTime() - began < time.toNanos()) {
+          soak.round();
+        }
+        return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
+      } catch (IllegalStateException e) {
+        throw new IllegalStateException(
+            "the soak broke off; before: " + soak.judge.complaints(), e);
       }
-      return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
     }
   }
 
@@ -176,7 +183,13 @@ final class Soak implements AutoCloseable {
       controller.countLeaks();
       controller.await().forEach(judge::complain);
     }
+    // What they could not remove for want of descriptors is found when they are dead.
+    controllers.forEach(SoakRemote::close);
+    StagedImage.abandonedIn(lane.images()).forEach(AbandonedImage::remove);
     List<String> leaked = new ArrayList<>(leaks.left(lane.temporary()));
+    Lane.names(lane.images()).stream()
+        .filter(name -> name.endsWith(".partial"))
+        .forEach(name -> leaked.add("half image " + name));
     String mark = Crash.MARK + "=" + lane.state();
     Signals.criuWith(mark).forEach(pid -> leaked.add("CRIU " + pid));
     Lane.names(lane.place("marks")).forEach(call -> leaked.add("driver call on " + call));

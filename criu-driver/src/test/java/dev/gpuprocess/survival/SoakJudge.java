@@ -119,7 +119,7 @@ final class SoakJudge {
   /** What has an image's name is one, and verifies. */
   private List<ProcessImage> wholeImages(List<SoakSubject> subjects) {
     List<ProcessImage> whole = new ArrayList<>();
-    for (String name : Lane.names(lane.images())) {
+    for (String name : lane.imageNames()) {
       try {
         ProcessImage image = checkpoints.open(lane.images().resolve(name));
         image.verify();
@@ -218,6 +218,6 @@ final class SoakJudge {
       }
     }
     // The one that is kept is counted again in the next round.
-    images -= Lane.names(lane.images()).size();
+    images -= lane.imageNames().size();
   }
 }

@@ -15,6 +15,8 @@ import java.util.stream.Stream;
  */
 record SoakOrder(long seed, long millis, List<Integer> pids, int quiet, List<Integer> crowd) {
 
+  private static final String NONE = "-";
+
   /** One line. */
   String line() {
     return String.join(
@@ -38,11 +40,15 @@ record SoakOrder(long seed, long millis, List<Integer> pids, int quiet, List<Int
   }
 
   private static String join(List<Integer> numbers) {
-    return numbers.stream().map(String::valueOf).collect(Collectors.joining(","));
+    return numbers.isEmpty()
+        ? NONE
+        : numbers.stream().map(String::valueOf).collect(Collectors.joining(","));
   }
 
   private static List<Integer> split(String numbers) {
-    return Stream.of(numbers.split(",")).map(Integer::valueOf).toList();
+    return numbers.equals(NONE)
+        ? List.of()
+        : Stream.of(numbers.split(",")).map(Integer::valueOf).toList();
   }
 
   /** Whom a reader looks at. */
