@@ -59,7 +59,10 @@ provision() {
   REASON="only root can use one; run this as root"
   [ "$(id -u)" = 0 ] || return 1
   REASON="cannot write to $CRIU_DIR"
-  mkdir -p "$CRIU_DIR" 2>/dev/null && exec 8>"$CRIU_DIR/.lock" && flock 8 || return 1
+  umask 022
+  mkdir -p "$CRIU_DIR" 2>/dev/null || return 1
+  trusted "$CRIU_DIR/criu" || return 1
+  exec 8>"$CRIU_DIR/.lock" && flock 8 || return 1
   # Another call may have provisioned one while this one waited for the lock.
   if choose < <(provisioned); then return 0; fi
   REASON="apt has no source for $DISTRO $CODENAME"

@@ -16,6 +16,9 @@ final class Checkup {
 
   private final List<Finding> findings = new ArrayList<>();
 
+  /** Findings of a look that is under way, on the thread that looks. */
+  private final ThreadLocal<List<Finding>> part = new ThreadLocal<>();
+
   void ok(String subject, String what) {
     add(new Finding(Severity.OK, subject, what, ""));
   }
@@ -34,16 +37,48 @@ final class Checkup {
   }
 
   void add(Finding finding) {
-    findings.add(finding);
+    List<Finding> mine = part.get();
+    (mine == null ? findings : mine).add(finding);
   }
 
-  /** Looks at something that is only read; what cannot be read is a problem. */
+  /** Goes through several things, each of which is asked or looked at in its own time. */
   void look(String subject, Runnable body) {
     try {
       body.run();
     } catch (RuntimeException e) {
       problem(subject, "cannot be looked at: " + e, "run as root");
     }
+  }
+
+  /**
+   * Looks at something that is only read; what cannot be read is a problem, and so is what cannot
+   * be read in time, as on a file system that hangs. What is found later then is dropped.
+   */
+  void look(String subject, Duration deadline, Runnable body) {
+    try {
+      String name = "doctor: " + subject;
+      BoundedCall.admit(name, name);
+      BoundedCall.run(name, name, deadline, () -> found(body), (value, failure) -> {})
+          .forEach(this::add);
+    } catch (TimeoutException e) {
+      problem(
+          subject,
+          "does not answer within " + Printable.of(deadline) + ": a file system may hang",
+          "look into the kernel's log (dmesg) and at the mounts for what hangs");
+    } catch (RuntimeException e) {
+      problem(subject, "cannot be looked at: " + e, "run as root");
+    }
+  }
+
+  private List<Finding> found(Runnable body) {
+    List<Finding> mine = new ArrayList<>();
+    part.set(mine);
+    try {
+      body.run();
+    } finally {
+      part.remove();
+    }
+    return mine;
   }
 
   /**
@@ -72,7 +107,7 @@ final class Checkup {
           subject,
           "does not answer within " + Printable.of(deadline),
           "look into the kernel's log (dmesg) for what hangs");
-    } catch (GpuCheckpointException e) {
+    } catch (GpuCheckpointException | IllegalArgumentException e) {
       // Its message says what to do.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException | LinkageError e) {

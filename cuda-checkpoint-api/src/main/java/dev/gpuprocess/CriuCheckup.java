@@ -36,6 +36,10 @@ final class CriuCheckup {
 
   void look() {
     driver().ifPresent(this::lookAt);
+    checkup.look(FIREWALL, checkpoints.timeouts().call(), this::lookForFirewall);
+  }
+
+  private void lookForFirewall() {
     if (Stream.of(String.valueOf(System.getenv("PATH")).split(":"))
         .noneMatch(directory -> Files.isExecutable(Path.of(directory, FIREWALL)))) {
       checkup.warning(

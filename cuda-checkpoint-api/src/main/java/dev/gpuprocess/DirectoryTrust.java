@@ -130,8 +130,11 @@ final class DirectoryTrust {
 
     static Node of(Path path, LinkOption... options) throws IOException {
       Map<String, Object> values = Files.readAttributes(path, "unix:uid,mode", options);
-      return new Node(
-          ((Number) values.get("uid")).intValue(), ((Number) values.get("mode")).intValue());
+      return new Node(number(values, "uid"), number(values, "mode"));
+    }
+
+    private static int number(Map<String, Object> values, String name) {
+      return values.get(name) instanceof Number value ? value.intValue() : -1;
     }
 
     int type() {

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.proc.Capabilities;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -23,11 +24,16 @@ final class Doctor {
   Diagnosis ofMachine(@Nullable Path images) {
     checkup.look("driver", new DriverCheckup(checkup, checkpoints)::look);
     checkup.look("CRIU", new CriuCheckup(checkup, checkpoints)::look);
-    checkup.look("host", host::look);
-    checkup.look("host memory", () -> host.lookAtMemory(bytesOnGpus()));
-    checkup.look("state directory", () -> host.lookAtStateDirectory(checkpoints.state()));
+    Duration deadline = checkpoints.timeouts().call();
+    checkup.look("host", deadline, host::look);
+    long onGpus = bytesOnGpus();
+    checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
+    checkup.look(
+        "state directory",
+        deadline,
+        () -> host.lookAtStateDirectory(checkpoints.state()));
     if (images != null) {
-      checkup.look("image directory", () -> host.lookAtImageDirectory(images, 0));
+      checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
     }
     return checkup.diagnosis();
   }
@@ -66,17 +72,23 @@ final class Doctor {
             ? memory::lookAtWayBack
             : memory::lookAtWayOff);
     checkup.look("children", process::lookAtChildren);
+    DumpCheck dump =
+        new DumpCheck(
+            checkpoints,
+            identity,
+            image == null ? Path.of("/") : image,
+            options,
+            DumpCheck.isOnGpu(process.state()));
     new CriuCheckup(checkup, checkpoints)
         .driver()
-        .ifPresent(criu -> process.lookAtDump(criu, options));
+        .ifPresent(criu -> process.lookAtDump(criu, dump));
     if (image != null) {
-      checkup.look(
-          "image directory", () -> host.lookAtImageDirectory(parent(image), memory.imageBytes()));
+      dump.looks()
+          .forEach(
+              (subject, look) ->
+                  checkup
+                      .ask(subject, checkpoints.timeouts().call(), look::get)
+                      .ifPresent(found -> checkup.ok(subject, found)));
     }
-  }
-
-  private static Path parent(Path image) {
-    Path parent = image.toAbsolutePath().normalize().getParent();
-    return parent == null ? Path.of("/") : parent;
   }
 }

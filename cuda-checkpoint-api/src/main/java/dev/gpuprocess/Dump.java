@@ -2,14 +2,14 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
-import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImagePlace;
+import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
@@ -18,12 +18,12 @@ import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -36,7 +36,6 @@ final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
-  private static final int LONGEST_MESSAGE = 8000;
 
   private final Verb verb;
   private final Target target;
@@ -54,24 +53,27 @@ final class Dump {
 
   ProcessImage into(Path directory) {
     int pid = target.pid();
-    requireOwnMemory();
-    Path place = directory.toAbsolutePath();
+    DumpCheck.requireOwnMemory(options);
     // Its time begins here: what is looked at before is part of the dump.
-    DiskWork disk = new DiskWork("dump", pid, place, options.deadline());
+    DiskWork disk = new DiskWork("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.admit();
     List<Integer> children = ProcFs.descendants(pid);
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
     new TreeCheck(verb, limit).require(children);
     CriuDriver criu = target.checkpoints.criu();
-    refuseWhatCannotBeDumped(criu, limit);
+    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
+    new DumpCheck(target.checkpoints, target.identity, directory, inTime, false)
+        .requireSupported(
+            criu, "stays checkpointed", verb.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
+    Path place = disk.run("find place", () -> place(directory), found -> {});
     // Before the first directory is made, so that a recovery knows where to look.
-    target.note("dump", place, null);
+    LogDirectory log = LogDirectory.planned("dump");
+    target.note("dump", place, log.path());
     try {
       long bytes = expectedBytes(children);
-      StagedImage image = disk.run("stage", () -> stage(directory, bytes), Dump::close);
+      StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       try {
-        target.note("dump", place, image.work());
         dump(criu, image, kept, disk);
       } finally {
         if (!disk.hangs()) {
@@ -85,17 +87,21 @@ final class Dump {
     return new ProcessImage(target.checkpoints, requirePublished(), steps.taken());
   }
 
-  /** The process may die for what is complete and durable here, and for nothing else. */
-  private void requireOwnMemory() {
-    if (options.pageServer().isPresent() || options.lazyPages().isPresent()) {
-      throw new IllegalArgumentException(
-          "an image with a manifest holds its own memory: dump without pageServer and lazyPages,"
-              + " or with CriuDriver.dump");
+  private Path place(Path directory) {
+    try {
+      return ImagePlace.of(directory);
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          "process %d was not dumped: no image can be made at %s (%s): name a directory that can be made"
+              .formatted(target.pid(), directory, ImagePlace.reason(e)),
+          verb.failure(null, ProcessState.CHECKPOINTED),
+          e);
     }
   }
 
-  private StagedImage stage(Path directory, long bytes) {
-    return StagedImage.create(directory, target.identity, bytes, target.checkpoints.imageKey());
+  private StagedImage stage(Path place, long bytes, LogDirectory log) {
+    return StagedImage.create(
+        place, target.identity, bytes, target.checkpoints.imageKey(), log);
   }
 
   private static void close(@Nullable StagedImage image) {
@@ -160,44 +166,6 @@ final class Dump {
             Fate.UNKNOWN),
         requirePublished().path(),
         e);
-  }
-
-  /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
-  private void refuseWhatCannotBeDumped(CriuDriver criu, ScanLimit limit) {
-    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
-    List<Finding> findings =
-        criu.preflight(target.identity, inTime).stream().filter(Finding::isProblem).toList();
-    List<UnsupportedResource> resources =
-        findings.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
-    if (!resources.isEmpty()) {
-      throw new UnsupportedResourceException(
-          "process %d cannot be dumped and stays checkpointed: %s"
-              .formatted(target.pid(), words(findings)),
-          verb.failure(null, ProcessState.CHECKPOINTED),
-          CriuFailure.NOT_STARTED,
-          resources,
-          null);
-    }
-  }
-
-  /** The first few are enough for a message; all of them are in its data. */
-  private static String words(List<Finding> findings) {
-    List<String> all =
-        findings.stream()
-            .filter(finding -> finding.resource() != null)
-            .map(Finding::toString)
-            .toList();
-    StringBuilder text = new StringBuilder();
-    int told = 0;
-    while (told < all.size() && text.length() + all.get(told).length() < LONGEST_MESSAGE) {
-      text.append(told == 0 ? "" : ". ").append(all.get(told++));
-    }
-    if (told == 0) {
-      text.append(all.get(told++), 0, LONGEST_MESSAGE).append("...");
-    }
-    return told == all.size()
-        ? text.toString()
-        : text + ". And %d more".formatted(all.size() - told);
   }
 
   private DumpReport criuDump(

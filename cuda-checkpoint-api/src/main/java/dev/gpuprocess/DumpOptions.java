@@ -215,8 +215,12 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether open files without a name get a temporary one for the time of the image (CRIU {@code
-     * link-remap}).
+     * Whether files are taken that are open by a name that is gone, while they have another one
+     * (CRIU {@code link-remap}), such as the semaphores of spawned Python workers. The image holds
+     * their content, up to {@link #ghostLimit} each, and a restore links them to their other name
+     * again, or makes them anew where that is gone; those in shared memory get the content that
+     * they had at the dump. A tree with a mount namespace of its own can be restored once, and not
+     * after a dump that left it running.
      *
      * @param linkRemap the new value; false by default
      * @return this builder

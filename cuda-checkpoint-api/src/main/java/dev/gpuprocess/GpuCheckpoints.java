@@ -193,9 +193,12 @@ public record GpuCheckpoints(
 
   /**
    * With another state directory. Controllers know of each other only in the same one: with
-   * different ones two JVMs can be at one process at the same time, and {@link #recover()} does not
-   * find what the other left. The default is {@code GPUPROCESS_STATE_DIR}, else {@code
-   * /run/gpuprocess}, for who may not write there a directory of the user among the temporary
+   * another, two can be at the same process, and neither finds what the other left. It must belong
+   * to the user of this JVM, and nobody else may be able to write in it or put another one in its
+   * place; a link is not followed. Otherwise what leads away from running is refused with {@link
+   * dev.gpuprocess.error.StateDirectoryException}. The default is {@code GPUPROCESS_STATE_DIR},
+   * else {@code /run/gpuprocess}; for who may not write there {@code gpuprocess} in {@code
+   * XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of the user among the temporary
    * files.
    *
    * @param directory made when needed

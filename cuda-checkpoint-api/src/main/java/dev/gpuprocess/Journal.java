@@ -191,7 +191,7 @@ final class Journal {
     } catch (NoSuchFileException nothingYet) {
       return found;
     } catch (DirectoryIteratorException e) {
-      throw unreadable(e.getCause());
+      throw unreadable(new IOException(e.getCause()));
     } catch (IOException e) {
       throw unreadable(e);
     }

@@ -2,7 +2,6 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.proc.ControlGroup;
 import dev.gpuprocess.proc.HostMemory;
-import dev.gpuprocess.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -92,13 +91,5 @@ final class MemoryCheckup {
         checkup
             .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
             .flatMap(found -> found));
-  }
-
-  /** About how large an image would be, in bytes. */
-  long imageBytes() {
-    long onGpu = heldNow().bytes();
-    return onGpu
-        + ProcFs.anonymousBytes(process.pid())
-        + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
   }
 }

@@ -47,10 +47,18 @@ final class ProcessCheckup {
           "");
       return false;
     }
-    checkup.ok(subject, describe(stat.get()));
+    checkup
+        .ask(process, subject, checkpoints.timeouts().call(), () -> describe(stat.get()))
+        .ifPresent(what -> checkup.ok(subject, what));
     boolean reachable = lookAtWhatHoldsIt();
     lookAtJournal();
-    Optional<String> busy = Turn.describe(ProcessKey.of(process), checkpoints.state());
+    Optional<Optional<String>> asked =
+        checkup.ask(
+            process,
+            "state directory",
+            checkpoints.timeouts().call(),
+            () -> Turn.describe(ProcessKey.of(process), checkpoints.state()));
+    Optional<String> busy = asked.flatMap(found -> found);
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
     } else if (reachable) {
@@ -200,27 +208,19 @@ final class ProcessCheckup {
   }
 
   /** What CRIU would refuse, less what a suspend takes away and what was said of the children. */
-  void lookAtDump(CriuDriver criu, DumpOptions options) {
-    boolean onGpu = state == ProcessState.RUNNING || state == ProcessState.LOCKED;
+  void lookAtDump(CriuDriver criu, DumpCheck dump) {
     List<Finding> findings =
         checkup
-            .ask(
-                process,
-                "dump",
-                checkpoints.timeouts().transfer(),
-                () -> criu.preflight(process, options))
+            .ask(process, "dump", checkpoints.timeouts().transfer(), () -> dump.findings(criu))
             .orElse(List.of());
-    boolean released = false;
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();
-      boolean device = resource != null && TreeCheck.isDevice(resource.name());
-      boolean own = resource != null && resource.pid() == process.pid();
-      if (!device || (own && !onGpu)) {
+      boolean ofChild = resource != null && resource.pid() != process.pid();
+      if (!ofChild || !TreeCheck.isDevice(resource.name())) {
         checkup.add(finding);
       }
-      released |= device && own && onGpu;
     }
-    if (released) {
+    if (DumpCheck.isOnGpu(state) && TreeCheck.deviceOf(process.pid()).isPresent()) {
       checkup.ok("device files", "it holds those of the GPU; a suspend lets go of them");
     }
   }

@@ -12,6 +12,7 @@ import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
 import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.LifeSign;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.RestoreReport;
@@ -34,6 +35,7 @@ public final class ProcessImage {
 
   private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(60);
   private static final long POLL_NANOS = 1_000_000;
 
   /** In place of a start time: whoever will have the pid. */
@@ -122,9 +124,20 @@ public final class ProcessImage {
    * @throws IllegalArgumentException when fewer than 1 shall stay
    */
   public List<Path> removeOlder(int keep) {
-    Turn turn = turn("remove older images");
+    String verb = "remove older images";
+    Turn turn = turn(verb);
     try {
-      return new Retention(directory, checkpoints.imageKey()).keep(keep);
+      // What is removed has the name of a half image for a while, which a recovery must find.
+      int pid = manifest().pid();
+      ProcessKey anyone = new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED);
+      JournalEntry entry =
+          JournalEntry.of(anyone, pid, verb, Holdings.UNKNOWN, directory(), null);
+      checkpoints.journal().write(entry);
+      try {
+        return new Retention(directory, checkpoints.imageKey()).keep(keep);
+      } finally {
+        checkpoints.journal().remove(anyone);
+      }
     } finally {
       turn.end();
     }
@@ -189,12 +202,17 @@ public final class ProcessImage {
           "an image with a manifest holds its own memory: restore without lazyPages, or with"
               + " CriuDriver.restore");
     }
+    if (options.autoDedup()) {
+      throw new IllegalArgumentException(
+          "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
+              + " restore without autoDedup, or with CriuDriver.restore");
+    }
     RestoreOptions all = KeptOptions.with(manifest().options(), options);
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
     Turn turn = turn("restore");
     try {
-      requirePidFree(manifest);
+      requirePidFree();
       return restore(all, measured);
     } finally {
       turn.end();
@@ -210,18 +228,10 @@ public final class ProcessImage {
             "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
-      LogDirectory log = LogDirectory.create();
-      try {
-        Target target = restore(verified, log, options, measured);
-        log.delete();
-        measured.rethrow();
-        return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-      } catch (RuntimeException | Error e) {
-        if (!log.isNamedIn(e)) {
-          log.delete();
-        }
-        throw e;
-      }
+      LogDirectory log = LogDirectory.planned("restore");
+      Target target = restore(verified, log, options, measured);
+      measured.rethrow();
+      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
     }
   }
 
@@ -232,17 +242,21 @@ public final class ProcessImage {
     Journal journal = checkpoints.journal();
     ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
+      log.make();
       RestoreReport report =
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
       target.leaveAt(ProcessState.CHECKPOINTED);
+      log.delete();
       return target;
     } catch (PidTakenException e) {
+      log.endedWith(e);
       throw e;
     } catch (RuntimeException | Error e) {
       noteSurvivor(expected, held);
+      log.endedWith(e);
       throw e;
     } finally {
       journal.remove(expected);
@@ -270,33 +284,59 @@ public final class ProcessImage {
 
   /**
    * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
-   * which does reap, but in some containers only every other second.
+   * which does reap, but in some containers only every other second; and for the dumped process
+   * itself, which the kernel may still be tearing down. A zombie of this JVM is left to the CRIU
+   * driver, which reaps it if nobody else does.
    */
-  private static void requirePidFree(Manifest manifest) {
-    int pid = manifest.pid();
+  private void requirePidFree() {
+    int pid = manifest().pid();
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
-      if (holder.isEmpty()) {
+      if (holder.isEmpty() || isZombieOfOurs(holder.get())) {
         return;
       }
-      Duration limit = holder.get().parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
-      if (!holder.get().isDead() || System.nanoTime() - begin > Durations.nanos(limit)) {
-        throw new PidTakenException(
-            takenMessage(manifest, holder.get()), Failure.of("restore", pid));
+      if (System.nanoTime() - begin > Durations.nanos(patience(holder.get()))) {
+        throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
     }
   }
 
-  private static String takenMessage(Manifest manifest, ProcStat stat) {
-    if (!stat.isDead() && isItself(manifest, stat)) {
+  private Duration patience(ProcStat holder) {
+    if (holder.isDead()) {
+      return holder.parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
+    }
+    return isDying(holder) ? TEARDOWN_LIMIT : Duration.ZERO;
+  }
+
+  private boolean isDying(ProcStat holder) {
+    return holder.startTicks() == manifest().startTicks()
+        && LifeSign.of(holder.pid()) == LifeSign.ENDING;
+  }
+
+  private static boolean isZombieOfOurs(ProcStat stat) {
+    return stat.isDead() && stat.parent() == ProcessHandle.current().pid();
+  }
+
+  private String takenMessage(ProcStat stat) {
+    if (isDying(stat)) {
+      return "process %d was killed and the kernel is still tearing it down: try again when it is gone"
+          .formatted(stat.pid());
+    }
+    if (!stat.isDead() && isItself(manifest(), stat)) {
       return "process %d (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
           .formatted(stat.pid(), stat.name());
     }
     return stat.isDead()
-        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is"
-            .formatted(stat.pid(), stat.name(), stat.parent())
+        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is%s"
+            .formatted(
+                stat.pid(),
+                stat.name(),
+                stat.parent(),
+                stat.parent() == 1
+                    ? ": run the container with an init that reaps, such as docker run --init or tini"
+                    : "")
         : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
   }

@@ -8,7 +8,6 @@ import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.image.AbandonedImage;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
@@ -45,13 +44,16 @@ final class Recovery {
           journal.putAsideWhatIsNoEntry();
           removeLocksOfTheDead();
           List<Recovered> all = new ArrayList<>();
-          journal.entries().stream()
+          List<JournalEntry> found = journal.entries();
+          found.stream()
               .filter(JournalEntry::isImageRestore)
               .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
           journal.entries().stream()
               .filter(entry -> !entry.isImageRestore())
               .map(this::recover)
               .forEach(all::add);
+          // Only now: a disk that hangs keeps no process from going on.
+          tidyUp(found);
           return all;
         });
   }
@@ -64,15 +66,33 @@ final class Recovery {
     }
   }
 
+  /** What dead controllers left on disks; one that hangs is left alone. */
+  private void tidyUp(List<JournalEntry> found) {
+    for (JournalEntry entry : found) {
+      if (!entry.hasLiveController()) {
+        Optional.ofNullable(entry.image())
+            .map(Path::getParent)
+            .ifPresent(parent -> bounded(parent, () -> removeHalfImages(parent)));
+        Optional.ofNullable(entry.log())
+            .filter(LogDirectory::isOne)
+            .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
+      }
+    }
+    bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
+  }
+
+  private void bounded(Path place, Runnable work) {
+    new DiskWork(VERB, 0, place, checkpoints.timeouts().call())
+        .tidy("tidy up " + place, checkpoints.timeouts().call(), work);
+  }
+
   private Recovered recover(JournalEntry entry) {
     try {
       if (entry.hasLiveController()) {
         return ofLiveController(entry);
       }
       entry.find().process().ifPresent(this::awaitUntraced);
-      // Before the entry goes, which tells where they are.
-      removeHalfImages(entry.image());
-      return tidied(entry, ofProcess(entry));
+      return told(ofProcess(entry));
     } catch (ProcessUnreadableException e) {
       return unreadable(entry, e);
     }
@@ -89,18 +109,13 @@ final class Recovery {
     try {
       return entry.hasLiveController()
           ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
-          : new RestoreRecovery(checkpoints, journal, entry)
-              .run()
-              .map(recovered -> tidied(entry, recovered));
+          : new RestoreRecovery(checkpoints, journal, entry).run().map(Recovery::told);
     } catch (ProcessUnreadableException e) {
       return Optional.of(unreadable(entry, e));
     }
   }
 
-  private static Recovered tidied(JournalEntry entry, Recovered recovered) {
-    if (entry.log() != null && LogDirectory.isOne(entry.log())) {
-      new LogDirectory(entry.log()).delete();
-    }
+  private static Recovered told(Recovered recovered) {
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
   }
@@ -195,15 +210,11 @@ final class Recovery {
   }
 
   /** A half image of a dead maker lies beside the place it was meant for. */
-  private static void removeHalfImages(@Nullable Path image) {
-    Path parent = image == null ? null : image.getParent();
-    if (parent == null) {
-      return;
-    }
+  private static void removeHalfImages(Path parent) {
     try {
-      StagedImage.abandonedIn(parent).forEach(AbandonedImage::remove);
+      StagedImage.removeAbandonedIn(parent);
     } catch (ImageException e) {
-      // The process matters more; whoever dumps there next can remove them.
+      // Whoever dumps there next removes them.
       LOG.warn("half images in {} stay: {}", parent, e.getMessage());
     }
   }

@@ -94,7 +94,9 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
-   * step: nobody gets in between. Whatever fails, the process is resumed.
+   * step: nobody gets in between. Whatever fails, the process is resumed. All that can be checked
+   * without touching it is checked before it leaves its GPU: options, CRIU, the directory and its
+   * room, and what the tree has open.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
@@ -103,6 +105,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   public ProcessImage snapshot(Path directory, DumpOptions options) {
     DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     Target target = self.target();
+    new DumpCheck(target.checkpoints, target.identity, directory, leavingAlive, true).require();
     return target.exclusively(
         "snapshot",
         Turn.Kind.MOVE,

@@ -122,7 +122,7 @@ record StateDirectory(Path path) {
   Optional<HeldLock> tryLock(String name, String verb) throws IOException {
     Path file = file(name);
     make();
-    make(file.getParent());
+    make(locks());
     Optional<LockedFile> locked = LockedFile.tryLock(file);
     return locked.isEmpty()
         ? Optional.empty()
@@ -166,9 +166,8 @@ record StateDirectory(Path path) {
   /** The names of all locks that have a file, held or not. */
   List<String> lockNames() throws IOException {
     List<String> names = new ArrayList<>();
-    Path locks = path.resolve(LOCKS);
-    if (exists() && Files.isDirectory(locks, LinkOption.NOFOLLOW_LINKS)) {
-      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks)) {
+    if (exists() && Files.isDirectory(locks(), LinkOption.NOFOLLOW_LINKS)) {
+      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks())) {
         files.forEach(file -> names.add(String.valueOf(file.getFileName())));
       } catch (DirectoryIteratorException e) {
         throw e.getCause();
@@ -185,7 +184,11 @@ record StateDirectory(Path path) {
     if (!name.matches("[\\w-][\\w.-]*")) {
       throw new IllegalArgumentException("not a lock's name: " + name);
     }
-    return path.resolve(LOCKS).resolve(name);
+    return locks().resolve(name);
+  }
+
+  private Path locks() {
+    return path.resolve(LOCKS);
   }
 
   /**

@@ -295,7 +295,7 @@ class DoctorTest {
       assertTrue(Files.isDirectory(small), disk::toString);
       Diagnosis diagnosis =
           checkpoints.doctor(counter.pid(), small.resolve("image"), DumpOptions.ofDefaults());
-      assertTells(diagnosis, Severity.PROBLEM, "image directory", "the image needs about 1");
+      assertTells(diagnosis, Severity.PROBLEM, "image directory", " needs about 1");
     }
   }
 }

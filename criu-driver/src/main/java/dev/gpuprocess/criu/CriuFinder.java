@@ -80,6 +80,14 @@ final class CriuFinder {
     if (!Files.exists(candidate.program())) {
       throw new UnusableException("there is no such file");
     }
+    if (ProgramTrust.matters()) {
+      Optional<String> objection =
+          ProgramTrust.objection(candidate.program(), candidate.isProvisioned());
+      if (objection.isPresent()) {
+        throw new UnusableException(
+            "root does not run it, because " + objection.get() + ", so others could change it");
+      }
+    }
     criu_req request = criu_req.newBuilder().setType(criu_req_type.VERSION).build();
     Outcome outcome;
     try {

@@ -30,6 +30,8 @@ public final class CriuLocator {
   /** The environment variable that names the program. */
   public static final String VARIABLE = "GPUPROCESS_CRIU";
 
+  private static final String PROVISIONED = "provisioned";
+
   private static final Pattern VERSION_NAME =
       Pattern.compile("(\\d+)\\.(\\d+)(?:\\.(\\d+))?(?:[^\\d.].*)?");
 
@@ -65,6 +67,11 @@ public final class CriuLocator {
    */
   record Candidate(String source, Path program) {
 
+    /** Whether it was unpacked by {@code bin/criu}, with all that it loads. */
+    boolean isProvisioned() {
+      return source.equals(PROVISIONED);
+    }
+
     @Override
     public String toString() {
       return source + ": " + program;
@@ -86,7 +93,7 @@ public final class CriuLocator {
     List<Candidate> found = new ArrayList<>();
     onPath("criu").ifPresent(program -> found.add(new Candidate("PATH", program)));
     for (Path program : provisioned()) {
-      found.add(new Candidate("provisioned", program));
+      found.add(new Candidate(PROVISIONED, program));
     }
     return found;
   }

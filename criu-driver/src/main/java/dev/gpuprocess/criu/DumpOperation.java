@@ -4,6 +4,8 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
@@ -36,6 +38,7 @@ final class DumpOperation {
   private final String subject;
   private final Path log;
   private final DumpStages stages;
+  private HeldLinks links = HeldLinks.NONE;
 
   DumpOperation(CriuLink criu, DumpRequest request, DumpListener listener) {
     this(criu, criu::dump, true, request, listener);
@@ -67,7 +70,7 @@ final class DumpOperation {
     this.root = request.process();
     this.subject = (whole ? "dump of " : "pre-dump of ") + Who.process(root.pid());
     this.log = request.work().resolve(CriuLink.DUMP_LOG);
-    this.stages = new DumpStages(root, listener, options.lazyPages().isPresent());
+    this.stages = new DumpStages(root, listener, options.lazyPages().isPresent(), this::holdLinks);
   }
 
   DumpReport run() {
@@ -92,6 +95,22 @@ final class DumpOperation {
       throw new CriuUnavailableException(
           subject + " did not begin: " + e.getMessage(), Failure.of("dump", root.pid()), e);
     }
+    try {
+      finish(outcome);
+    } catch (GpuCheckpointException e) {
+      if (e.failure().fate() == Fate.RUNNING_AGAIN) {
+        // Of a CRIU that could not do it itself.
+        links.removeLinks();
+      }
+      throw e;
+    }
+    if (whole && options.endsTree()) {
+      links.removeLinks();
+    }
+    return DumpReports.read(request.work());
+  }
+
+  private void finish(Outcome outcome) {
     DumpFailure failure = new DumpFailure(request, subject, stages, outcome, log);
     if (!outcome.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
@@ -100,7 +119,12 @@ final class DumpOperation {
       failure.throwUnlessKilled();
       FreePids.await(stages.all());
     }
-    return DumpReports.read(request.work());
+  }
+
+  private void holdLinks() {
+    if (whole) {
+      links = HeldLinks.hold(request.images(), root, options);
+    }
   }
 
   private void requireFeatures() {

@@ -19,6 +19,7 @@ final class DumpStages implements Conversation.Notifications {
   private final ProcessIdentity root;
   private final DumpListener listener;
   private final boolean lazy;
+  private final Runnable complete;
   private List<ProcessIdentity> tree;
   private List<ProcessIdentity> zombies = List.of();
   private boolean allowedToDie;
@@ -29,11 +30,14 @@ final class DumpStages implements Conversation.Notifications {
    *
    * @param lazy whether the dump goes on, after the images are complete, until somebody has fetched
    *     the memory
+   * @param complete told before the listener when CRIU's images are complete; throwing vetoes
    */
-  DumpStages(ProcessIdentity root, DumpListener listener, boolean lazy) {
+  DumpStages(
+      ProcessIdentity root, DumpListener listener, boolean lazy, Runnable complete) {
     this.root = root;
     this.listener = listener;
     this.lazy = lazy;
+    this.complete = complete;
     this.tree = List.of(root);
   }
 
@@ -65,6 +69,7 @@ final class DumpStages implements Conversation.Notifications {
       case "post-dump" -> {
         checkIdentity();
         lookAtTree();
+        complete.run();
         listener.postDump();
         allowedToDie = true;
       }

@@ -14,9 +14,9 @@ final class FreePids {
   private static final Logger LOG = LoggerFactory.getLogger(FreePids.class);
 
   /** What holds much memory takes a tenth of a second a GiB to go. */
-  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(10);
+  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(5);
 
-  private static final Duration REAP_LIMIT = Duration.ofSeconds(1);
+  private static final Duration REAP_LIMIT = OwnZombies.PATIENCE;
 
   /** Init does reap, but in some containers only every other second. */
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
@@ -38,7 +38,13 @@ final class FreePids {
     while (true) {
       List<ProcStat> left = tree.stream().flatMap(process -> process.stat().stream()).toList();
       boolean onlyZombies = left.stream().allMatch(ProcStat::isDead);
-      boolean onlyInits = onlyZombies && left.stream().allMatch(stat -> stat.parent() == 1);
+      boolean onlyInits =
+          onlyZombies
+              && left.stream().allMatch(stat -> stat.parent() == 1 && !OwnZombies.isOurs(stat));
+      if (reap.passed() && onlyZombies) {
+        tree.forEach(OwnZombies::reap);
+        left = left.stream().filter(stat -> !OwnZombies.isOurs(stat)).toList();
+      }
       if (left.isEmpty()) {
         return;
       }

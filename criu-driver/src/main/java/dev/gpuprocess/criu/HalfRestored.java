@@ -104,6 +104,11 @@ final class HalfRestored implements CriuCall.BeforeKill {
     }
   }
 
+  /** Reaps what of it is a child of this JVM. */
+  void reap() {
+    ours.forEach(OwnZombies::reap);
+  }
+
   private void addDescendants(int parent) {
     for (int descendant : ProcFs.descendants(parent)) {
       ProcessIdentity.of(descendant).ifPresent(ours::add);

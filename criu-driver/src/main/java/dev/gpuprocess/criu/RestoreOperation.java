@@ -74,6 +74,37 @@ final class RestoreOperation {
     if (!ownNumbers) {
       checkPidIsFree(pid, null);
     }
+    HeldLinks.Placed links = putBackLinks();
+    boolean restored = false;
+    try {
+      RestoreReport report = restore(ownNumbers);
+      restored = true;
+      return report;
+    } catch (GpuCheckpointException e) {
+      restored = e.failure().fate() == Fate.RUNNING_AGAIN;
+      throw e;
+    } finally {
+      if (restored) {
+        links.restored();
+      } else {
+        links.failed();
+      }
+    }
+  }
+
+  private HeldLinks.Placed putBackLinks() {
+    try {
+      return HeldLinks.in(request.images()).putBack();
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          "%s did not begin: a file that it had open and that had no name cannot be put back (%s)"
+              .formatted(subject, e.getMessage()),
+          Failure.of("restore", pid),
+          e);
+    }
+  }
+
+  private RestoreReport restore(boolean ownNumbers) {
     RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
     HalfRestored remains = new HalfRestored(ownNumbers ? 0 : pid, log, stages);
     Outcome outcome;
@@ -124,6 +155,7 @@ final class RestoreOperation {
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
+    OwnZombies.free(wanted);
     Who.holder(wanted)
         .ifPresent(
             holder -> {
@@ -179,10 +211,8 @@ final class RestoreOperation {
 
   private Ending ended(HalfRestored remains) throws NativeCallException {
     boolean allEnded = remains.end();
-    if (options.asChild()) {
-      // A zombie of ours now, and nobody else would free its pid.
-      RestoredChild.collect(pid);
-    }
+    // Zombies of ours now, as children or as orphans, and nobody else would free their pids.
+    remains.reap();
     return allEnded
         ? new Ending(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
         : new Ending(

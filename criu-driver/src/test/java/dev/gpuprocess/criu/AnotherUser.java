@@ -1,11 +1,15 @@
 package dev.gpuprocess.criu;
 
+import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
+
+import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.Capabilities;
 import dev.gpuprocess.proc.Capabilities.Capability;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -21,8 +25,10 @@ import org.junit.jupiter.api.Assumptions;
  */
 final class AnotherUser implements AutoCloseable {
 
-  /** No machine has a name for it. */
-  static final int ID = 12_345;
+  /** Nobody has it on this machine, so nobody gets the rights of what a killed test leaves. */
+  static final int ID = FreeId.choose();
+
+  private static final String PREFIX = "gpuprocess-user-";
 
   // Below a temporary directory of the tests this user might not come.
   private static final Path PLACE = Path.of("/tmp");
@@ -38,7 +44,10 @@ final class AnotherUser implements AutoCloseable {
     Assumptions.assumeTrue(Posix.isRoot(), "not root, so nobody else can be made");
     AnotherUser user;
     try {
-      user = new AnotherUser(Files.createTempDirectory(PLACE, "gpuprocess-user"));
+      removeAbandoned();
+      ProcessIdentity self = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
+      String name = PREFIX + self.pid() + "-" + self.startTicks() + "-";
+      user = new AnotherUser(Files.createTempDirectory(PLACE, name));
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
@@ -54,6 +63,28 @@ final class AnotherUser implements AutoCloseable {
       }
     }
     return user;
+  }
+
+  /** What tests left that were killed: there is a program in it that gives away root's rights. */
+  private static void removeAbandoned() throws IOException {
+    try (DirectoryStream<Path> left = Files.newDirectoryStream(PLACE, PREFIX + "*")) {
+      for (Path directory : left) {
+        String[] words = directory.getFileName().toString().split("-");
+        boolean ours = Files.getAttribute(directory, "unix:uid", NOFOLLOW_LINKS).equals(0);
+        if (ours && Files.isDirectory(directory, NOFOLLOW_LINKS) && !isAtWork(words)) {
+          FileTree.remove(directory);
+        }
+      }
+    }
+  }
+
+  /** By the pid and start time in the name. */
+  private static boolean isAtWork(String[] words) {
+    try {
+      return new ProcessIdentity(Integer.parseInt(words[2]), Long.parseLong(words[3])).isAlive();
+    } catch (NumberFormatException | ArrayIndexOutOfBoundsException e) {
+      return true;
+    }
   }
 
   private void furnish() throws IOException {

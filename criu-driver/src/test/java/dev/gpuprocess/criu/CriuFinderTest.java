@@ -4,16 +4,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -102,6 +105,44 @@ class CriuFinderTest {
     fake("gpuprocess/criu/4.10.1", 4, 10, 1);
     fake("gpuprocess/criu/tmp", 9, 9, 9);
     assertEquals(new CriuVersion(4, 10, 1), find().version());
+  }
+
+  private void assertSkipped(String reason) {
+    Assumptions.assumeTrue(Posix.isRoot(), "only root has to mind");
+    environment.put("PATH", "/nowhere");
+    String message = unavailable();
+    assertTrue(message.contains("root does not run it, because " + reason), message);
+  }
+
+  @Test
+  @OutsideUse("D7")
+  void provisioned_butSomebodyElseCanWriteALibraryBesideIt() throws IOException {
+    environment.put("XDG_CACHE_HOME", directory.toString());
+    Path program = fake("gpuprocess/criu/4.2.1", 4, 2, 1);
+    assertEquals(program, find().program());
+    Path library = Files.createFile(program.resolveSibling("libc.so.6"));
+    Files.setPosixFilePermissions(library, PosixFilePermissions.fromString("rw-rw-r--"));
+    assertSkipped(library + " can be written by others");
+  }
+
+  @Test
+  @OutsideUse("D7")
+  void provisioned_butTheCacheIsSomebodyElses() throws IOException {
+    environment.put("XDG_CACHE_HOME", directory.toString());
+    fake("gpuprocess/criu/4.2.1", 4, 2, 1);
+    Path cache = directory.resolve("gpuprocess");
+    Files.setAttribute(cache, "unix:uid", 12_345);
+    assertSkipped(cache + " belongs to uid 12345");
+  }
+
+  @Test
+  @OutsideUse("D7")
+  void named_butEverybodyCanReplaceIt() throws IOException {
+    Path program = fake("shared", 4, 2, 1);
+    environment.put("GPUPROCESS_CRIU", program.toString());
+    Path shared = directory.resolve("shared");
+    Files.setPosixFilePermissions(shared, PosixFilePermissions.fromString("rwxrwxrwx"));
+    assertSkipped(shared + " can be written by others");
   }
 
   @Test

@@ -47,7 +47,8 @@ final class Descriptorless {
   }
 
   private static boolean logIsRemoved() throws IOException {
-    LogDirectory log = LogDirectory.create();
+    LogDirectory log = LogDirectory.planned("dump");
+    log.make();
     Files.writeString(log.path().resolve(CriuLink.DUMP_LOG), "what CRIU did");
     try (Hoard all = new Hoard(0)) {
       log.delete();

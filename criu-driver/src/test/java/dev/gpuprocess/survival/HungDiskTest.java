@@ -9,13 +9,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.Recovered;
 import dev.gpuprocess.StepListener;
 import dev.gpuprocess.Timeouts;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.error.OperationTimedOutException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -86,6 +89,29 @@ class HungDiskTest {
               suspended.dump(
                   disk.path().resolve("image"), DumpOptions.builder().deadline(LIMIT).build()));
       suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+
+      disk.goOn();
+      await()
+          .atMost(20, SECONDS)
+          .untilAsserted(() -> assertEquals(List.of("lost+found"), Lane.names(disk.path())));
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    }
+  }
+
+  @Test
+  @OutsideUse("A20")
+  void recover_diskOfAHalfImageHangs_processIsMendedFirst() throws Exception {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        LoopMount disk = LoopMount.in(directory);
+        Subject subject = Subject.start(lane.machine)) {
+      DyingDumper.run(lane, subject, disk.path().resolve("image").toString());
+      assertEquals(2, Lane.names(disk.path()).size(), "a half image and lost+found");
+      disk.hang();
+      List<Recovered> found = lane.checkpoints().with(TIMEOUTS).recover();
+      assertEquals(Recovered.Outcome.SUSPENDED, found.get(0).outcome());
+      Objects.requireNonNull(found.get(0).suspended()).resume();
       assertEquals(Optional.empty(), subject.fault());
 
       disk.goOn();

@@ -51,6 +51,16 @@ final class LoopMount implements AutoCloseable {
     run("fsfreeze", "--unfreeze", path.toString());
   }
 
+  /** Leaves next to no room on it. */
+  void fill() throws IOException {
+    long room = path.toFile().getUsableSpace() - (64 << 10);
+    run("fallocate", "--length", Long.toString(room), path.resolve("filler").toString());
+  }
+
+  void makeReadOnly() {
+    assertEquals("", run("mount", "-o", "remount,ro", path.toString()));
+  }
+
   @Override
   public void close() {
     goOn();

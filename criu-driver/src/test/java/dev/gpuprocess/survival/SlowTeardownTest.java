@@ -47,7 +47,7 @@ class SlowTeardownTest {
   private static final Duration SHORT = Duration.ofSeconds(3);
 
   /** Longer than anybody waited who then took the image back. */
-  private static final int LONG_SECONDS = 7;
+  private static final int LONG_SECONDS = 12;
 
   @TempDir Path directory;
 

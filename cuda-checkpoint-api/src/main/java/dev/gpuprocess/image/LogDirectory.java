@@ -6,6 +6,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import java.io.IOException;
 import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -19,7 +20,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A temporary directory for CRIU's log and statistics. It is not in the image, which may be read
- * only, and of which nothing is left after a failed dump, when the log is wanted most.
+ * only, and of which nothing is left after a failed dump, when the log is wanted most. Its name
+ * says who made it, so that what a dead controller left is known as such.
  *
  * @param path the directory, mode 0700
  */
@@ -29,28 +31,54 @@ public record LogDirectory(Path path) {
 
   private static final String PREFIX = "gpuprocess-";
 
+  /** In a directory that an exception has named. */
+  static final String KEPT = "named-in-an-exception";
+
   private static final List<String> USUAL =
-      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore");
+      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore", KEPT);
 
   /**
-   * Makes a directory where the JVM puts temporary files.
+   * Chooses a name where the JVM puts temporary files, and makes nothing yet: it can be written
+   * down before.
    *
-   * @return the directory
-   * @throws ImageDirectoryException when there is no room for one
+   * @param operation {@code dump} or {@code restore}
+   * @return the directory, to be made
+   * @throws ImageDirectoryException when /proc does not say who we are
    */
-  public static LogDirectory create() {
-    return create("restore");
+  public static LogDirectory planned(String operation) {
+    try {
+      return new LogDirectory(temporary().resolve(PREFIX + operation + "-" + LogName.ours()));
+    } catch (IOException e) {
+      throw unmade(operation, e);
+    }
   }
 
-  static LogDirectory create(String operation) {
+  static Path temporary() {
+    return Path.of(System.getProperty("java.io.tmpdir")).toAbsolutePath();
+  }
+
+  /**
+   * Makes it, and removes old ones that nobody will look for any more.
+   *
+   * @throws ImageDirectoryException when there is no room for one
+   */
+  public void make() {
     try {
-      return new LogDirectory(Files.createTempDirectory(PREFIX + operation + "-"));
+      DurableFiles.createDirectory(path);
+    } catch (FileAlreadyExistsException e) {
+      throw unmade(String.valueOf(path.getFileName()), e);
     } catch (IOException e) {
-      throw new ImageDirectoryException(
-          "no temporary directory for CRIU's log can be made: set java.io.tmpdir to one that can",
-          Failure.of(operation, 0),
-          e);
+      throw unmade("dump", e);
     }
+    new OldLogs(temporary()).removeOutdated();
+  }
+
+  private static ImageDirectoryException unmade(String operation, IOException e) {
+    return new ImageDirectoryException(
+        "no temporary directory for CRIU's log can be made (%s): set java.io.tmpdir to one that can"
+            .formatted(e),
+        Failure.of(operation, 0),
+        e);
   }
 
   /**
@@ -65,7 +93,7 @@ public record LogDirectory(Path path) {
 
   /**
    * Tells whether a process has a file open that is in it. Only what we started can, if it is what
-   * {@link #create} made: of mode 0700, and ours.
+   * {@link #make} made: of mode 0700, and ours.
    *
    * @param process a process
    * @return false also when this is no such directory
@@ -108,18 +136,44 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Tells whether an exception, or a cause of it, names a log in it.
+   * Removes what controllers that died left where this JVM puts temporary files, except what an
+   * exception has named within the last day.
+   */
+  public static void removeAbandoned() {
+    new OldLogs(temporary()).removeAbandoned();
+  }
+
+  /**
+   * Ends its use: it stays if an exception, or a cause of it, names a log in it, and is removed
+   * otherwise.
    *
    * @param thrown what a dump or restore came to
-   * @return false when nobody will look for a log here
    */
-  public boolean isNamedIn(Throwable thrown) {
+  public void endedWith(Throwable thrown) {
+    if (isNamedIn(thrown)) {
+      keep();
+    } else {
+      delete();
+    }
+  }
+
+  /** Whether somebody will look for a log here. */
+  boolean isNamedIn(Throwable thrown) {
     if (thrown instanceof CriuException criu
         && criu.criu().log() != null
         && criu.criu().log().startsWith(path)) {
       return true;
     }
     return thrown.getCause() != null && isNamedIn(thrown.getCause());
+  }
+
+  /** Has it stay for a day, or as one of the newest. */
+  void keep() {
+    try {
+      DurableFiles.write(path.resolve(KEPT), new byte[0]);
+    } catch (IOException e) {
+      LOG.warn("{} may be removed before it is a day old: {}", path, e.toString());
+    }
   }
 
   /** Removes it if nothing was written there. */
@@ -133,7 +187,7 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Removes it. Not done after a failure, since the exception names the log in it. */
+  /** Removes it, if it was made. Not done when an exception names the log in it. */
   public void delete() {
     try {
       DurableFiles.delete(path);
@@ -142,9 +196,15 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Removes what is usually in it: without a descriptor it cannot be listed. */
+  /**
+   * Removes what is usually in it, if nobody else can write there: without a descriptor it cannot be
+   * listed.
+   */
   private void deleteUnseen(IOException why) {
     try {
+      if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) || !Ownership.of(path).isSecret()) {
+        throw why;
+      }
       for (String name : USUAL) {
         Files.deleteIfExists(path.resolve(name));
       }

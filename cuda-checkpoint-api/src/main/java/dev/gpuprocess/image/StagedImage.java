@@ -13,6 +13,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -32,22 +33,26 @@ public final class StagedImage implements AutoCloseable {
   private final int pid;
   private final @Nullable ImageKey key;
   private final EarlyWriteback writeback;
-  private @Nullable LogDirectory log;
+  private final LogDirectory log;
   private boolean published;
   private boolean logUnwanted;
+  private @Nullable Throwable ending;
 
-  private StagedImage(StagingDirectory staging, Path target, int pid, @Nullable ImageKey key) {
+  private StagedImage(
+      StagingDirectory staging, Path target, int pid, @Nullable ImageKey key, LogDirectory log) {
     this.staging = staging;
     this.target = target;
     this.pid = pid;
     this.key = key;
+    this.log = log;
     this.writeback = EarlyWriteback.of(staging.images());
   }
 
   /**
    * Starts an image.
    *
-   * @param directory where it will be: does not exist yet, or is empty; its parent exists
+   * @param directory where it will be: does not exist yet, or is empty; the directories above it
+   *     are made if they are missing
    * @param process for whom; named in exceptions and by {@link #abandonedIn}
    * @param expectedBytes how much room it will need
    * @param key what the image will be signed with; null for none
@@ -57,35 +62,114 @@ public final class StagedImage implements AutoCloseable {
    */
   public static StagedImage create(
       Path directory, ProcessIdentity process, long expectedBytes, @Nullable ImageKey key) {
+    return create(directory, process, expectedBytes, key, LogDirectory.planned("dump"));
+  }
+
+  /**
+   * Starts an image whose log has its place already.
+   *
+   * @param directory where it will be: does not exist yet, or is empty; the directories above it
+   *     are made if they are missing
+   * @param process for whom; named in exceptions and by {@link #abandonedIn}
+   * @param expectedBytes how much room it will need
+   * @param key what the image will be signed with; null for none
+   * @param log where {@link #work} will be
+   * @return the image, its empty directories made
+   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws DiskFullException when the file system has less room than expected
+   */
+  public static StagedImage create(
+      Path directory,
+      ProcessIdentity process,
+      long expectedBytes,
+      @Nullable ImageKey key,
+      LogDirectory log) {
     int pid = process.pid();
-    Path target = directory.toAbsolutePath().normalize();
-    Path parent = target.getParent();
-    if (parent == null) {
-      throw unusable(pid, target + " is no place for an image: name a new directory", null);
-    }
-    if (!Files.isDirectory(parent)) {
-      throw unusable(pid, "the parent of " + target + " does not exist: create it", null);
-    }
     HeldDirectory held;
+    Path target;
     try {
-      held = HeldDirectory.open(parent);
+      target = ImagePlace.of(directory);
+      held = HeldDirectory.open(Objects.requireNonNull(target.getParent()));
     } catch (IOException e) {
-      throw unusable(pid, parent + " cannot be opened: " + e, e);
+      String why = "no image can be made at %s: %s".formatted(directory, ImagePlace.reason(e));
+      throw failed(pid, e, unusable(pid, why, e));
     }
     try {
       requireUnused(held, target, pid);
       requireRoom(held, expectedBytes, pid);
-      return new StagedImage(StagingDirectory.make(held, process), target, pid, key);
+      removeAbandoned(held);
+      return new StagedImage(StagingDirectory.make(held, process), target, pid, key, log);
     } catch (IOException e) {
       held.close();
       throw failed(
           pid,
           e,
-          unusable(pid, "no image can be written in " + parent + ": " + held.explain(e), e));
+          unusable(
+              pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
     } catch (RuntimeException | Error e) {
       held.close();
       throw e;
     }
+  }
+
+  /**
+   * Says whether an image can be made, and makes nothing.
+   *
+   * @param directory where it would be
+   * @param process for whom; named in exceptions
+   * @param expectedBytes how much room it would need
+   * @return the room that there is, in bytes
+   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws DiskFullException when the file system has less room than expected
+   */
+  public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
+    int pid = process.pid();
+    try {
+      Path nearest = ImagePlace.nearest(directory);
+      if (!Files.isDirectory(nearest)) {
+        throw unusable(
+            pid, "no image can be made at " + directory + ": " + nearest + " is not a directory", null);
+      }
+      if (!Files.isWritable(nearest)) {
+        throw unusable(
+            pid, "no image can be made at " + directory + ": " + nearest + " cannot be written", null);
+      }
+      try (HeldDirectory held = HeldDirectory.open(nearest)) {
+        if (ImagePlace.isDirectlyIn(directory, nearest)) {
+          requireUnused(held, ImagePlace.of(directory), pid);
+        }
+        requireRoom(held, expectedBytes, pid);
+        return held.path().toFile().getUsableSpace();
+      }
+    } catch (IOException e) {
+      throw unusable(
+          pid, "no image can be made at %s: %s".formatted(directory, ImagePlace.reason(e)), e);
+    }
+  }
+
+  /**
+   * Nobody else may come to remove what a maker left that died: its journal may be gone. Not what
+   * was made before this machine was started, or on another one that has this directory too.
+   */
+  private static void removeAbandoned(HeldDirectory parent) {
+    try {
+      removeAbandonedIn(parent.name());
+    } catch (ImageException e) {
+      LOG.warn("half images in {} stay: {}", parent.name(), e.getMessage());
+    }
+  }
+
+  /**
+   * Removes the half images that makers of this machine left when they died since it was started;
+   * those of other machines that have the directory too are not touched.
+   *
+   * @param parent where images are
+   * @throws ImageException when one cannot be removed, or the directory cannot be read
+   */
+  public static void removeAbandonedIn(Path parent) {
+    abandonedIn(parent).stream()
+        .filter(half -> half.process().isPresent())
+        .forEach(AbandonedImage::remove);
   }
 
   private static void requireUnused(HeldDirectory parent, Path target, int pid) throws IOException {
@@ -157,8 +241,8 @@ public final class StagedImage implements AutoCloseable {
    * @throws ImageDirectoryException when there is no room for one
    */
   public Path work() {
-    if (log == null) {
-      log = LogDirectory.create("dump");
+    if (!Files.isDirectory(log.path())) {
+      log.make();
     }
     return log.path();
   }
@@ -243,7 +327,7 @@ public final class StagedImage implements AutoCloseable {
    * @param thrown what will be told
    */
   public void endedWith(Throwable thrown) {
-    logUnwanted = log == null || !log.isNamedIn(thrown);
+    ending = thrown;
   }
 
   /** Removes what was not published, and the log when nobody will want it. */
@@ -254,9 +338,11 @@ public final class StagedImage implements AutoCloseable {
       remove();
     }
     staging.close();
-    if (log != null && logUnwanted) {
+    if (logUnwanted) {
       log.delete();
-    } else if (log != null) {
+    } else if (ending != null) {
+      log.endedWith(ending);
+    } else {
       log.deleteIfEmpty();
     }
   }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
@@ -164,19 +165,53 @@ class StagedImageTest {
   }
 
   @Test
-  void refusesAMissingParent() throws IOException {
-    refused(root.resolve("missing/job"), "does not exist");
+  @OutsideUse("B3")
+  void makesAMissingParent() {
+    create(root.resolve("missing/above/job")).close();
+    assertTrue(Files.isDirectory(root.resolve("missing/above")));
   }
 
   @Test
   void refusesTheRootOfAllDirectories() throws IOException {
-    refused(Path.of("/"), "does not exist");
+    refused(Path.of("/"), "is no name for an image");
   }
 
   @Test
   void refusesAParentThatIsAFile() throws IOException {
     Files.createFile(root.resolve("file"));
-    refused(root.resolve("file/job"), "does not exist");
+    refused(root.resolve("file/job"), "file is not a directory");
+    refused(root.resolve("file/above/job"), "file is not a directory");
+  }
+
+  @Test
+  @OutsideUse("A21")
+  void aPathMeansWhatTheKernelMakesOfIt() throws IOException {
+    Path other = Files.createDirectories(root.resolve("other/deep"));
+    Path link = Files.createSymbolicLink(root.resolve("link"), other);
+    assertEquals(root.toRealPath().resolve("other/job"), ImagePlace.of(link.resolve("../job")));
+    assertEquals(other.toRealPath(), ImagePlace.of(link.resolve(".")));
+    assertEquals(root.toRealPath().resolve("other"), ImagePlace.of(other.resolve("..")));
+    assertEquals(root.toRealPath().resolve("link"), ImagePlace.of(link), "the name itself is not followed");
+  }
+
+  @Test
+  @OutsideUse("A21")
+  void whatADeadMakerLeftBesideIsRemoved() throws IOException {
+    StagingName current = StagingName.of(TestImages.PROCESS);
+    ProcessIdentity dead =
+        new ProcessIdentity(current.maker().pid(), current.maker().startTicks() + 1);
+    Path left =
+        Files.createDirectories(
+            parent.resolve(
+                new StagingName(current.boot(), current.namespace(), dead, current.process())
+                    .text()));
+    Path elsewhere =
+        Files.createDirectories(
+            parent.resolve(
+                new StagingName("00000000", current.namespace(), dead, current.process()).text()));
+    create(target).close();
+    assertFalse(Files.exists(left));
+    assertTrue(Files.exists(elsewhere), "of another machine that has the directory too");
   }
 
   @Test

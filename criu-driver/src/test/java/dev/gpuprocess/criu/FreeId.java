@@ -1,0 +1,39 @@
+package dev.gpuprocess.criu;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.concurrent.ThreadLocalRandom;
+
+/** A number that is neither a user nor a group of this machine. */
+final class FreeId {
+
+  private static final int LOWEST = 20_000;
+  private static final int HIGHEST = 60_000;
+  private static final int ATTEMPTS = 1000;
+
+  private FreeId() {}
+
+  static int choose() {
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+      int id = ThreadLocalRandom.current().nextInt(LOWEST, HIGHEST);
+      if (isFree("passwd", id) && isFree("group", id)) {
+        return id;
+      }
+    }
+    throw new IllegalStateException("every id is somebody's");
+  }
+
+  private static boolean isFree(String database, int id) {
+    try {
+      return new ProcessBuilder("getent", database, Integer.toString(id))
+              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+              .start()
+              .waitFor()
+          != 0;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

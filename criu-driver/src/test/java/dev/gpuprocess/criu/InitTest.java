@@ -1,0 +1,90 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.Workload;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A JVM that becomes the parent of what it has restored, and that nobody helps to reap it. */
+@OutsideUse("B4")
+class InitTest {
+
+  private static final String DONE = "dumped and restored twice";
+
+  /** {@code prctl(PR_SET_CHILD_SUBREAPER, 1)}, which an exec keeps. */
+  private static final String SUBREAPER =
+      "my %number = (x86_64 => 157, aarch64 => 167);"
+          + " chomp(my $machine = `uname -m`); syscall($number{$machine}, 36, 1, 0, 0, 0) == 0"
+          + " or die; exec @ARGV";
+
+  @TempDir Path directory;
+
+  private void assertReaps(List<String> prefix) throws Exception {
+    RealCriu.assume();
+    List<String> command = new ArrayList<>(prefix);
+    command.addAll(
+        List.of(
+            TestJvm.java(),
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            TestJvm.classPath(),
+            InitTest.class.getName(),
+            directory.toString()));
+    Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
+    try {
+      String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertEquals(DONE, said.lines().reduce((first, last) -> last).orElse(""), said);
+      jvm.waitFor(60, TimeUnit.SECONDS);
+    } finally {
+      jvm.destroyForcibly();
+    }
+  }
+
+  /**
+   * What the JVM does.
+   *
+   * @param args a directory
+   */
+  public static void main(String[] args) {
+    Path directory = Path.of(args[0]);
+    try (Workload counter = Workload.counter(directory)) {
+      ProcessIdentity process = counter.identity();
+      for (int round = 1; round <= 2; round++) {
+        Site site = Site.in(directory.resolve("site" + round), new RpcCriuDriver());
+        site.dump(process, Site.dump().build());
+        process = site.restore(counter.pid(), Site.shellJob().build()).process();
+        counter.assertGoesOn();
+      }
+      Workload.end(process);
+      System.out.println(DONE);
+    }
+    System.exit(0);
+  }
+
+  @Test
+  void asTheFirstProcessOfItsNamespace() throws Exception {
+    List<String> unshare =
+        List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc");
+    List<String> trial = new ArrayList<>(unshare);
+    trial.add("true");
+    Assumptions.assumeTrue(new ProcessBuilder(trial).start().waitFor() == 0, "no pid namespaces");
+    // A session that is led from outside cannot be dumped.
+    List<String> session = new ArrayList<>(unshare);
+    session.add("setsid");
+    assertReaps(session);
+  }
+
+  @Test
+  void asChildSubreaper() throws Exception {
+    assertReaps(List.of("perl", "-e", SUBREAPER));
+  }
+}

@@ -1,0 +1,55 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.StepListener;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/** Begins a dump in a JVM of its own, and is killed when CRIU has written the half of an image. */
+final class DyingDumper {
+
+  private DyingDumper() {}
+
+  /**
+   * Runs until it kills itself.
+   *
+   * @param args machine, state directory, pid, and the image as a user names it
+   */
+  public static void main(String[] args) {
+    Lane.checkpoints(Path.of(args[0]), Path.of(args[1]), new Moments())
+        .with(
+            new StepListener() {
+              @Override
+              public void started(String name, int pid) {
+                if (name.equals("seal")) {
+                  Signals.killSelf();
+                }
+              }
+            })
+        .process(Long.parseLong(args[2]))
+        .suspend()
+        .dump(Path.of(args[3]));
+  }
+
+  /** Has one begin and die. */
+  static void run(Lane lane, Subject subject, String image) throws InterruptedException {
+    Process dumper =
+        ChildJvm.start(
+            DyingDumper.class,
+            lane.temporary(),
+            Map.of(),
+            List.of(
+                lane.machine.directory().toString(),
+                lane.state().toString(),
+                Integer.toString(subject.pid()),
+                image));
+    try {
+      if (!dumper.waitFor(60, TimeUnit.SECONDS) || dumper.exitValue() != 128 + Signals.KILL) {
+        throw new IllegalStateException("the dumper did not die as it should");
+      }
+    } finally {
+      dumper.destroyForcibly();
+    }
+  }
+}

@@ -1,0 +1,140 @@
+package dev.gpuprocess.survival;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.Diagnosis;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.criu.CriuLocator;
+import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a snapshot cannot do is said while the process is still on its GPU, and by the doctor. */
+@OutsideUse("B3")
+class LookFirstTest {
+
+  private static final DumpOptions DEFAULTS = DumpOptions.ofDefaults();
+
+  @TempDir Path directory;
+
+  private void assertRefused(
+      Class<? extends RuntimeException> type,
+      UnaryOperator<GpuCheckpoints> with,
+      String place,
+      DumpOptions options) {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      Moments moments = new Moments();
+      GpuCheckpoints checkpoints = with.apply(lane.checkpoints(moments, false));
+      Path image = lane.images().resolve(place);
+      RuntimeException refusal =
+          assertThrows(
+              type, () -> checkpoints.process(subject.pid()).snapshot(image, options));
+      assertEquals(List.of(), moved(moments));
+      Diagnosis diagnosis = checkpoints.doctor(subject.pid(), image, options);
+      assertTrue(
+          diagnosis.problems().stream()
+              .anyMatch(found -> words(found.what()).equals(words(refusal.getMessage()))),
+          () -> refusal.getMessage() + " is not in " + diagnosis);
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+
+  /** How much memory a process holds changes a little all the time. */
+  private static String words(String message) {
+    return message.replaceAll("\\d+", "N");
+  }
+
+  private static List<String> moved(Moments moments) {
+    return moments.seen().stream()
+        .filter(moment -> !moment.endsWith("GetState"))
+        .toList();
+  }
+
+  @Test
+  void snapshot_intoADirectoryThatIsNotEmpty() throws Exception {
+    Files.createDirectories(directory.resolve("lane/images/full/of"));
+    assertRefused(ImageDirectoryException.class, same -> same, "full", DEFAULTS);
+  }
+
+  @Test
+  void snapshot_belowAFile() throws Exception {
+    Files.createDirectories(directory.resolve("lane/images"));
+    Files.createFile(directory.resolve("lane/images/file"));
+    assertRefused(ImageDirectoryException.class, same -> same, "file/image", DEFAULTS);
+  }
+
+  @Test
+  void snapshot_onAFullDisk() throws Exception {
+    try (LoopMount disk = LoopMount.in(directory)) {
+      disk.fill();
+      assertRefused(
+          DiskFullException.class, same -> same, disk.path().resolve("image").toString(), DEFAULTS);
+    }
+  }
+
+  @Test
+  void snapshot_onAReadOnlyDisk() throws Exception {
+    try (LoopMount disk = LoopMount.in(directory)) {
+      disk.makeReadOnly();
+      assertRefused(
+          ImageDirectoryException.class,
+          same -> same,
+          disk.path().resolve("image").toString(),
+          DEFAULTS);
+    }
+  }
+
+  @Test
+  void snapshot_withoutCriu() {
+    CriuLocator nowhere = new CriuLocator(directory.resolve("no-criu"));
+    assertRefused(
+        CriuUnavailableException.class,
+        checkpoints -> checkpoints.with(new RpcCriuDriver(nowhere)),
+        "image",
+        DEFAULTS);
+  }
+
+  @Test
+  void snapshot_withOptionsThatAnImageCannotHave() {
+    assertRefused(
+        IllegalArgumentException.class,
+        same -> same,
+        "image",
+        DumpOptions.builder().autoDedup(true).build());
+  }
+
+  @Test
+  void snapshot_ofTheDifferenceToOtherImages() {
+    assertRefused(
+        IllegalArgumentException.class,
+        same -> same,
+        "image",
+        DumpOptions.builder().parentImages(Path.of("../other")).build());
+  }
+
+  @Test
+  void snapshot_belowMissingDirectories_makesThem() {
+    RealCriu.assume();
+    try (Lane lane = new Lane(directory.resolve("lane"));
+        Subject subject = Subject.start(lane.machine)) {
+      Path image = lane.images().resolve("2026/job/image");
+      lane.checkpoints().process(subject.pid()).snapshot(image).verify();
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+}
