@@ -142,7 +142,8 @@ final class Soak implements AutoCloseable {
         }
         return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
       } catch (IllegalStateException e) {
-        throw new IllegalStateException("the soak broke off; before: " + soak.judge.complaints(), e);
+        throw new IllegalStateException(
+            "the soak broke off; before: " + soak.judge.complaints(), e);
       }
     }
   }

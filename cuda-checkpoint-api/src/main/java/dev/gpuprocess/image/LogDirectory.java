@@ -197,8 +197,8 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Removes what is usually in it, if nobody else can write there: without a descriptor it cannot be
-   * listed.
+   * Removes what is usually in it, if nobody else can write there: without a descriptor it cannot
+   * be listed.
    */
   private void deleteUnseen(IOException why) {
     try {
