@@ -30,9 +30,7 @@ final class Doctor {
     long onGpus = bytesOnGpus();
     checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
     checkup.look(
-        "state directory",
-        deadline,
-        () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
+        "state directory", deadline, () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
     if (images != null) {
       checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
     }
@@ -88,7 +86,7 @@ final class Doctor {
           .forEach(
               (subject, look) ->
                   checkup
-                      .ask(subject, checkpoints.timeouts().call(), look::get)
+                      .ask(subject, checkpoints.timeouts().call(), look)
                       .ifPresent(found -> checkup.ok(subject, found)));
     }
   }

@@ -95,8 +95,7 @@ final class Dump {
   }
 
   private StagedImage stage(Path place, long bytes, LogDirectory log) {
-    return StagedImage.create(
-        place, target.identity, bytes, target.checkpoints.imageKey(), log);
+    return StagedImage.create(place, target.identity, bytes, target.checkpoints.imageKey(), log);
   }
 
   private static void close(@Nullable StagedImage image) {

@@ -59,13 +59,11 @@ final class DumpCheck {
     requireOwnMemory(options);
     lookAtCriu();
     DiskWork disk = new DiskWork("dump", process.pid(), directory.toAbsolutePath(), limit());
-    String unused = disk.run("look at", this::lookAtPlace, found -> {});
-    String alsoUnused = disk.run("look at", this::lookAtTemporaryFiles, found -> {});
+    String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});
     for (int child : ProcFs.descendants(process.pid())) {
       requireNoGpu(child);
     }
-    requireSupported(
-        checkpoints.criu(), "runs on", Failure.of("dump", process.pid()));
+    requireSupported(checkpoints.criu(), "runs on", Failure.of("dump", process.pid()));
   }
 
   /** A place that does not tell how it is will not take an image either. */
@@ -133,9 +131,7 @@ final class DumpCheck {
   private long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
-            + ProcFs.descendants(process.pid()).stream()
-                .mapToLong(ProcFs::anonymousBytes)
-                .sum();
+            + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
 

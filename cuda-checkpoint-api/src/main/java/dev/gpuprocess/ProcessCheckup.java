@@ -199,8 +199,9 @@ final class ProcessCheckup {
             .orElse(List.of());
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();
-      boolean ofChild = resource != null && resource.pid() != process.pid();
-      if (!ofChild || !TreeCheck.isDevice(resource.name())) {
+      if (resource == null
+          || resource.pid() == process.pid()
+          || !TreeCheck.isDevice(resource.name())) {
         checkup.add(finding);
       }
     }

@@ -177,8 +177,7 @@ final class Conversation {
   }
 
   private Optional<Packet> next() throws NativeCallException, GivenUpException {
-    while (!criu.await(
-        deadline.millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
+    while (!criu.await(deadline.millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
       requireWanted(notifications.canStop());
       supervision.watch().look();
       // Tasks that it had half restored hold the socket open after its death.

@@ -83,8 +83,7 @@ final class CriuProcess implements AutoCloseable {
       int pid =
           Spawn.start(
               criu,
-              List.of(
-                  NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
+              List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
               copies.get(0),
               copies.subList(1, copies.size()));
       started = true;

@@ -32,8 +32,7 @@ final class DumpStages implements Conversation.Notifications {
    *     the memory
    * @param complete told before the listener when CRIU's images are complete; throwing vetoes
    */
-  DumpStages(
-      ProcessIdentity root, DumpListener listener, boolean lazy, Runnable complete) {
+  DumpStages(ProcessIdentity root, DumpListener listener, boolean lazy, Runnable complete) {
     this.root = root;
     this.listener = listener;
     this.lazy = lazy;

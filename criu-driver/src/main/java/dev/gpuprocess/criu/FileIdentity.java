@@ -24,9 +24,7 @@ record FileIdentity(long device, long inode, int mode, int owner, int group, lon
     try {
       Map<String, Object> found =
           Files.readAttributes(
-              path,
-              "unix:dev,ino,mode,uid,gid,size,isRegularFile",
-              LinkOption.NOFOLLOW_LINKS);
+              path, "unix:dev,ino,mode,uid,gid,size,isRegularFile", LinkOption.NOFOLLOW_LINKS);
       return Boolean.TRUE.equals(found.get("isRegularFile"))
           ? Optional.of(
               new FileIdentity(

@@ -28,8 +28,7 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
     List<String> names = new ArrayList<>();
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory(link))) {
       for (Path entry : entries) {
-        if (!entry.equals(link)
-            && FileIdentity.of(entry).filter(file::isSameFile).isPresent()) {
+        if (!entry.equals(link) && FileIdentity.of(entry).filter(file::isSameFile).isPresent()) {
           names.add(String.valueOf(entry.getFileName()));
         }
       }

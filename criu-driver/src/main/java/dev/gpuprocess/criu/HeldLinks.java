@@ -61,8 +61,7 @@ final class HeldLinks {
         if (file.isPresent() && isToBeHeld(link, file.get(), root, options)) {
           Path content = images.resolve(CONTENT + held.size());
           copy(link, content);
-          held.add(
-              new HeldLink(link, file.get(), HeldLink.otherNames(link, file.get()), content));
+          held.add(new HeldLink(link, file.get(), HeldLink.otherNames(link, file.get()), content));
         }
       }
       write(held, images.resolve(INDEX));
@@ -97,8 +96,7 @@ final class HeldLinks {
 
   private static void copy(Path from, Path to) throws IOException {
     Files.createFile(
-        to,
-        PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        to, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
     try (InputStream in = Files.newInputStream(from);
         OutputStream out = Files.newOutputStream(to, StandardOpenOption.WRITE)) {
       in.transferTo(out);

@@ -116,7 +116,9 @@ public final class LazyPages implements AutoCloseable {
   }
 
   private static List<String> arguments(LazyPagesRequest request) {
-    List<String> all = new ArrayList<>(List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
+    List<String> all =
+        new ArrayList<>(
+            List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
     all.addAll(List.of("-D", request.images().toString(), "-W", request.work().toString()));
     all.addAll(List.of("-o", LOG_FILE, "-v3", "--status-fd", Integer.toString(Spawn.SOCKET)));
     PageEndpoint source = request.source();

@@ -18,8 +18,7 @@ public final class BadCriu {
   /** Once it has our word that the images are good, it does as it is told. */
   public static CriuDriver afterWork(Path directory, String scenario) {
     CriuDriver driver =
-        new RpcCriuDriver(
-            FakeCriu.create(directory, "notify('post-dump') or exit 1; " + scenario));
+        new RpcCriuDriver(FakeCriu.create(directory, "notify('post-dump') or exit 1; " + scenario));
     return (CriuDriver)
         Proxy.newProxyInstance(
             CriuDriver.class.getClassLoader(),

@@ -72,8 +72,7 @@ class InitTest {
 
   @Test
   void asTheFirstProcessOfItsNamespace() throws Exception {
-    List<String> unshare =
-        List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc");
+    List<String> unshare = List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc");
     List<String> trial = new ArrayList<>(unshare);
     trial.add("true");
     Assumptions.assumeTrue(new ProcessBuilder(trial).start().waitFor() == 0, "no pid namespaces");

@@ -49,7 +49,6 @@ class DefaultConfigTest {
   @Test
   void dump_fileNamedInTheEnvironment_isNotObeyed() throws Exception {
     String criu = RealCriu.command().get(0);
-    assertDumpEndsTheTree(
-        Map.of("CRIU_CONFIG_FILE", config().toString(), "GPUPROCESS_CRIU", criu));
+    assertDumpEndsTheTree(Map.of("CRIU_CONFIG_FILE", config().toString(), "GPUPROCESS_CRIU", criu));
   }
 }

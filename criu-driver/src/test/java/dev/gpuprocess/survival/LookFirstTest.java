@@ -42,8 +42,7 @@ class LookFirstTest {
       GpuCheckpoints checkpoints = with.apply(lane.checkpoints(moments, false));
       Path image = lane.images().resolve(place);
       RuntimeException refusal =
-          assertThrows(
-              type, () -> checkpoints.process(subject.pid()).snapshot(image, options));
+          assertThrows(type, () -> checkpoints.process(subject.pid()).snapshot(image, options));
       assertEquals(List.of(), moved(moments));
       Diagnosis diagnosis = checkpoints.doctor(subject.pid(), image, options);
       assertTrue(
@@ -60,9 +59,7 @@ class LookFirstTest {
   }
 
   private static List<String> moved(Moments moments) {
-    return moments.seen().stream()
-        .filter(moment -> !moment.endsWith("GetState"))
-        .toList();
+    return moments.seen().stream().filter(moment -> !moment.endsWith("GetState")).toList();
   }
 
   @Test

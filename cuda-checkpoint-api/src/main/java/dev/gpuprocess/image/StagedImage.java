@@ -103,8 +103,7 @@ public final class StagedImage implements AutoCloseable {
       throw failed(
           pid,
           e,
-          unusable(
-              pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
+          unusable(pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
     } catch (RuntimeException | Error e) {
       held.close();
       throw e;
@@ -127,11 +126,15 @@ public final class StagedImage implements AutoCloseable {
       Path nearest = ImagePlace.nearest(directory);
       if (!Files.isDirectory(nearest)) {
         throw unusable(
-            pid, "no image can be made at " + directory + ": " + nearest + " is not a directory", null);
+            pid,
+            "no image can be made at " + directory + ": " + nearest + " is not a directory",
+            null);
       }
       if (!Files.isWritable(nearest)) {
         throw unusable(
-            pid, "no image can be made at " + directory + ": " + nearest + " cannot be written", null);
+            pid,
+            "no image can be made at " + directory + ": " + nearest + " cannot be written",
+            null);
       }
       try (HeldDirectory held = HeldDirectory.open(nearest)) {
         if (ImagePlace.isDirectlyIn(directory, nearest)) {

@@ -58,9 +58,7 @@ final class OutsideUseReport implements TestWatcher {
   /** The method's own row, or else that of the class. */
   private static Stream<String> rows(ExtensionContext test) {
     return AnnotationSupport.findAnnotation(test.getElement(), OutsideUse.class)
-        .or(
-            () ->
-                AnnotationSupport.findAnnotation(test.getRequiredTestClass(), OutsideUse.class))
+        .or(() -> AnnotationSupport.findAnnotation(test.getRequiredTestClass(), OutsideUse.class))
         .map(OutsideUse::value)
         .stream();
   }

@@ -35,8 +35,7 @@ class OldLogsTest {
   private Path ofADeadMaker() throws IOException {
     String name = String.valueOf(ours().getFileName());
     ProcessIdentity self = LogName.parse(name).orElseThrow().maker();
-    String other =
-        name.replace("-" + self.startTicks() + "-", "-" + (self.startTicks() + 1) + "-");
+    String other = name.replace("-" + self.startTicks() + "-", "-" + (self.startTicks() + 1) + "-");
     Path made = temporary.resolve(other);
     DurableFiles.createDirectory(made);
     return made;
@@ -78,7 +77,8 @@ class OldLogsTest {
   void directoriesOfOthersAndOtherDirectoriesStay() throws IOException {
     Path theirs = ofADeadMaker();
     Files.setAttribute(theirs, "unix:uid", 12_345);
-    Path link = temporary.resolve(String.valueOf(ofADeadMaker().getFileName()).replace("dump", "x"));
+    Path link =
+        temporary.resolve(String.valueOf(ofADeadMaker().getFileName()).replace("dump", "x"));
     Path target = Files.createDirectory(temporary.resolve("target"));
     Files.createSymbolicLink(link, target);
     Path user = Files.createDirectory(temporary.resolve("gpuprocess-root"));

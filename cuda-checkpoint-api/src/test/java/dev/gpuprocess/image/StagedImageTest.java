@@ -188,7 +188,8 @@ class StagedImageTest {
     assertEquals(root.toRealPath().resolve("other/job"), ImagePlace.of(link.resolve("../job")));
     assertEquals(other.toRealPath(), ImagePlace.of(link.resolve(".")));
     assertEquals(root.toRealPath().resolve("other"), ImagePlace.of(other.resolve("..")));
-    assertEquals(root.toRealPath().resolve("link"), ImagePlace.of(link), "the name itself is not followed");
+    assertEquals(
+        root.toRealPath().resolve("link"), ImagePlace.of(link), "the name itself is not followed");
   }
 
   @Test
