@@ -59,8 +59,7 @@ final class DumpCheck {
     requireOwnMemory(options);
     lookAtCriu();
     DiskWork disk = new DiskWork("dump", process.pid(), directory.toAbsolutePath(), limit());
-    String unused = disk.run("look at", this::lookAtPlace, found -> {});
-    String alsoUnused = disk.run("look at", this::lookAtTemporaryFiles, found -> {});
+    String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});
     for (int child : ProcFs.descendants(process.pid())) {
       requireNoGpu(child);
     }

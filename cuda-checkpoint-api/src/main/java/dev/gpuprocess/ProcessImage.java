@@ -197,6 +197,7 @@ public final class ProcessImage {
    *     way on this machine
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   * @throws IllegalArgumentException with lazyPages, and with autoDedup, which eats the image
    */
   public CheckpointedProcess restore(RestoreOptions options) {
     if (options.lazyPages()) {
