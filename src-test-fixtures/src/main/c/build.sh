@@ -10,7 +10,7 @@ flags="-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror"
 library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete"
 mkdir -p "$out/old"
 sim=$here/sim
-shared="$sim/machine.c $sim/card.c $sim/references.c $sim/faults.c"
+shared="$sim/machine.c $sim/card.c $sim/references.c $sim/faults.c $sim/neighbour.c"
 driver="$shared $sim/process.c $sim/memory.c $sim/control_target.c $sim/checkpoint_serve.c
   $sim/api_device.c $sim/api_memory.c $sim/api_launch.c $sim/api_errors.c"
 gcc $library -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" \
@@ -18,7 +18,8 @@ gcc $library -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" \
 gcc $library -DSIM_OLD -Wl,-soname,libcuda.so.1 -o "$out/old/libcuda.so.1" $driver -ldl -lpthread
 gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" $shared $sim/api_nvml.c -ldl -lpthread
 for program in counter pattern idle simctl; do
-  helpers="$here/workloads/udp.c $here/workloads/holds.c $here/workloads/cuda.c $here/workloads/pattern.c"
+  helpers="$here/workloads/udp.c $here/workloads/holds.c $here/workloads/cuda.c $here/workloads/pattern.c
+    $here/workloads/nvml.c"
   [ $program = idle ] && helpers="$here/workloads/udp.c $here/workloads/holds.c"
   [ $program = simctl ] && helpers=""
   gcc $flags -o "$out/$program" "$here/workloads/$program.main.c" $helpers -ldl -lpthread

@@ -1,11 +1,13 @@
-/* NVML as far as memory and its holders go. Like the real one it keeps device files open from init to shutdown,
- * which no checkpoint function takes away. */
+/* NVML as far as memory and its holders go. Like the real one it keeps device files open from init to shutdown, but
+ * for the time that its process is checkpointed; and its calls wait while the process is locked. A process that
+ * does not use CUDA keeps them, since no checkpoint function reaches it. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "card.h"
 #include "faults.h"
+#include "neighbour.h"
 #include "references.h"
 
 struct nvmlDevice_st {
@@ -17,6 +19,41 @@ static int users;
 static int control_file = -1;
 static struct nvmlDevice_st devices[SIM_MAX_GPUS];
 
+static bool enter(void) {
+  static int (*function)(void); /* once loaded, libcuda stays */
+  if (function == NULL) {
+    void *found = neighbour("libcuda.so.1", "libcudaSimEnter");
+    memcpy(&function, &found, sizeof found);
+  }
+  return function != NULL && function() != 0;
+}
+
+static void leave(void) {
+  void (*function)(void);
+  void *found = neighbour("libcuda.so.1", "libcudaSimLeave");
+  memcpy(&function, &found, sizeof found);
+  function();
+}
+
+/* Returns what `call` answers, from the function in which this stands; waits before it while the process is locked. */
+#define GATED(call)                   \
+  do {                                \
+    bool inside_ = enter();           \
+    nvmlReturn_t answer_ = (call);    \
+    if (inside_) leave();             \
+    return answer_;                   \
+  } while (0)
+
+EXPORT void libnvmlSimRelease(void) {
+  if (control_file >= 0) close(control_file);
+  control_file = -1;
+}
+
+EXPORT void libnvmlSimReturn(void) {
+  machine_reload();
+  if (users > 0 && control_file < 0) control_file = device_open("nvidiactl");
+}
+
 static nvmlReturn_t initialise(void) {
   pthread_mutex_lock(&mutex);
   machine();
@@ -25,9 +62,11 @@ static nvmlReturn_t initialise(void) {
   return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlInit_v2(void) { WITH_FAULTS(getpid(), initialise()); }
+static nvmlReturn_t gated_initialise(void) { GATED(initialise()); }
 
-EXPORT nvmlReturn_t nvmlShutdown(void) {
+EXPORT nvmlReturn_t nvmlInit_v2(void) { WITH_FAULTS(getpid(), gated_initialise()); }
+
+static nvmlReturn_t shut_down(void) {
   pthread_mutex_lock(&mutex);
   nvmlReturn_t result = users > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
   if (users > 0 && --users == 0 && control_file >= 0) {
@@ -37,6 +76,8 @@ EXPORT nvmlReturn_t nvmlShutdown(void) {
   pthread_mutex_unlock(&mutex);
   return result;
 }
+
+EXPORT nvmlReturn_t nvmlShutdown(void) { GATED(shut_down()); }
 
 static nvmlReturn_t check(const void *out) {
   if (users == 0) return NVML_ERROR_UNINITIALIZED;
@@ -106,8 +147,12 @@ static nvmlReturn_t memory_information(nvmlDevice_t device, nvmlMemory_t *memory
   return NVML_SUCCESS;
 }
 
+static nvmlReturn_t gated_memory(nvmlDevice_t device, nvmlMemory_t *memory) {
+  GATED(memory_information(device, memory));
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
-  WITH_FAULTS(getpid(), memory_information(device, memory));
+  WITH_FAULTS(getpid(), gated_memory(device, memory));
 }
 
 struct listing {
@@ -138,9 +183,13 @@ static nvmlReturn_t running(nvmlDevice_t device, unsigned int *count, nvmlProces
   return listing.found > listing.room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
+static nvmlReturn_t gated_running(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes) {
+  GATED(running(device, count, processes));
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                             nvmlProcessInfo_t *processes) {
-  WITH_FAULTS(getpid(), running(device, count, processes));
+  WITH_FAULTS(getpid(), gated_running(device, count, processes));
 }
 
 EXPORT const char *nvmlErrorString(nvmlReturn_t result) {

@@ -5,6 +5,7 @@
 
 #include "control.h"
 #include "memory.h"
+#include "neighbour.h"
 #include "process.h"
 
 static const struct fault *fault;
@@ -33,6 +34,14 @@ static CUresult unlock(void) {
   return CUDA_SUCCESS;
 }
 
+static void tell_nvml(const char *function) {
+  void (*told)(void);
+  void *found = neighbour("libnvidia-ml.so.1", function);
+  if (found == NULL) return;
+  memcpy(&told, &found, sizeof found);
+  told();
+}
+
 static CUresult checkpoint(void) {
   struct process *p = &the_process;
   if (p->state != CU_PROCESS_STATE_LOCKED) return CUDA_ERROR_ILLEGAL_STATE;
@@ -50,6 +59,7 @@ static CUresult checkpoint(void) {
   card_leave(p->record);
   p->record = -1;
   references_close(&p->references);
+  tell_nvml("libnvmlSimRelease");
   p->state = CU_PROCESS_STATE_CHECKPOINTED;
   return CUDA_SUCCESS;
 }
@@ -109,6 +119,7 @@ static CUresult restore(const struct control_call *call) {
     p->state = CU_PROCESS_STATE_FAILED;
     return fault_answer != 0 ? fault_answer : result;
   }
+  tell_nvml("libnvmlSimReturn");
   p->known_gpus = machine()->gpus;
   memcpy(p->known, machine()->uuid, sizeof p->known);
   p->state = CU_PROCESS_STATE_LOCKED;

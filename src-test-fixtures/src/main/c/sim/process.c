@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "neighbour.h"
 
 struct process the_process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -109,6 +110,10 @@ CUresult process_leave(CUresult result) {
   pthread_mutex_unlock(&p->mutex);
   return result;
 }
+
+EXPORT int libcudaSimEnter(void) { return process_enter() == CUDA_SUCCESS; }
+
+EXPORT void libcudaSimLeave(void) { process_leave(CUDA_SUCCESS); }
 
 void process_synchronise(void) {
   struct process *p = &the_process;

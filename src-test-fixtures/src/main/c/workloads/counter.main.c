@@ -9,7 +9,8 @@
  *   unfork      ends that child
  *   verify, ... see pattern.h: with --mib N it holds a pattern besides
  *   tcp, ...    see holds.h: it holds what is named
- *   gpu, memory see cuda.h */
+ *   gpu, memory see cuda.h
+ *   nvml, ...   see nvml.h: it uses NVML besides */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #include "cuda.h"
 #include "holds.h"
+#include "nvml.h"
 #include "pattern.h"
 #include "udp.h"
 
@@ -102,7 +104,7 @@ static CUresult act(const char *request, char *reply) {
 }
 
 static void answer(const char *request, char *reply) {
-  if (cuda_answer(request, reply) || pattern_answer(request, reply) || hold(request, reply)) return;
+  if (cuda_answer(request, reply) || pattern_answer(request, reply) || nvml_answer(request, reply) || hold(request, reply)) return;
   strcpy(reply, "ok");
   CUresult result = act(request, reply);
   if (result != CUDA_SUCCESS) cuda_tell(result, reply);

@@ -206,8 +206,9 @@ final class ProcessCheckup {
       } else if (device.isPresent()) {
         checkup.problem(
             "child " + child,
-            "holds %s inherited by fork, so the tree cannot be dumped".formatted(device.get()),
-            "start such workers with spawn or forkserver");
+            "holds %s, inherited by fork or opened for NVML alone, so the tree cannot be dumped"
+                .formatted(device.get()),
+            "start workers with spawn or forkserver, and end such helpers");
       }
     }
   }

@@ -58,8 +58,8 @@ final class TreeCheck {
     if (device.isPresent()) {
       throw refusal(
           child,
-          "holds " + device.get() + " inherited by fork",
-          "start such workers with spawn or forkserver");
+          "holds " + device.get() + ", inherited by fork or opened for NVML alone",
+          "start workers with spawn or forkserver, and end such helpers");
     }
     // Without a device it has no CUDA state but a checkpointed one, and to ask could hang.
     if (Standstill.of(child).isPresent()) {

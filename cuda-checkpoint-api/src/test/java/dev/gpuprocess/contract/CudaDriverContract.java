@@ -23,6 +23,7 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -538,6 +539,40 @@ public abstract class CudaDriverContract {
     CompletableFuture<CudaResult> other = begin(verb);
     CudaResult mine = verb.get();
     assertEquals(Set.of(CudaResult.SUCCESS, CudaResult.ILLEGAL_STATE), Set.of(mine, other.join()));
+  }
+
+  @Test
+  void checkpointClosesTheFilesOfNvmlWhoseCallsWaitForTheUnlock() {
+    try (Counter counter = counter()) {
+      counter.pollNvml();
+      String first = counter.nvmlAnswers();
+      await().atMost(20, SECONDS).until(() -> !counter.nvmlAnswers().equals(first));
+      assertFalse(deviceFiles(counter).isEmpty());
+      assertMoves(lock(counter), counter, ProcessState.LOCKED);
+      long locked = nvmlAnswers(counter);
+      assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
+      assertEquals(List.of(), deviceFiles(counter));
+      assertMoves(restore(counter), counter, ProcessState.LOCKED);
+      // One may have been under way.
+      long unlocked = nvmlAnswers(counter);
+      assertTrue(unlocked <= locked + 1, locked + " answers, then " + unlocked);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      await().atMost(20, SECONDS).until(() -> nvmlAnswers(counter) > unlocked + 1);
+      assertTrue(counter.nvmlAnswers().endsWith(" 0"), "no errors");
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  private static long nvmlAnswers(Counter counter) {
+    return Long.parseLong(counter.nvmlAnswers().split(" ", -1)[0]);
+  }
+
+  /** What CRIU would refuse. */
+  private static List<String> deviceFiles(Workload workload) {
+    return ProcFs.openFiles(workload.pid()).stream()
+        .map(OpenFile::target)
+        .filter(target -> target.contains("/dev/nvidia"))
+        .toList();
   }
 
   @Test

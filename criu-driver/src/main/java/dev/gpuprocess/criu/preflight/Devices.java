@@ -32,7 +32,7 @@ final class Devices {
         "is a device (%s:%s) that CRIU does not dump".formatted(device.major(), device.minor()),
         name.contains("/dev/nvidia")
             ? "suspend the process first; a forked child cannot let go of it, start it with spawn or"
-                + " forkserver"
+                + " forkserver, nor can one that uses NVML but not CUDA, end it"
             : "close it first");
   }
 }
