@@ -192,8 +192,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * When this throws, the process is still checkpointed and nothing is left of the image, unless it
    * is an {@link dev.gpuprocess.error.ImageKeptException}: from the moment that the process may die
    * the image stays, until it is certain that the process lives. That holds also when the disk
-   * hangs: at the deadline of the options the process is let go, and what
-   * the disk still writes is removed when it answers.
+   * hangs: at the deadline of the options the process is let go, and what the disk still writes is
+   * removed when it answers.
    *
    * @param directory where the image will be: it does not exist yet, or is empty; the directories
    *     above it are made if they are missing

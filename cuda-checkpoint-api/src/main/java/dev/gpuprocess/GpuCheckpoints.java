@@ -105,9 +105,9 @@ public record GpuCheckpoints(
    * @param pid a process that uses CUDA
    * @return an object of its state's type
    * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way on it for
-   *     longer than {@link Timeouts#call()}: the driver tells a state only between two moves. May be
-   *     asked as often as one likes, from any thread: one call is out for each process, and it is in
-   *     no verb's way
+   *     longer than {@link Timeouts#call()}: the driver tells a state only between two moves. May
+   *     be asked as often as one likes, from any thread: one call is out for each process, and it
+   *     is in no verb's way
    * @see GpuProcess#inspect
    */
   public GpuProcess inspect(long pid) {

@@ -82,11 +82,7 @@ final class StateReading {
     Line line = LINES.get(subject);
     if (line != null && line.current().isLeft() && !BoundedCall.isFull(subject)) {
       return BoundedCall.run(
-          subject,
-          line.current().name,
-          bound,
-          () -> driver.getState(pid),
-          (late, failed) -> {});
+          subject, line.current().name, bound, () -> driver.getState(pid), (late, failed) -> {});
     }
     StateReading reading = ask(driver, pid);
     try {
@@ -119,8 +115,7 @@ final class StateReading {
   private static @Nullable StateReading after(Subject subject) {
     Line line =
         LINES.computeIfPresent(
-            subject,
-            (of, found) -> found.next() == null ? null : new Line(found.next(), null));
+            subject, (of, found) -> found.next() == null ? null : new Line(found.next(), null));
     return line == null ? null : line.current();
   }
 

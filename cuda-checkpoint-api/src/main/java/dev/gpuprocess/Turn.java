@@ -118,7 +118,8 @@ final class Turn {
       }
       Optional<LockHolder> holder = lockHolder(process, state);
       return Optional.of(
-          new Other(holder.map(LockHolder::toString).orElse("another JVM") + " is at work", holder));
+          new Other(
+              holder.map(LockHolder::toString).orElse("another JVM") + " is at work", holder));
     } finally {
       if (!taken) {
         TAKEN.remove(lockName(process), this);
@@ -147,9 +148,7 @@ final class Turn {
   /** Whose turn it is, in this JVM or another; empty when it is nobody's, as far as is known. */
   static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
     Turn here = TAKEN.get(lockName(process));
-    return here != null
-        ? Optional.of(LockHolder.self(here.verb))
-        : lockHolder(process, state);
+    return here != null ? Optional.of(LockHolder.self(here.verb)) : lockHolder(process, state);
   }
 
   private static Optional<LockHolder> lockHolder(ProcessKey process, StateDirectory state) {

@@ -125,7 +125,8 @@ class StateReadingTest {
             .mapToObj(
                 i ->
                     CompletableFuture.runAsync(
-                        () -> IntStream.range(0, POLLS).forEach(n -> poll().ifPresent(refused::add)),
+                        () ->
+                            IntStream.range(0, POLLS).forEach(n -> poll().ifPresent(refused::add)),
                         threads))
             .toList();
     pollers.forEach(CompletableFuture::join);
@@ -146,8 +147,7 @@ class StateReadingTest {
   @OutsideUse("A3")
   void inspect_anotherJvmIsInAVerb_namesVerbAndController() throws IOException {
     holdCheckpoints();
-    try (RemoteController other =
-        RemoteController.start(machine, checkpoints.stateDirectory())) {
+    try (RemoteController other = RemoteController.start(machine, checkpoints.stateDirectory())) {
       CompletableFuture<String> going =
           CompletableFuture.supplyAsync(() -> say(other, "suspend"), threads);
       OperationInProgressException refused = awaitRefused();
@@ -196,8 +196,7 @@ class StateReadingTest {
     assertThrows(OperationTimedOutException.class, running::lock);
     assertThrows(OperationTimedOutException.class, running::lock);
     assertEquals(
-        Optional.empty(),
-        Turn.holder(ProcessKey.of(running.identity()), checkpoints.state()));
+        Optional.empty(), Turn.holder(ProcessKey.of(running.identity()), checkpoints.state()));
     machine.clearFaults();
     checkpoints.process(pid()).lock().unlock();
     assertEquals(101, counter.increment());
