@@ -177,7 +177,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   /**
    * Writes the process to disk; it is gone then.
    *
-   * @param directory where the image will be: it does not exist yet, or is empty; its parent exists
+   * @param directory where the image will be: it does not exist yet, or is empty; the directories
+   *     above it are made if they are missing
    * @return the image
    * @see #dump(Path, DumpOptions)
    */
@@ -188,11 +189,14 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   /**
    * Writes the process and its children to disk with CRIU. The image is made beside its final
    * place, and it is complete, checksummed and synced to disk there before the process may die.
-   * When this throws, the process is still checkpointed and nothing is left of the image. That
-   * holds also when the disk hangs: at the deadline of the options the process is let go, and what
-   * the disk still writes is removed when it answers.
+   * When this throws, the process is still checkpointed and nothing is left of the image, unless it
+   * is an {@link dev.gpuprocess.error.ImageKeptException}: from the moment that the process may die
+   * the image stays, until it is certain that the process lives. That holds also when the disk
+   * hangs: at the deadline of the options the process is let go, and what the disk still writes is
+   * removed when it answers.
    *
-   * @param directory where the image will be: it does not exist yet, or is empty; its parent exists
+   * @param directory where the image will be: it does not exist yet, or is empty; the directories
+   *     above it are made if they are missing
    * @param options how to dump
    * @return the image
    * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
@@ -200,6 +204,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
+   * @throws dev.gpuprocess.error.ImageKeptException when CRIU ended badly after the image was
+   *     complete, and it could not be found out whether the process lives
+   * @throws IllegalArgumentException with options that leave memory outside the image: pageServer,
+   *     lazyPages, parentImages, autoDedup
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {

@@ -6,7 +6,9 @@ import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -16,8 +18,8 @@ final class Checkup {
 
   private final List<Finding> findings = new ArrayList<>();
 
-  /** Findings of a look that is under way, on the thread that looks. */
-  private final ThreadLocal<List<Finding>> part = new ThreadLocal<>();
+  /** Findings of looks that are under way, by the thread that looks. */
+  private final Map<Thread, List<Finding>> parts = new ConcurrentHashMap<>();
 
   void ok(String subject, String what) {
     add(new Finding(Severity.OK, subject, what, ""));
@@ -37,8 +39,7 @@ final class Checkup {
   }
 
   void add(Finding finding) {
-    List<Finding> mine = part.get();
-    (mine == null ? findings : mine).add(finding);
+    parts.getOrDefault(Thread.currentThread(), findings).add(finding);
   }
 
   /** Goes through several things, each of which is asked or looked at in its own time. */
@@ -72,11 +73,11 @@ final class Checkup {
 
   private List<Finding> found(Runnable body) {
     List<Finding> mine = new ArrayList<>();
-    part.set(mine);
+    parts.put(Thread.currentThread(), mine);
     try {
       body.run();
     } finally {
-      part.remove();
+      parts.remove(Thread.currentThread());
     }
     return mine;
   }

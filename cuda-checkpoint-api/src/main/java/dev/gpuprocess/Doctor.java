@@ -84,7 +84,7 @@ final class Doctor {
           .forEach(
               (subject, look) ->
                   checkup
-                      .ask(subject, checkpoints.timeouts().call(), look::get)
+                      .ask(subject, checkpoints.timeouts().call(), look)
                       .ifPresent(found -> checkup.ok(subject, found)));
     }
   }

@@ -91,7 +91,7 @@ final class Dump {
       return ImagePlace.of(directory);
     } catch (IOException e) {
       throw new ImageDirectoryException(
-          "process %d was not dumped: no image can be made at %s (%s): name a directory that can be made"
+          "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
               .formatted(target.pid(), directory, ImagePlace.reason(e)),
           verb.failure(null, ProcessState.CHECKPOINTED),
           e);

@@ -59,8 +59,7 @@ final class DumpCheck {
     requireOwnMemory(options);
     lookAtCriu();
     DiskWork disk = new DiskWork("dump", process.pid(), directory.toAbsolutePath(), limit());
-    String unused = disk.run("look at", this::lookAtPlace, found -> {});
-    String alsoUnused = disk.run("look at", this::lookAtTemporaryFiles, found -> {});
+    String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});
     for (int child : ProcFs.descendants(process.pid())) {
       requireNoGpu(child);
     }
@@ -146,7 +145,7 @@ final class DumpCheck {
         .ifPresent(
             device -> {
               throw new CudaChildException(
-                  "child %d of process %d holds %s, inherited by fork or by CUDA of its own, so the tree cannot be dumped: start such workers with spawn or forkserver, or suspend the child first; process %d runs on"
+                  "child %s of process %s holds %s, inherited by fork or by CUDA of its own, so the tree cannot be dumped: start such workers with spawn or forkserver, or suspend the child first; process %s runs on"
                       .formatted(child, process.pid(), device, process.pid()),
                   Failure.of("dump", process.pid()));
             });
@@ -164,7 +163,7 @@ final class DumpCheck {
     List<UnsupportedResource> resources =
         certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     throw new UnsupportedResourceException(
-        "process %d cannot be dumped and %s: %s".formatted(process.pid(), stays, words(certain)),
+        "process %s cannot be dumped and %s: %s".formatted(process.pid(), stays, words(certain)),
         failure,
         CriuFailure.NOT_STARTED,
         resources,
@@ -184,7 +183,7 @@ final class DumpCheck {
     }
     return told == all.size()
         ? text.toString()
-        : text + ". And %d more".formatted(all.size() - told);
+        : text + ". And %s more".formatted(all.size() - told);
   }
 
   /** What CRIU would refuse, less what a suspend takes away. */

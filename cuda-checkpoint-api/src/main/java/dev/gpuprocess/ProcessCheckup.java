@@ -234,8 +234,11 @@ final class ProcessCheckup {
             .orElse(List.of());
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();
-      boolean ofChild = resource != null && resource.pid() != process.pid();
-      if (!ofChild || !TreeCheck.isDevice(resource.name())) {
+      boolean deviceOfChild =
+          resource != null
+              && resource.pid() != process.pid()
+              && TreeCheck.isDevice(resource.name());
+      if (!deviceOfChild) {
         checkup.add(finding);
       }
     }

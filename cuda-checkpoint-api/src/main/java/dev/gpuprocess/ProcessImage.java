@@ -197,6 +197,7 @@ public final class ProcessImage {
    *     way on this machine
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   * @throws IllegalArgumentException with lazyPages, and with autoDedup, which eats the image
    */
   public CheckpointedProcess restore(RestoreOptions options) {
     if (options.lazyPages()) {
@@ -354,15 +355,15 @@ public final class ProcessImage {
 
   private String takenMessage(ProcStat stat) {
     if (isDying(stat)) {
-      return "process %d was killed and the kernel is still tearing it down: try again when it is gone"
+      return "process %s was killed and the kernel is still tearing it down: try again when it is gone"
           .formatted(stat.pid());
     }
     if (!stat.isDead() && isItself(manifest(), stat)) {
-      return "process %d (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
+      return "process %s (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
           .formatted(stat.pid(), stat.name());
     }
     return stat.isDead()
-        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is%s"
+        ? "pid %s is still held by a zombie (%s) that its parent %s has not reaped; the image can be restored once it is%s"
             .formatted(
                 stat.pid(),
                 stat.name(),
@@ -370,7 +371,7 @@ public final class ProcessImage {
                 stat.parent() == 1
                     ? ": run the container with an init that reaps, such as docker run --init or tini"
                     : "")
-        : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
+        : "pid %s belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
   }
 

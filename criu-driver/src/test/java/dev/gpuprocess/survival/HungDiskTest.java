@@ -20,6 +20,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -109,7 +110,10 @@ class HungDiskTest {
       DyingDumper.run(lane, subject, disk.path().resolve("image").toString());
       assertEquals(2, Lane.names(disk.path()).size(), "a half image and lost+found");
       disk.hang();
-      List<Recovered> found = lane.checkpoints().with(TIMEOUTS).recover();
+      // On a thread of its own, so that the disk goes on also when this hangs.
+      List<Recovered> found =
+          CompletableFuture.supplyAsync(() -> lane.checkpoints().with(TIMEOUTS).recover())
+              .get(30, SECONDS);
       assertEquals(Recovered.Outcome.SUSPENDED, found.get(0).outcome());
       Objects.requireNonNull(found.get(0).suspended()).resume();
       assertEquals(Optional.empty(), subject.fault());

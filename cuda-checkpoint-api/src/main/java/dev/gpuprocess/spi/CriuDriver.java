@@ -61,8 +61,9 @@ public interface CriuDriver {
 
   /**
    * Writes a process tree into the images directory. When this returns, the images are complete and
-   * the tree is gone and its pid free (or it runs on, when the request says so). When it throws,
-   * the tree runs on, unless the exception says otherwise.
+   * the tree is gone, or was killed and is being torn down, and as a rule its pid is free (or it
+   * runs on, when the request says so). When it throws, the tree runs on, unless the exception says
+   * otherwise.
    *
    * @param request what to dump, where to, and how
    * @param listener told at each stage; throwing vetoes
