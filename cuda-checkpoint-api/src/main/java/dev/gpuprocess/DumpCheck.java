@@ -145,7 +145,7 @@ final class DumpCheck {
         .ifPresent(
             device -> {
               throw new CudaChildException(
-                  "child %s of process %s holds %s, inherited by fork or by CUDA of its own, so the tree cannot be dumped: start such workers with spawn or forkserver, or suspend the child first; process %s runs on"
+                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: start such workers with spawn or forkserver, suspend the child first, or end such a helper; process %s runs on"
                       .formatted(child, process.pid(), device, process.pid()),
                   Failure.of("dump", process.pid()));
             });
