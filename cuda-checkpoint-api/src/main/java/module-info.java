@@ -2,6 +2,7 @@
  * Takes a running CUDA process off its GPU, puts it on disk, and brings it back: the typed states
  * of a CUDA process over the checkpoint functions of libcuda, and the seam to CRIU.
  */
+@SuppressWarnings("module") // dev.gpuprocess.criu is built after this one
 module dev.gpuprocess {
   requires static transitive org.jspecify;
   requires org.jnrproject.ffi;
@@ -21,10 +22,13 @@ module dev.gpuprocess {
   exports dev.gpuprocess.options;
   exports dev.gpuprocess.spi;
   exports dev.gpuprocess.proc;
+  exports dev.gpuprocess.internal to
+      dev.gpuprocess.criu;
 
   // JNR's generated classes live in an unnamed module.
   opens dev.gpuprocess.cuda.jnr;
   opens dev.gpuprocess.image.jnr;
+  opens dev.gpuprocess.proc.jnr;
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
       com.google.gson;

@@ -21,7 +21,7 @@ for program in counter pattern idle simctl; do
   helpers="$here/workloads/udp.c $here/workloads/holds.c $here/workloads/cuda.c $here/workloads/pattern.c"
   [ $program = idle ] && helpers="$here/workloads/udp.c $here/workloads/holds.c"
   [ $program = simctl ] && helpers=""
-  gcc $flags -o "$out/$program" "$here/workloads/$program.main.c" $helpers -ldl
+  gcc $flags -o "$out/$program" "$here/workloads/$program.main.c" $helpers -ldl -lpthread
 done
 # Static, because some of its processes live in a root directory where there is no other file.
 gcc $flags -static -o "$out/zoo" "$here"/workloads/zoo/*.c -lpthread -lrt -lutil

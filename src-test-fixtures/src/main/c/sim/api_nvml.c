@@ -119,9 +119,11 @@ struct listing {
 static void list(const struct usage *usage, void *argument) {
   struct listing *listing = argument;
   if (usage->used[listing->gpu] == 0) return;
-  if (listing->found < listing->room)
-    listing->processes[listing->found] =
-        (nvmlProcessInfo_t){(unsigned)usage->pid, usage->used[listing->gpu], UINT32_MAX, UINT32_MAX};
+  if (listing->found < listing->room) {
+    /* NVML_VALUE_NOT_AVAILABLE is what the real one says where it does not know, as with MIG. */
+    unsigned long long bytes = machine()->process_memory ? usage->used[listing->gpu] : UINT64_MAX;
+    listing->processes[listing->found] = (nvmlProcessInfo_t){(unsigned)usage->pid, bytes, UINT32_MAX, UINT32_MAX};
+  }
   listing->found++;
 }
 

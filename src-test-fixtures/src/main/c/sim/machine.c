@@ -103,6 +103,8 @@ void machine_reload(void) {
   snprintf(m->driver, sizeof m->driver, "%s", driver_of(m->version));
   m->bandwidth = 1000000ull *
       strtoull(setting(m, "bandwidth", "LIBCUDA_SIM_BANDWIDTH", "0", buffer, sizeof buffer), NULL, 10);
+  m->process_memory =
+      atoi(setting(m, "process_memory", "LIBCUDA_SIM_PROCESS_MEMORY", "1", buffer, sizeof buffer)) != 0;
   const char *seed = setting(m, "seed", "LIBCUDA_SIM_SEED", m->dir, buffer, sizeof buffer);
   for (int i = 0; i < SIM_MAX_GPUS; i++) {
     uint64_t halves[2] = {hash(seed, (uint64_t)i * 2 + 1), hash(seed, (uint64_t)i * 2 + 2)};

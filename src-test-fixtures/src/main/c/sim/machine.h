@@ -3,6 +3,7 @@
 #define SIM_MACHINE_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../cuda_abi.h"
@@ -19,6 +20,7 @@ struct machine {
   int version;                   /* as cuDriverGetVersion gives it */
   char driver[32];               /* as NVML gives it */
   uint64_t bandwidth;            /* bytes per second of checkpoint and restore copies; 0: as fast as memcpy */
+  bool process_memory;           /* false: NVML does not tell what each process holds */
   char control_name[16];         /* name of the control thread in a process of this machine */
   CUuuid uuid[SIM_MAX_GPUS];
 };

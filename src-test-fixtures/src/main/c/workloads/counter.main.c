@@ -49,7 +49,7 @@ static CUdeviceptr value, managed;
 static CUfunction increment, spin;
 static pid_t child;
 
-static CUresult run(CUfunction function, void *argument) {
+static CUresult launch(CUfunction function, void *argument) {
   void *arguments[] = {argument};
   return cuda.launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
 }
@@ -81,7 +81,7 @@ static CUresult act(const char *request, char *reply) {
   if (strcmp(request, "get") == 0) return tell_value(reply);
   if (strncmp(request, "spin ", 5) == 0) {
     uint64_t nanoseconds = strtoull(request + 5, NULL, 10) * 1000000ull;
-    return run(spin, &nanoseconds);
+    return launch(spin, &nanoseconds);
   }
   if (strcmp(request, "managed") == 0) return managed != 0 ? CUDA_SUCCESS : cuda.alloc_managed(&managed, 65536, 1);
   if (strcmp(request, "unmanaged") == 0) {
@@ -97,7 +97,7 @@ static CUresult act(const char *request, char *reply) {
     end_child();
     return CUDA_SUCCESS;
   }
-  CUresult result = run(increment, &value);
+  CUresult result = launch(increment, &value);
   return result == CUDA_SUCCESS ? tell_value(reply) : result;
 }
 
@@ -108,16 +108,20 @@ static void answer(const char *request, char *reply) {
   if (result != CUDA_SUCCESS) cuda_tell(result, reply);
 }
 
-int main(int argc, char **argv) {
-  struct options options = parse_options(argc, argv);
+static int count(const struct options *options) {
   const uint32_t first = 100;
   CUmodule module;
-  cuda_start(options.gpu);
+  cuda_start(options->gpu);
   cuda_must(cuda.module_load(&module, ptx), "cuModuleLoadData");
   cuda_must(cuda.module_function(&increment, module, "increment"), "cuModuleGetFunction increment");
   cuda_must(cuda.module_function(&spin, module, "spin"), "cuModuleGetFunction spin");
   cuda_must(cuda.alloc(&value, sizeof first), "cuMemAlloc");
   cuda_must(cuda.to_device(value, &first, sizeof first), "cuMemcpyHtoD");
-  pattern_start(options.mebibytes < 0 ? 0 : options.mebibytes, options.seed);
-  return serve(&options, answer);
+  pattern_start(options->mebibytes < 0 ? 0 : options->mebibytes, options->seed);
+  return serve(options, answer);
+}
+
+int main(int argc, char **argv) {
+  struct options options = parse_options(argc, argv);
+  return run(&options, count);
 }

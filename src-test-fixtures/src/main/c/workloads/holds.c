@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "udp.h"
@@ -216,6 +217,34 @@ static intptr_t trace(const char *pid, long size) {
   return ptrace(PTRACE_SEIZE, atoi(pid), NULL, NULL) == 0 ? 1 : -1;
 }
 
+/* Holds one thread of another process still, until this process ends. */
+static intptr_t halt(const char *thread, long size) {
+  pid_t tid = atoi(thread);
+  (void)size;
+  return ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0
+          && waitpid(tid, NULL, __WALL) == tid
+      ? 1 : -1;
+}
+
+/* Each has another name, which is gone while the file is not. */
+static intptr_t many_renamed(const char *file, long size) {
+  char name[ANSWER_SIZE + 32];
+  intptr_t fd = -1;
+  while (size-- > 0) {
+    snprintf(name, sizeof name, "%s-%ld", file, size);
+    if ((fd = renamed_file(name, 0)) < 0) return -1;
+  }
+  return fd;
+}
+
+/* Each is a mapping of its own. */
+static intptr_t many_mapped(const char *file, long size) {
+  intptr_t address = -1;
+  while (size-- > 0)
+    if ((address = map_file(file, 0)) == -1) return -1;
+  return address;
+}
+
 static intptr_t many(const char *file, long size) {
   int fd = -1;
   while (size-- > 0)
@@ -275,7 +304,8 @@ static const struct {
     {"unix-bind", unix_bind}, {"unix-send", unix_send}, {"sysv", sysv}, {"io_uring", ring}, {"perf", perf},
     {"userfaultfd", fault}, {"eventfd", event}, {"epoll", epoll}, {"timerfd", timer}, {"signalfd", signals},
     {"inotify", watch}, {"memfd", memory}, {"pidfd", self}, {"perf-map", perf_map}, {"master", master},
-    {"trace", trace}, {"many", many},
+    {"trace", trace}, {"many", many}, {"halt", halt},
+    {"many-renamed", many_renamed}, {"many-mapped", many_mapped},
 };
 
 bool hold(const char *request, char *reply) {

@@ -26,7 +26,10 @@
  *   master            the master of a pseudo terminal whose slave can be opened
  *   perf-map          the memory of a perf event, without its descriptor
  *   trace PID         traces that process
+ *   halt TID          traces that thread and stops it, while this process lives
  *   many FILE N       opens it N times
+ *   many-renamed FILE N    the same as renamed for N files, FILE-0 and so on
+ *   many-mapped FILE N     maps it N times
  *   io_uring, perf, userfaultfd, eventfd, epoll, timerfd, signalfd, inotify, memfd, pidfd
  *                     what is called so */
 bool hold(const char *request, char *reply);

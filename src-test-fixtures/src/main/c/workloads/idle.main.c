@@ -11,7 +11,9 @@ static void answer(const char *request, char *reply) {
   if (!hold(request, reply)) snprintf(reply, ANSWER_SIZE, "%lu", answered);
 }
 
+static int idle(const struct options *options) { return serve(options, answer); }
+
 int main(int argc, char **argv) {
   struct options options = parse_options(argc, argv);
-  return serve(&options, answer);
+  return run(&options, idle);
 }

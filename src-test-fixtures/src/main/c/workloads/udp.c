@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,10 @@ struct options parse_options(int argc, char **argv) {
     const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
     if (strcmp(name, "--setsid") == 0) {
       options.own_session = true;
+      continue;
+    }
+    if (strcmp(name, "--first-thread-ends") == 0) {
+      options.leaves = true;
       continue;
     }
     if (value == NULL) goto misunderstood;
@@ -35,6 +40,25 @@ struct options parse_options(int argc, char **argv) {
   }
   if (options.own_session) setsid();
   return options;
+}
+
+static struct {
+  struct options options;
+  int (*body)(const struct options *options);
+} second;
+
+static void *run_second(void *unused) {
+  (void)unused;
+  exit(second.body(&second.options));
+}
+
+int run(const struct options *options, int (*body)(const struct options *options)) {
+  pthread_t thread;
+  if (!options->leaves) return body(options);
+  second.options = *options;
+  second.body = body;
+  if (pthread_create(&thread, NULL, run_second, NULL) != 0) return 1;
+  pthread_exit(NULL);
 }
 
 /* The file appears complete or not at all. */

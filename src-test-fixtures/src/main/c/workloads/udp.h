@@ -14,6 +14,7 @@ struct options {
   const char *ready;  /* --ready FILE: appears, holding the port, when the workload answers; then stderr is closed and
                          the directory left. Without it the port is printed and both stay as they are. */
   bool own_session;   /* --setsid: as CRIU wants it */
+  bool leaves;        /* --first-thread-ends: main ends its thread, as pthread_exit does, and another one goes on */
   int gpu;            /* --gpu N: ordinal */
   long mebibytes;     /* --mib N: GPU memory to fill with a pattern; negative if not said */
   unsigned long long seed; /* --seed N: what it is filled with */
@@ -21,6 +22,9 @@ struct options {
 
 /* Reads the options and begins the session; ends the program with status 2 if it does not understand them. */
 struct options parse_options(int argc, char **argv);
+
+/* Does all the work of the program: in the first thread, or in another one while the first ends. */
+int run(const struct options *options, int (*body)(const struct options *options));
 
 /* Answers each datagram for ever. `answer` writes ANSWER_SIZE bytes of text at most. */
 int serve(const struct options *options, void (*answer)(const char *request, char *reply));

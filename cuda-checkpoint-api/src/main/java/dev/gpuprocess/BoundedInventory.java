@@ -2,6 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.error.OperationInProgressException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -14,10 +16,30 @@ import org.slf4j.LoggerFactory;
 record BoundedInventory(GpuInventory inventory, Duration deadline) implements GpuInventory {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final String NVML = "NVML";
 
   @Override
   public Optional<List<Gpu>> gpus() {
     return ask("list the GPUs", inventory::gpus);
+  }
+
+  @Override
+  public Optional<GpuReading> read() {
+    try {
+      BoundedCall.admit(NVML, "read the GPUs");
+      return BoundedCall.run(
+          NVML, "read the GPUs", deadline, inventory::read, (late, failure) -> {});
+    } catch (TimeoutException e) {
+      return silent("NVML did not answer within " + deadline);
+    } catch (OperationInProgressException e) {
+      return silent("NVML does not answer: " + e.getMessage());
+    }
+  }
+
+  /** It is there, and does not tell. */
+  private static Optional<GpuReading> silent(String why) {
+    LOG.warn(why);
+    return Optional.of(new GpuReading(List.of(), List.of(why)));
   }
 
   @Override
@@ -27,9 +49,13 @@ record BoundedInventory(GpuInventory inventory, Duration deadline) implements Gp
 
   private <T> Optional<T> ask(String what, Supplier<Optional<T>> question) {
     try {
-      return BoundedCall.run(what, deadline, question, (late, failure) -> {});
+      BoundedCall.admit(NVML, what);
+      return BoundedCall.run(NVML, what, deadline, question, (late, failure) -> {});
     } catch (TimeoutException e) {
       LOG.warn("NVML did not {} within {}", what, deadline);
+      return Optional.empty();
+    } catch (OperationInProgressException e) {
+      LOG.warn("NVML is not asked to {}: {}", what, e.getMessage());
       return Optional.empty();
     }
   }

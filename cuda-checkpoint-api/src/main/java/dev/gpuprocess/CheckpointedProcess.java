@@ -1,11 +1,11 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuPair;
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
+import java.util.Set;
+import java.util.function.Supplier;
 
 /**
  * A process whose GPU memory is in host memory; the GPU is free of it. Closing it brings it back to
@@ -23,39 +23,126 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * Moves the memory of the process back to its GPU ({@code cuCheckpointProcessRestore}).
    *
    * @return the locked process
-   * @see #restore(List)
+   * @see #restore(ResumeOptions)
    */
   public LockedProcess restore() {
-    return restore(List.of());
+    return restore(ResumeOptions.ofDefaults());
   }
 
   /**
    * Moves the memory of the process to other GPUs of the same kind ({@code
-   * cuCheckpointProcessRestore} with GPU pairs; driver 580 or later). Looks first whether there is
-   * room: a restore that runs out of GPU memory loses the process.
+   * cuCheckpointProcessRestore} with GPU pairs; driver 580 or later).
    *
    * @param pairs where the memory of each GPU goes; lists every GPU of the machine, also those that
    *     stay; empty to go back where it was
    * @return the locked process
-   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when a GPU has no room; nothing was
-   *     touched
+   * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
+   *     not use or that is not here; it stays checkpointed
+   * @see #restore(ResumeOptions)
+   */
+  public LockedProcess restore(List<GpuPair> pairs) {
+    return restore(ResumeOptions.ofDefaults().withPairs(pairs));
+  }
+
+  /**
+   * Moves the memory of the process back to its GPU, or to others, as the options say ({@code
+   * cuCheckpointProcessRestore}).
+   *
+   * <p>A restore that runs out of GPU memory loses the process, so its room is looked for before,
+   * and reserved until the restore is done: of two restores that would fit one at a time, in
+   * whatever JVMs with the same state directory, one is refused or waits. What other programs
+   * allocate meanwhile cannot be kept off; an insurance image is for that.
+   *
+   * <p>What the process held is taken from the journal of its checkpoint. Where that is not known
+   * (its checkpoint was made with another state directory, or NVML did not tell), there must be
+   * room on every GPU that it may come back to for as much as it can have held by its host memory;
+   * else the restore is refused until {@link ResumeOptions#withNeeds} tells it. A GPU that NVML
+   * should tell of and cannot read counts as full. Where there is no NVML at all ({@code
+   * libnvidia-ml.so.1} cannot be loaded, as in containers that were given the compute libraries
+   * alone) nothing is checked or reserved, and the caller has to keep room.
+   *
+   * @param options where to, how long to wait for memory, and an image to make first
+   * @return the locked process
+   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there was no room in time; the
+   *     process stays checkpointed
+   * @throws dev.gpuprocess.error.UnknownHoldingsException when it is not known what the process
+   *     held and there is not certainly room for it; the process stays checkpointed
+   * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was
+   *     cancelled, or the thread interrupted, whose flag stays set; the process stays checkpointed
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
    *     not use or that is not here; it stays checkpointed
    * @throws dev.gpuprocess.error.PoisonedProcessException when the GPU ran out of memory all the
-   *     same
+   *     same; {@link PoisonedProcess#comeBackFrom} the insurance
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
-  public LockedProcess restore(List<GpuPair> pairs) {
-    return self.bringBack(
-        "restore",
-        ProcessState.CHECKPOINTED,
-        (verb, steps) -> {
-          Map<GpuUuid, Long> held = self.target().held();
-          GpuRoom.require(self.target().checkpoints.inventory(), held, pairs, verb);
-          long bytes = held.values().stream().mapToLong(Long::longValue).sum();
-          steps.run("restore", bytes, () -> verb.restore(pairs));
-        },
-        LockedProcess::new);
+  public LockedProcess restore(ResumeOptions options) {
+    return whenThereIsRoom(
+        options,
+        () ->
+            self.bringBack(
+                "restore",
+                ProcessState.CHECKPOINTED,
+                Set.of(ProcessState.LOCKED),
+                (verb, steps, found) -> {
+                  if (found == ProcessState.CHECKPOINTED) {
+                    restore(self.target(), verb, steps, options);
+                  }
+                },
+                LockedProcess::new));
+  }
+
+  private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
+    RoomWait wait = new RoomWait(self, options);
+    wait.requireNotCancelled();
+    options.insurance().ifPresent(directory -> insure(directory, options));
+    return wait.retrying(attempt);
+  }
+
+  private void insure(Path directory, ResumeOptions options) {
+    DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
+    options.cancellation().ifPresent(dump::cancellation);
+    dump(directory, dump.build());
+  }
+
+  private static void restore(Target target, Verb verb, Steps steps, ResumeOptions options) {
+    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
+    Reservation room = GpuRoom.of(target, options).reserve(verb, RoomWait.advice(options));
+    try {
+      steps.run("restore", held.bytes(), () -> verb.restore(options.pairs(), room));
+    } finally {
+      if (!verb.isAbandoned()) {
+        room.close();
+      }
+    }
+  }
+
+  /** Restore and unlock, as far as each is needed from the state that the process was found in. */
+  static void bringBack(
+      Target target, Verb verb, Steps steps, ProcessState found, ResumeOptions options) {
+    if (found == ProcessState.CHECKPOINTED) {
+      restore(target, verb, steps, options);
+    }
+    if (found == ProcessState.RUNNING) {
+      return;
+    }
+    try {
+      steps.run("unlock", 0, verb::unlock);
+    } catch (RuntimeException e) {
+      // It was restored for nothing if it stays locked.
+      if (found == ProcessState.LOCKED || verb.isAbandoned()) {
+        throw e;
+      }
+      unlockAgain(verb, steps, e);
+    }
+  }
+
+  private static void unlockAgain(Verb verb, Steps steps, RuntimeException first) {
+    try {
+      steps.run("unlock", 0, verb::unlock);
+    } catch (RuntimeException e) {
+      first.addSuppressed(e);
+      throw first;
+    }
   }
 
   /**
@@ -69,24 +156,22 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   /**
-   * Brings the process back to running as the options say: waits for GPU memory, makes an image
-   * first, or goes to other GPUs.
+   * Brings the process back to running as the options say: {@link #restore(ResumeOptions)}, which
+   * says what it may throw, and {@link LockedProcess#unlock()} as one step.
    *
    * @param options how
    * @return the running process
-   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there was no room in time; the
-   *     process stays checkpointed
-   * @throws dev.gpuprocess.error.PoisonedProcessException when the GPU ran out of memory all the
-   *     same; {@link PoisonedProcess#comeBackFrom} the insurance
    */
   public RunningProcess resume(ResumeOptions options) {
-    options.insurance().ifPresent(directory -> dump(directory, LEAVE_RUNNING));
-    Target target = self.target();
-    GpuRoom.await(
-        target.checkpoints.inventory(), target.held(), options.pairs(), options.waitForMemory());
-    try (LockedProcess locked = restore(options.pairs())) {
-      return locked.unlock();
-    }
+    return whenThereIsRoom(
+        options,
+        () ->
+            self.bringBack(
+                "resume",
+                ProcessState.CHECKPOINTED,
+                Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
+                (verb, steps, found) -> bringBack(self.target(), verb, steps, found, options),
+                RunningProcess::new));
   }
 
   /**
@@ -107,8 +192,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * When this throws, the process is still checkpointed and nothing is left of the image, unless it
    * is an {@link dev.gpuprocess.error.ImageKeptException}: from the moment that the process may die
    * the image stays, until it is certain that the process lives. That holds also when the disk
-   * hangs: at the deadline of the options the process is let go, and what
-   * the disk still writes is removed when it answers.
+   * hangs: at the deadline of the options the process is let go, and what the disk still writes is
+   * removed when it answers.
    *
    * @param directory where the image will be: it does not exist yet, or is empty; the directories
    *     above it are made if they are missing
@@ -127,27 +212,38 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
     Target target = self.target();
+    BoundedCall.admit(target.identity, "dump");
     return target.exclusively(
         "dump",
         Turn.Kind.MOVE,
         self.generation(),
         verb -> {
           verb.require(ProcessState.CHECKPOINTED);
-          Steps steps = new Steps(target.checkpoints.listener(), pid(), self.steps());
+          Steps steps = self.measured();
           ProcessImage image = new Dump(verb, target, options, steps).into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
             target.forget();
           } else {
-            target.noteState(ProcessState.CHECKPOINTED);
+            target.leaveAt(ProcessState.CHECKPOINTED);
           }
+          steps.rethrow();
           return image;
         });
   }
 
-  /** Resumes the process unless it was handed on; does nothing when the process has ended. */
+  /**
+   * Resumes the process unless it was handed on; does nothing when the process has ended. Waits for
+   * GPU memory as long as {@link Timeouts#memory()} says: what used the GPU meanwhile often gives
+   * it back a moment later.
+   *
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #restore(ResumeOptions)}; the
+   *     process stays checkpointed, and this can be called again
+   */
   @Override
   public void close() {
-    self.close(this::resume);
+    ResumeOptions patient =
+        ResumeOptions.ofDefaults().withWaitForMemory(self.target().checkpoints.timeouts().memory());
+    self.close(() -> resume(patient));
   }
 }

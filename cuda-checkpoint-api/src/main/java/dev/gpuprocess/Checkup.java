@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -56,12 +57,14 @@ final class Checkup {
    */
   void look(String subject, Duration deadline, Runnable body) {
     try {
-      BoundedCall.run("doctor: " + subject, deadline, () -> found(body), (value, failure) -> {})
+      String name = "doctor: " + subject;
+      BoundedCall.admit(name, name);
+      BoundedCall.run(name, name, deadline, () -> found(body), (value, failure) -> {})
           .forEach(this::add);
     } catch (TimeoutException e) {
       problem(
           subject,
-          "does not answer within " + deadline.toSeconds() + " s: a file system may hang",
+          "does not answer within " + Printable.of(deadline) + ": a file system may hang",
           "look into the kernel's log (dmesg) and at the mounts for what hangs");
     } catch (RuntimeException e) {
       problem(subject, "cannot be looked at: " + e, "run as root");
@@ -85,16 +88,25 @@ final class Checkup {
    * @return empty when there was none
    */
   <T> Optional<T> ask(String subject, Duration deadline, Supplier<@Nullable T> question) {
+    return ask("doctor: " + subject, subject, deadline, question);
+  }
+
+  /**
+   * The same about something that hangs for reasons of its own.
+   *
+   * @param about what is asked, such as a process
+   */
+  <T> Optional<T> ask(
+      Object about, String subject, Duration deadline, Supplier<@Nullable T> question) {
     try {
+      String name = "doctor: " + subject;
+      BoundedCall.admit(about, name);
       return BoundedCall.run(
-          "doctor: " + subject,
-          deadline,
-          () -> Optional.ofNullable(question.get()),
-          (value, failure) -> {});
+          about, name, deadline, () -> Optional.ofNullable(question.get()), (value, failure) -> {});
     } catch (TimeoutException e) {
       problem(
           subject,
-          "does not answer within " + deadline.toSeconds() + " s",
+          "does not answer within " + Printable.of(deadline),
           "look into the kernel's log (dmesg) for what hangs");
     } catch (GpuCheckpointException | IllegalArgumentException e) {
       // Its message says what to do.

@@ -16,8 +16,9 @@ import dev.gpuprocess.error.ProcessUnreachableException;
 import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.proc.Printable;
+import java.time.Duration;
 import java.util.List;
-import org.jspecify.annotations.Nullable;
 
 /** Says what a driver's answer means for the process, not what the C enum is called. */
 final class CudaFailures {
@@ -48,14 +49,6 @@ final class CudaFailures {
       return new NotCudaProcessException(
           who + " has no CUDA state: it is no CUDA program, or has not called cuInit yet", failure);
     }
-    if (result.equals(CudaResult.NOT_READY)) {
-      return new LockTimeoutException(
-          "GPU work of "
-              + who
-              + " did not end within the lock's timeout; it runs on: allow more time, or try again"
-              + " between its kernels",
-          failure);
-    }
     if (result.equals(CudaResult.NOT_SUPPORTED)) {
       return new UnsupportedByDriverException(
           who
@@ -63,20 +56,28 @@ final class CudaFailures {
               + function
               + (restoring
                   ? " (GPU pairs need driver 580 or later)"
-                  : " (managed memory, for one); it stays locked until it is unlocked"),
+                  : " (managed memory, for one); it is "
+                      + failure.after()
+                      + " at this moment, and unlock lets it run on, which suspend does by itself"),
           failure);
     }
-    if (result.code() == UNKNOWN && function.equals("checkpoint")) {
+    if (result.code() == UNKNOWN
+        && function.equals("checkpoint")
+        && failure.after() == ProcessState.LOCKED) {
       return new UnsupportedByDriverException(
-          "the driver refuses to checkpoint "
+          "the driver answers "
+              + result
+              + " to checkpoint of "
               + who
-              + ", as it does for good once it refused for managed memory; it stays locked until it"
-              + " is unlocked, and only a new start of the program mends this",
+              + ", which is LOCKED at this moment and runs on once it is unlocked, which suspend does"
+              + " by itself; that is its answer for good after it has refused managed memory once,"
+              + " and then only a new start of the program mends it; else look at the kernel's log"
+              + " (dmesg)",
           failure);
     }
     if (result.equals(CudaResult.ILLEGAL_STATE)) {
       return new WrongStateException(
-          "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%d)"
+          "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%s)"
               .formatted(who, failure.after(), function, target.pid()),
           failure);
     }
@@ -88,20 +89,22 @@ final class CudaFailures {
               + " list every GPU of the machine once, by its own UUID",
           failure);
     }
-    if (restoring && isPoison(result, failure.after())) {
-      return new PoisonedProcessException(
-          "the driver could not bring "
-              + who
-              + " back for lack of GPU memory and will refuse it from now on: end it and restore an"
-              + " image of it",
-          failure,
-          new PoisonedProcess(StateObject.next(target, List.of())));
+    if (restoring && result.equals(CudaResult.OUT_OF_MEMORY)) {
+      return outOfMemory(who, target, failure);
     }
     if (result.equals(CudaResult.OUT_OF_MEMORY)) {
       return new InsufficientGpuMemoryException(
           "the driver ran out of memory in " + function + " of " + who + ": free some",
           failure,
           null);
+    }
+    if (restoring
+        && result.equals(CudaResult.OPERATING_SYSTEM)
+        && failure.after() == ProcessState.CHECKPOINTED) {
+      return new CudaDriverException(
+          "the driver answers %s to restore of %s twice, and it stays checkpointed: try again; if that never works, a restore of it has run out of GPU memory before, and only an image of it brings it back"
+              .formatted(result, who),
+          failure);
     }
     if (result.equals(CudaResult.OPERATING_SYSTEM)) {
       return new ProcessUnreachableException(
@@ -111,12 +114,38 @@ final class CudaFailures {
           failure);
     }
     return new CudaDriverException(
-        "the driver answers %s to %s of %s".formatted(result, function, who), failure);
+        "the driver answers %s to %s of %s, which is %s now"
+            .formatted(
+                result,
+                function,
+                who,
+                failure.after() == null ? "in a state that it does not tell" : failure.after()),
+        failure);
   }
 
-  /** Measured: OUT_OF_MEMORY the first time, OPERATING_SYSTEM ever after; it stays checkpointed. */
-  private static boolean isPoison(CudaResult result, @Nullable ProcessState after) {
-    return result.equals(CudaResult.OUT_OF_MEMORY)
-        || (result.equals(CudaResult.OPERATING_SYSTEM) && after == ProcessState.CHECKPOINTED);
+  /** The failure of a lock for which GPU work took too long. */
+  static LockTimeoutException lockTimeout(Target target, Duration timeout, Failure failure) {
+    return new LockTimeoutException(
+        "GPU work of process %s did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels"
+            .formatted(target.pid(), Printable.of(timeout)),
+        failure);
+  }
+
+  /** Measured: it stays checkpointed, and every later restore answers OPERATING_SYSTEM. */
+  private static GpuCheckpointException outOfMemory(String who, Target target, Failure failure) {
+    if (failure.after() == ProcessState.CHECKPOINTED) {
+      return new PoisonedProcessException(
+          "the driver could not bring "
+              + who
+              + " back for lack of GPU memory and will refuse it from now on: end it and restore an"
+              + " image of it",
+          failure,
+          new PoisonedProcess(StateObject.next(target, List.of())));
+    }
+    return new InsufficientGpuMemoryException(
+        "the driver ran out of GPU memory in restore of %s, and its state is %s now: look with GpuProcess.inspect(%s) whether it came back"
+            .formatted(who, failure.after() == null ? "not known" : failure.after(), target.pid()),
+        failure,
+        null);
   }
 }

@@ -2,6 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
@@ -37,7 +39,22 @@ final class DiskWork {
     this.pid = pid;
     this.disk = disk;
     this.limit = limit;
-    this.end = System.nanoTime() + limit.toNanos();
+    this.end = Durations.end(limit);
+  }
+
+  /** Images side by side are on one disk; which one it is cannot be asked of one that hangs. */
+  private static Path place(Path image) {
+    Path parent = image.getParent();
+    return parent == null ? image : parent;
+  }
+
+  /**
+   * Called before the first work.
+   *
+   * @throws dev.gpuprocess.error.OperationInProgressException when too much hangs there already
+   */
+  void admit() {
+    BoundedCall.admit(place(disk), operation + " of process " + pid);
   }
 
   /** True when a thread was left behind; it has what it works on, and nobody else may touch it. */
@@ -53,12 +70,19 @@ final class DiskWork {
    * @throws OperationTimedOutException when the time of the operation is over
    */
   <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
+    long left = Durations.left(end);
+    if (left <= 0) {
+      throw new OperationTimedOutException(
+          "%s of process %s: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
+              .formatted(operation, pid, Printable.of(limit), what),
+          Failure.of(operation, pid));
+    }
     try {
-      return call(what, Duration.ofNanos(Math.max(1, end - System.nanoTime())), work, undo);
+      return call(what, Duration.ofNanos(left), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "%s of process %d: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
-              .formatted(operation, pid, disk, limit),
+          "%s of process %s: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
+              .formatted(operation, pid, disk, Printable.of(limit)),
           Failure.of(operation, pid),
           e);
     }
@@ -84,6 +108,7 @@ final class DiskWork {
       throws TimeoutException {
     try {
       return BoundedCall.run(
+          place(disk),
           what + " " + pid,
           limit,
           work,

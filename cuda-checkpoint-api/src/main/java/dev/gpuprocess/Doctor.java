@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.proc.Capabilities;
 import java.nio.file.Path;
@@ -29,8 +28,7 @@ final class Doctor {
     checkup.look("host", deadline, host::look);
     long onGpus = bytesOnGpus();
     checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
-    checkup.look(
-        "state directory", deadline, () -> host.lookAtStateDirectory(checkpoints.stateDirectory()));
+    checkup.look("state directory", deadline, () -> host.lookAtStateDirectory(checkpoints.state()));
     if (images != null) {
       checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
     }
@@ -45,7 +43,7 @@ final class Doctor {
             .orElse(List.of())
             .stream()
             .flatMap(gpu -> gpu.users().stream())
-            .mapToLong(Gpu.User::bytes)
+            .mapToLong(user -> user.bytes().orElse(0))
             .sum();
   }
 

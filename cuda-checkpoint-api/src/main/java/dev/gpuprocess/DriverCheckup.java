@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.DriverTooOldException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,7 +50,7 @@ final class DriverCheckup {
         checkup.ask("NVML", deadline, checkpoints.gpus()::driverVersion).flatMap(found -> found);
     checkup.ok(
         "libcuda",
-        "supports CUDA %d.%d%s"
+        "supports CUDA %s.%s%s"
             .formatted(
                 version / 1000, version % 1000 / 10, driver.map(", driver "::concat).orElse("")));
     lookAtFunctions();
@@ -101,8 +102,8 @@ final class DriverCheckup {
   }
 
   private void lookAtGpus() {
-    Optional<List<Gpu>> asked =
-        checkup.ask("GPUs", deadline, checkpoints.gpus()::gpus).flatMap(found -> found);
+    Optional<GpuReading> asked =
+        checkup.ask("GPUs", deadline, checkpoints.gpus()::read).flatMap(found -> found);
     if (asked.isEmpty()) {
       checkup.warning(
           "GPUs",
@@ -110,8 +111,14 @@ final class DriverCheckup {
           "install the driver's libnvidia-ml.so.1");
       return;
     }
-    List<Gpu> gpus = asked.get();
-    if (gpus.isEmpty()) {
+    List<Gpu> gpus = asked.get().gpus();
+    for (String unreadable : asked.get().unreadable()) {
+      checkup.problem(
+          "GPUs",
+          "NVML cannot read " + unreadable + ", so no process is resumed there",
+          "look with nvidia-smi, and into the kernel's log (dmesg) for Xid lines");
+    }
+    if (gpus.isEmpty() && asked.get().unreadable().isEmpty()) {
       checkup.problem(
           "GPUs", "NVML finds none", "look whether the device is passed to this machine (lspci)");
       return;

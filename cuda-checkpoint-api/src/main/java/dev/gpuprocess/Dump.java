@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
@@ -14,6 +13,7 @@ import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ScanLimit;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpReport;
@@ -53,14 +53,18 @@ final class Dump {
   ProcessImage into(Path directory) {
     int pid = target.pid();
     DumpCheck.requireOwnMemory(options);
+    // Its time begins here: what is looked at before is part of the dump.
+    DiskWork disk = new DiskWork("dump", pid, directory.toAbsolutePath(), options.deadline());
+    disk.admit();
     List<Integer> children = ProcFs.descendants(pid);
-    children.forEach(child -> TreeCheck.requireNoGpu(verb, child));
+    ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    new TreeCheck(verb, limit).require(children);
     CriuDriver criu = target.checkpoints.criu();
-    new DumpCheck(target.checkpoints, target.identity, directory, options, false)
+    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
+    new DumpCheck(target.checkpoints, target.identity, directory, inTime, false)
         .requireSupported(
             criu, "stays checkpointed", verb.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
-    DiskWork disk = new DiskWork("dump", pid, directory.toAbsolutePath(), options.deadline());
     Path place = disk.run("find place", () -> place(directory), found -> {});
     // Before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
@@ -87,7 +91,7 @@ final class Dump {
       return ImagePlace.of(directory);
     } catch (IOException e) {
       throw new ImageDirectoryException(
-          "process %d was not dumped: no image can be made at %s (%s): name a directory that can be made"
+          "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
               .formatted(target.pid(), directory, ImagePlace.reason(e)),
           verb.failure(null, ProcessState.CHECKPOINTED),
           e);
@@ -148,7 +152,7 @@ final class Dump {
   private ImageKeptException kept(RuntimeException e) {
     Failure known = verb.failure(null, null);
     return new ImageKeptException(
-        "the image of process %d at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %d is gone restore the image, and if it runs on remove the image (%s)"
+        "the image of process %s at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %s is gone restore the image, and if it runs on remove the image (%s)"
             .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
         new Failure(
             known.operation(),
@@ -184,7 +188,10 @@ final class Dump {
                   published =
                       disk.run(
                           "seal",
-                          () -> image.publish(files -> manifest(criu, kept, files)),
+                          () -> {
+                            image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
+                            return image.publish(files -> manifest(criu, kept, files));
+                          },
                           made -> {
                             image.retractWhenClosed();
                             image.close();
@@ -216,7 +223,10 @@ final class Dump {
 
   private Manifest manifest(CriuDriver criu, Manifest.Options kept, List<ImageFile> files) {
     Map<String, Long> gpuBytes = new TreeMap<>();
-    target.held().forEach((GpuUuid gpu, Long bytes) -> gpuBytes.put(gpu.text(), bytes));
+    Holdings held = target.held();
+    if (held.complete()) {
+      held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
+    }
     return new Manifest(
         Manifest.FORMAT,
         Instant.now(),
@@ -229,6 +239,7 @@ final class Dump {
         criu.version().toString(),
         System.getProperty("os.version"),
         kept,
+        options.label().orElse(null),
         files);
   }
 }

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.CudaChildException;
@@ -18,7 +17,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -28,6 +26,8 @@ import org.jspecify.annotations.Nullable;
  * process leaves its GPU, the dump itself asks again, and the doctor tells the same.
  */
 final class DumpCheck {
+
+  private static final int LONGEST_MESSAGE = 8000;
 
   private final GpuCheckpoints checkpoints;
   private final ProcessIdentity process;
@@ -137,12 +137,7 @@ final class DumpCheck {
 
   private long bytesOnGpus() {
     // Where NVML does not tell, the dump looks again when the memory is in the host.
-    return checkpoints.inventory().gpus().orElse(List.of()).stream()
-        .flatMap(gpu -> gpu.users().stream())
-        .filter(user -> user.pid() == process.pid())
-        .mapToLong(Gpu.User::bytes)
-        .filter(bytes -> bytes > 0)
-        .sum();
+    return Holdings.of(process.pid(), checkpoints.gpus().read()).bytes();
   }
 
   private void requireNoGpu(int child) {
@@ -150,7 +145,7 @@ final class DumpCheck {
         .ifPresent(
             device -> {
               throw new CudaChildException(
-                  "child %d of process %d holds %s, inherited by fork or by CUDA of its own, so the tree cannot be dumped: start such workers with spawn or forkserver, or suspend the child first; process %d runs on"
+                  "child %s of process %s holds %s, inherited by fork or by CUDA of its own, so the tree cannot be dumped: start such workers with spawn or forkserver, or suspend the child first; process %s runs on"
                       .formatted(child, process.pid(), device, process.pid()),
                   Failure.of("dump", process.pid()));
             });
@@ -168,15 +163,27 @@ final class DumpCheck {
     List<UnsupportedResource> resources =
         certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     throw new UnsupportedResourceException(
-        "process %d cannot be dumped and %s: %s"
-            .formatted(
-                process.pid(),
-                stays,
-                certain.stream().map(Finding::toString).collect(Collectors.joining(". "))),
+        "process %s cannot be dumped and %s: %s".formatted(process.pid(), stays, words(certain)),
         failure,
         CriuFailure.NOT_STARTED,
         resources,
         null);
+  }
+
+  /** The first few are enough for a message; all of them are in its data. */
+  private static String words(List<Finding> findings) {
+    List<String> all = findings.stream().map(Finding::toString).toList();
+    StringBuilder text = new StringBuilder();
+    int told = 0;
+    while (told < all.size() && text.length() + all.get(told).length() < LONGEST_MESSAGE) {
+      text.append(told == 0 ? "" : ". ").append(all.get(told++));
+    }
+    if (told == 0) {
+      text.append(all.get(told++), 0, LONGEST_MESSAGE).append("...");
+    }
+    return told == all.size()
+        ? text.toString()
+        : text + ". And %s more".formatted(all.size() - told);
   }
 
   /** What CRIU would refuse, less what a suspend takes away. */

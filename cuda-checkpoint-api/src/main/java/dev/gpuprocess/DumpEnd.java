@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.LifeSign;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
@@ -44,7 +45,7 @@ enum DumpEnd {
           && (fate == Fate.RUNNING_AGAIN || (fate == null && waited > MOMENT.toNanos()))) {
         return LIVES;
       }
-      if ((fate != null && fate != Fate.RUNNING_AGAIN) || waited > patience.toNanos()) {
+      if ((fate != null && fate != Fate.RUNNING_AGAIN) || waited > Durations.nanos(patience)) {
         return UNKNOWN;
       }
       LockSupport.parkNanos(PAUSE_NANOS);

@@ -1,5 +1,7 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.PreDumpMode;
@@ -51,6 +53,11 @@ public final class DumpOptions extends TreeOptions {
    */
   public Builder toBuilder() {
     return set.clone();
+  }
+
+  /** {@return what the image will be called in its manifest} */
+  public Optional<String> label() {
+    return Optional.ofNullable(set.label);
   }
 
   /** {@return whether the tree runs on after the dump} */
@@ -141,6 +148,7 @@ public final class DumpOptions extends TreeOptions {
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
+    private @Nullable String label;
     private boolean leaveRunning;
     private boolean tcpSkipInFlight;
     private NetworkLock networkLock = NetworkLock.AUTOMATIC;
@@ -230,6 +238,23 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
+     * What the image is called in its manifest, such as the name of the job and the number of the
+     * dump. An image that is signed with a key ({@link GpuCheckpoints#withImageKey}) cannot be
+     * given another label without the key, so a restore that expects it ({@link
+     * RestoreOptions.Builder#expectLabel}) gets this image and no other. For images with a
+     * manifest.
+     *
+     * @param label the new value; none by default
+     * @return this builder
+     * @throws IllegalArgumentException when it is blank, longer than 200 characters, or has control
+     *     characters in it
+     */
+    public Builder label(String label) {
+      this.label = Manifest.requireLabel(label);
+      return this;
+    }
+
+    /**
      * The largest unlinked file that is copied into the image, in bytes (CRIU {@code ghost-limit}).
      *
      * @param ghostLimit the new value; 64 MiB by default
@@ -307,12 +332,13 @@ public final class DumpOptions extends TreeOptions {
     /**
      * How long stopping the tree may take (CRIU {@code timeout}).
      *
-     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default
+     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default; more than
+     *     71 minutes count as 71 minutes, which is as far as CRIU can count
      * @return this builder
      * @throws IllegalArgumentException unless it is positive
      */
     public Builder freezeTimeout(Duration freezeTimeout) {
-      this.freezeTimeout = positive("freeze timeout", freezeTimeout);
+      this.freezeTimeout = Durations.positive("freeze timeout", freezeTimeout);
       return this;
     }
 

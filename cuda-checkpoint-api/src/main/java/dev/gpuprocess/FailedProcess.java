@@ -12,8 +12,16 @@ public final class FailedProcess extends LiveProcess implements GpuProcess {
     super(self, ProcessState.FAILED);
   }
 
-  /** Ends the process with SIGKILL and waits until it is gone, or a zombie of its parent. */
+  /**
+   * Ends the process with SIGKILL and waits until it is gone, or a zombie of its parent. Looks
+   * first: one that is not failed is not ended. Does nothing when it has ended.
+   *
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not failed, or this object
+   *     is not the newest one
+   * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped, and cannot be looked
+   *     at
+   */
   public void end() {
-    self.target().end();
+    self.end(ProcessState.FAILED);
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.proc.Printable;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +28,17 @@ public record Finding(
     WARNING,
     /** It does not work. */
     PROBLEM
+  }
+
+  private static final int MOST_OF_EACH = 2000;
+
+  /**
+   * What could be mistaken in a terminal or a log is escaped in the texts; the resource is data.
+   */
+  public Finding {
+    subject = Printable.of(subject, MOST_OF_EACH);
+    what = Printable.of(what, MOST_OF_EACH);
+    cure = Printable.of(cure, MOST_OF_EACH);
   }
 
   /**

@@ -50,7 +50,7 @@ public record GpuCheckpoints(
           GpuCheckpoints::findCriu,
           StepListener.NONE,
           Timeouts.ofDefaults(),
-          Journal.standardDirectory(),
+          StateDirectory.standard().path(),
           null);
 
   /**
@@ -94,7 +94,7 @@ public record GpuCheckpoints(
       return running;
     }
     throw new WrongStateException(
-        "process %d is %s already; take it with GpuProcess.inspect(%d)"
+        "process %s is %s already; take it with GpuProcess.inspect(%s)"
             .formatted(pid, found.state(), pid),
         new Failure("of", pid, found.state(), found.state(), Duration.ZERO, null));
   }
@@ -108,24 +108,21 @@ public record GpuCheckpoints(
    */
   public GpuProcess inspect(long pid) {
     Target target = Target.of(this, pid, "inspect");
-    return target.exclusively(
-        "inspect",
-        Turn.Kind.LOOK,
-        0,
-        verb -> {
-          ProcessState state = verb.readState();
-          StateObject self = StateObject.next(target, List.of());
-          return switch (state) {
-            case RUNNING -> new RunningProcess(self);
-            case LOCKED -> new LockedProcess(self);
-            case CHECKPOINTED -> new CheckpointedProcess(self);
-            case FAILED -> new FailedProcess(self);
-            default ->
-                throw new WrongStateException(
-                    "process %d is %s: wait until its controller is done".formatted(pid, state),
-                    verb.failure(null, state));
-          };
-        });
+    BoundedCall.admit(target.identity, "inspect");
+    Verb verb = new Verb(target, "inspect", null);
+    target.requireReachable("inspect");
+    ProcessState state = target.look(verb);
+    StateObject self = StateObject.next(target, List.of());
+    return switch (state) {
+      case RUNNING -> new RunningProcess(self);
+      case LOCKED -> new LockedProcess(self);
+      case CHECKPOINTED -> new CheckpointedProcess(self);
+      case FAILED -> new FailedProcess(self);
+      default ->
+          throw new WrongStateException(
+              "process %s is %s: wait until its controller is done".formatted(pid, state),
+              verb.failure(null, state));
+    };
   }
 
   /**
@@ -196,9 +193,12 @@ public record GpuCheckpoints(
 
   /**
    * With another state directory. Controllers know of each other only in the same one: with
-   * different ones two JVMs can be at one process at the same time, and {@link #recover()} does not
-   * find what the other left. The default is {@code GPUPROCESS_STATE_DIR}, else {@code
-   * /run/gpuprocess}, for who may not write there a directory of the user among the temporary
+   * another, two can be at the same process, and neither finds what the other left. It must belong
+   * to the user of this JVM, and nobody else may be able to write in it or put another one in its
+   * place; a link is not followed. Otherwise what leads away from running is refused with {@link
+   * dev.gpuprocess.error.StateDirectoryException}. The default is {@code GPUPROCESS_STATE_DIR},
+   * else {@code /run/gpuprocess}; for who may not write there {@code gpuprocess} in {@code
+   * XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of the user among the temporary
    * files.
    *
    * @param directory made when needed
@@ -280,7 +280,8 @@ public record GpuCheckpoints(
    * the whole JVM. Each sits on a daemon thread named after it; the JVM may exit meanwhile, and
    * {@link #recover()} finds what they did.
    *
-   * @return how many, at most 64: then no further call is started
+   * @return how many. With four about one process or disk, or 1024 in all, nothing new is begun
+   *     there; what brings a process back to running always is
    */
   public static int abandonedCalls() {
     return BoundedCall.abandoned();
@@ -292,6 +293,11 @@ public record GpuCheckpoints(
   }
 
   Journal journal() {
-    return new Journal(stateDirectory);
+    return new Journal(state());
+  }
+
+  /** Where this machine's controllers meet. */
+  StateDirectory state() {
+    return new StateDirectory(stateDirectory);
   }
 }

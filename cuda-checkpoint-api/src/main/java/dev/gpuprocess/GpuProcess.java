@@ -13,9 +13,11 @@ import java.util.List;
  * }</pre>
  *
  * <p>State objects are immutable and may be shared between threads. One that was left behind,
- * because its process moved on, refuses with {@link dev.gpuprocess.error.StaleStateException}. Two
- * verbs on one process at a time are refused with {@link
- * dev.gpuprocess.error.OperationInProgressException}.
+ * because its process moved on, refuses with {@link dev.gpuprocess.error.StaleStateException}, also
+ * when another JVM moved it. One verb at a time works on a process: a second one that leads away
+ * from running is refused with {@link dev.gpuprocess.error.OperationInProgressException}, one that
+ * leads back waits for up to {@link Timeouts#call()} first. Closing does so too; when even then
+ * another verb of this JVM is at work, the process is brought back when that ends.
  *
  * <p>Every verb first makes sure that the pid still is the process it was, and that it is not
  * stopped; it may throw {@link dev.gpuprocess.error.NoSuchProcessException}, {@link
@@ -44,7 +46,9 @@ public sealed interface GpuProcess
 
   /**
    * Takes a process in whatever state it is, with the drivers of this machine; for tools that come
-   * in the middle.
+   * in the middle. It only reads, is in nobody's way, and waits for nobody: while another
+   * controller is at work it gives the state of the moment, and the object is stale when that one
+   * moves on.
    *
    * @param pid a process that uses CUDA
    * @return an object of its state's type

@@ -3,96 +3,190 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuPair;
-import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.OperationInProgressException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
-import java.util.concurrent.locks.LockSupport;
+import java.util.OptionalLong;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * Looks before a GPU restore whether there is room. One that runs out of memory loses the process
- * for ever (NVIDIA/cuda-checkpoint issue 44).
+ * The room that one process needs on the GPUs to be restored there. A restore that runs out of GPU
+ * memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44), so it is looked for, and
+ * reserved, before. Where there is no inventory at all nothing is known, and nothing is refused.
  */
 final class GpuRoom {
 
-  /** The driver needs a little more than it accounts to the process. */
-  private static final long MARGIN = 64L << 20;
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
-  private static final long POLL_NANOS = 50_000_000;
+  private final GpuInventory inventory;
+  private final Reservations reservations;
+  private final ProcessIdentity process;
+  private final Holdings held;
+  private final List<GpuPair> pairs;
+  private final Duration patience;
 
-  private GpuRoom() {}
+  /**
+   * The room for a process.
+   *
+   * @param held what it held, on the GPUs where it was
+   * @param pairs where the memory of each GPU goes; empty for back where it was
+   */
+  GpuRoom(GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
+    this.inventory = checkpoints.inventory();
+    this.reservations = new Reservations(checkpoints.state());
+    this.patience = checkpoints.timeouts().call();
+    this.process = process;
+    this.held = held;
+    this.pairs = pairs;
+  }
 
-  /** Waits until there is room or the time is over; the restore looks again. */
-  static void await(
-      GpuInventory inventory, Map<GpuUuid, Long> held, List<GpuPair> pairs, Duration time) {
-    long end = System.nanoTime() + time.toNanos();
-    while (shortage(inventory, held, pairs).isPresent() && System.nanoTime() < end) {
-      LockSupport.parkNanos(POLL_NANOS);
+  /** The room for a resume with these options, as far as it is known now what the process held. */
+  static GpuRoom of(Target target, ResumeOptions options) {
+    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
+    return new GpuRoom(target.checkpoints, target.identity, held, options.pairs());
+  }
+
+  /** Says why a restore would be refused now, and empty if it would not; touches nothing. */
+  Optional<NoRoom> whyNot() {
+    List<Claim> others = reservations.look();
+    return inventory.read().flatMap(reading -> whyNot(reading, others));
+  }
+
+  /**
+   * Reserves the room for a verb, until the reservation is released or this JVM ends.
+   *
+   * @param advice what to do when there is none, for the message
+   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there is none
+   */
+  Reservation reserve(Verb verb, String advice) {
+    return reserve(
+        refusal -> refusal.exception(verb.failure(null, ProcessState.CHECKPOINTED), advice));
+  }
+
+  /** Reserves the room for an undo; empty when there is none. */
+  Optional<Reservation> reserveOrNone() {
+    try {
+      return Optional.of(
+          reserve(refusal -> refusal.exception(Failure.of("undo", process.pid()), "free it")));
+    } catch (InsufficientGpuMemoryException | OperationInProgressException e) {
+      LOG.warn("process {} stays checkpointed: {}", process.pid(), e.getMessage());
+      return Optional.empty();
     }
   }
 
-  /** Tells whether each GPU has what the process held there. */
-  static boolean isThere(GpuInventory inventory, Map<GpuUuid, Long> held) {
-    return shortage(inventory, held, List.of()).isEmpty();
+  private Reservation reserve(Function<NoRoom, InsufficientGpuMemoryException> refused) {
+    return reservations.alone(
+        process.pid(),
+        patience,
+        others -> {
+          Optional<GpuReading> reading = inventory.read();
+          if (reading.isEmpty()) {
+            return Reservation.NONE;
+          }
+          Optional<NoRoom> refusal = whyNot(reading.get(), others);
+          if (refusal.isPresent()) {
+            throw refused.apply(refusal.get());
+          }
+          return reservations.add(Claim.of(process, need(reading.get()).bytes()));
+        });
   }
 
-  /** Throws when a GPU has less free than the process held there. */
-  static void require(
-      GpuInventory inventory, Map<GpuUuid, Long> held, List<GpuPair> pairs, Verb verb) {
-    shortage(inventory, held, pairs)
-        .ifPresent(
-            shortage -> {
-              throw new InsufficientGpuMemoryException(
-                  text(shortage, verb.pid())
-                      + ": free it or let resume wait for it, the process stays checkpointed",
-                  verb.failure(null, ProcessState.CHECKPOINTED),
-                  shortage);
-            });
+  private Need need(GpuReading reading) {
+    OptionalLong bound = held.complete() ? OptionalLong.empty() : SaveArea.bound(process, patience);
+    return Need.of(held, pairs, reading, bound);
   }
 
-  /** Says why a restore to where the process was would be refused now; empty if it would not. */
-  static Optional<String> whyNot(GpuInventory inventory, Map<GpuUuid, Long> held, int pid) {
-    return shortage(inventory, held, List.of()).map(shortage -> text(shortage, pid));
+  private Optional<NoRoom> whyNot(GpuReading reading, List<Claim> claims) {
+    Need need = need(reading);
+    if (!need.isKnown()) {
+      return Optional.of(
+          new NoRoom(
+              "what process %s held on the GPUs is not known, nor how much host memory it has for it"
+                  .formatted(process.pid()),
+              null,
+              false,
+              OptionalLong.empty()));
+    }
+    List<Gpu> gpus = new ArrayList<>(reading.gpus());
+    boolean allSeen =
+        held.complete() && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
+    if (!allSeen && !reading.unreadable().isEmpty()) {
+      return Optional.of(unreadable(reading));
+    }
+    List<Claim> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
+    return gpus.stream()
+        .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
+        .flatMap(gpu -> shortage(gpu, need, others).stream())
+        .findFirst();
   }
 
-  private static String text(GpuShortage shortage, int pid) {
-    return "%s has %d MiB free and process %d needs %d MiB there; %s"
+  private NoRoom unreadable(GpuReading reading) {
+    return new NoRoom(
+        "it is not known whether there is room for process %s on the GPUs, since NVML cannot read them all (%s)"
+            .formatted(process.pid(), String.join("; ", reading.unreadable())),
+        null,
+        false,
+        OptionalLong.empty());
+  }
+
+  private Optional<NoRoom> shortage(Gpu gpu, Need need, List<Claim> others) {
+    long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
+    long reserved = others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, Need::sum);
+    if (gpu.freeBytes() - reserved >= needed) {
+      return Optional.empty();
+    }
+    GpuShortage shortage =
+        new GpuShortage(
+            gpu.uuid(),
+            needed,
+            gpu.freeBytes(),
+            reserved,
+            gpu.users().stream().map(Gpu.User::pid).toList());
+    boolean isKnown = !need.bounded().contains(gpu.uuid());
+    return Optional.of(
+        new NoRoom(
+            isKnown ? text(shortage) : unknownText(shortage),
+            shortage,
+            isKnown,
+            isKnown ? OptionalLong.empty() : OptionalLong.of(needed)));
+  }
+
+  private String text(GpuShortage shortage) {
+    return "%s has %s MiB free%s and process %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,
-            pid,
+            reservedText(shortage),
+            process.pid(),
             shortage.neededBytes() >> 20,
             shortage.holders().isEmpty()
                 ? "no process is known to hold the rest"
                 : "the rest is held by " + shortage.holders());
   }
 
-  private static Optional<GpuShortage> shortage(
-      GpuInventory inventory, Map<GpuUuid, Long> held, List<GpuPair> pairs) {
-    Map<GpuUuid, Long> needed = new TreeMap<>();
-    held.forEach((from, bytes) -> needed.merge(target(from, pairs), bytes + MARGIN, Long::sum));
-    List<Gpu> gpus = held.isEmpty() ? List.of() : inventory.gpus().orElse(List.of());
-    return gpus.stream()
-        .map(gpu -> shortage(gpu, needed.getOrDefault(gpu.uuid(), 0L)))
-        .filter(shortage -> shortage.freeBytes() < shortage.neededBytes())
-        .findFirst();
+  private String unknownText(GpuShortage shortage) {
+    return "what process %s held on %s is not known, by its host memory at most %s MiB, and %s MiB are free there%s"
+        .formatted(
+            process.pid(),
+            shortage.gpu(),
+            shortage.neededBytes() >> 20,
+            shortage.freeBytes() >> 20,
+            reservedText(shortage));
   }
 
-  private static GpuShortage shortage(Gpu gpu, long neededBytes) {
-    return new GpuShortage(
-        gpu.uuid(), neededBytes, gpu.freeBytes(), gpu.users().stream().map(Gpu.User::pid).toList());
-  }
-
-  private static GpuUuid target(GpuUuid from, List<GpuPair> pairs) {
-    return pairs.stream()
-        .filter(pair -> pair.from().equals(from))
-        .map(GpuPair::to)
-        .findFirst()
-        .orElse(from);
+  private static String reservedText(GpuShortage shortage) {
+    return shortage.reservedBytes() == 0
+        ? ""
+        : ", of which other restores are about to take %s MiB,"
+            .formatted(shortage.reservedBytes() >> 20);
   }
 }

@@ -112,14 +112,15 @@ final class HostCheckup {
     }
   }
 
-  void lookAtStateDirectory(Path directory) {
-    if (isWritable(directory)) {
-      checkup.ok("state directory", directory + " can be written");
-    } else {
+  void lookAtStateDirectory(StateDirectory directory) {
+    Optional<String> trouble = directory.trouble();
+    if (trouble.isPresent()) {
       checkup.problem(
           "state directory",
-          directory + " cannot be written, and without it nothing is suspended",
-          "name another in GPUPROCESS_STATE_DIR");
+          trouble.get() + "; without it nothing is suspended",
+          "mend that, or name another directory in GPUPROCESS_STATE_DIR");
+    } else {
+      checkup.ok("state directory", directory.path() + " can be written");
     }
   }
 
@@ -154,15 +155,6 @@ final class HostCheckup {
       checkup.problem(
           "image directory", directory + " does not tell its room: " + e, "name another");
     }
-  }
-
-  /** It is made when first needed, in the nearest directory above it that is there. */
-  private static boolean isWritable(Path directory) {
-    Path there = directory.toAbsolutePath().normalize();
-    while (there != null && !Files.exists(there)) {
-      there = there.getParent();
-    }
-    return there != null && Files.isDirectory(there) && Files.isWritable(there);
   }
 
   private Optional<String> read(String file) {

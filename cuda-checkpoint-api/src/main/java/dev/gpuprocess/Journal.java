@@ -1,11 +1,13 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.proc.Printable;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -14,14 +16,10 @@ import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalInt;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -34,60 +32,47 @@ final class Journal {
 
   private static final Logger LOG = LoggerFactory.getLogger(Journal.class);
 
-  private static final long POLL_NANOS = 5_000_000;
-  private static final String NAMELESS = "?"; // so says the JDK
+  private static final String LOCK = "recovery";
   private static final String SUFFIX = ".process";
   private static final String HALF = ".half";
-  private static final Pattern HALF_OF = Pattern.compile(".*\\.(\\d{1,9})-(\\d{1,18})\\.half");
+  private static final String ASIDE = ".unread";
+  private static final Pattern HALF_OF = Pattern.compile(".*\\.process\\.([\\d-]+)\\.half");
 
-  private final Path directory;
-  private final ProcessIdentity self;
+  private final StateDirectory state;
 
-  Journal(Path directory) {
-    this.directory = directory;
-    this.self = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
+  Journal(StateDirectory state) {
+    this.state = state;
   }
 
-  /** Where every controller on this machine that runs as this user keeps its entries. */
-  static Path standardDirectory() {
-    String named =
-        System.getProperty("gpuprocess.state.dir", System.getenv("GPUPROCESS_STATE_DIR"));
-    if (named != null && !named.isBlank()) {
-      return Path.of(named).toAbsolutePath();
+  /**
+   * Says what is about to be done.
+   *
+   * @throws StateDirectoryException when it cannot be written
+   */
+  void write(JournalEntry entry) {
+    Path file = file(entry.key());
+    Path half =
+        state
+            .path()
+            .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
+    try {
+      state.make();
+      StateDirectory.writeNew(half, entry.text());
+      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    } catch (IOException e) {
+      throw state.unusable(e, entry.step(), entry.pid());
     }
-    Path run = Path.of("/run");
-    return Files.isWritable(run)
-        ? run.resolve("gpuprocess")
-        : Path.of(System.getProperty("java.io.tmpdir"), "gpuprocess-" + user());
-  }
-
-  /** Not every user has a name, as in a container that is given any number. */
-  private static String user() {
-    String name = System.getProperty("user.name");
-    return name.equals(NAMELESS)
-        ? ProcFs.status(ProcessHandle.current().pid()).getOrDefault("Uid", name).split("\\s+")[0]
-        : name;
-  }
-
-  /** Says what is about to be done. */
-  void write(
-      ProcessIdentity target,
-      String step,
-      Map<GpuUuid, Long> held,
-      @Nullable Path image,
-      @Nullable Path log) {
-    write(new JournalEntry(target, self, step, held, image, log));
   }
 
   /** Says what a process has come to. The entry that is there already would do for a recovery. */
-  void update(ProcessIdentity target, String step, Map<GpuUuid, Long> held) {
+  void update(JournalEntry entry) {
     try {
-      write(target, step, held, null, null);
-    } catch (GpuCheckpointException e) {
+      write(entry);
+    } catch (StateDirectoryException e) {
       LOG.warn(
           "process {} is {}, which the journal does not say: {}",
-          target.pid(),
-          step,
+          entry.pid(),
+          entry.step(),
           e.getMessage());
     }
   }
@@ -95,80 +80,122 @@ final class Journal {
   /**
    * Says that CRIU is about to bring a process back.
    *
-   * @return the entry's target, under which it is removed
+   * @return the entry's key, under which it is removed
    */
-  ProcessIdentity writeRestore(int pid, Map<GpuUuid, Long> held, Path image, Path log) {
-    ProcessIdentity notBefore = new ProcessIdentity(pid, ProcFs.ticksNow());
-    write(new JournalEntry(notBefore, self, JournalEntry.RESTORING, held, image, log));
+  ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
+    ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
+    write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
     return notBefore;
   }
 
-  void write(JournalEntry entry) {
-    Path file = file(entry.target());
-    Path half =
-        directory.resolve(
-            "%s.%d-%d%s".formatted(file.getFileName(), self.pid(), self.startTicks(), HALF));
-    try {
-      LockFile.makeDirectory(directory);
-      Files.writeString(half, entry.text());
-      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-    } catch (IOException e) {
-      throw new GpuCheckpointException(
-          "the journal in %s cannot be written (%s): make room there or name another directory in GPUPROCESS_STATE_DIR; process %d was not touched"
-              .formatted(directory, e, entry.target().pid()),
-          Failure.of(entry.step(), entry.target().pid()),
-          e);
-    }
-  }
-
   /** The process runs, or is gone: nothing is left to mend. */
-  void remove(ProcessIdentity target) {
+  void remove(ProcessKey process) {
     try {
-      Files.deleteIfExists(file(target));
+      if (state.exists()) {
+        Files.deleteIfExists(file(process));
+      }
     } catch (IOException e) {
       // recover() will find that there is nothing to do.
-      LOG.warn("{} could not be removed: {}", file(target), e.toString());
+      LOG.warn("{} could not be removed: {}", file(process), e.toString());
     }
   }
 
-  Optional<JournalEntry> find(ProcessIdentity target) {
-    return read(file(target));
+  /** What is written of a process; empty also where the state directory cannot be believed. */
+  Optional<JournalEntry> find(ProcessKey process) {
+    try {
+      return state.exists()
+          ? read(file(process)).filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
+          : Optional.empty();
+    } catch (IOException e) {
+      LOG.warn("the journal in {} is not believed: {}", state.path(), state.explain(e));
+      return Optional.empty();
+    }
+  }
+
+  /** What is written of a process. */
+  Optional<JournalEntry> find(ProcessIdentity process) {
+    return find(ProcessKey.of(process));
   }
 
   List<JournalEntry> entries() {
     List<JournalEntry> entries = new ArrayList<>();
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, "*" + SUFFIX)) {
-      files.forEach(file -> read(file).ifPresent(entries::add));
-    } catch (NoSuchFileException nothingYet) {
-      return entries;
-    } catch (IOException e) {
-      throw unreadable(e);
+    for (Path file : list(SUFFIX)) {
+      read(file)
+          .filter(entry -> file(entry.key()).getFileName().equals(file.getFileName()))
+          .ifPresent(entries::add);
     }
     return entries;
   }
 
-  /** Removes what controllers were writing when they died. */
-  void removeHalves() {
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, "*" + HALF)) {
-      for (Path file : files) {
-        Matcher name = HALF_OF.matcher(file.getFileName().toString());
-        if (name.matches() && !writer(name).isAlive()) {
-          Files.deleteIfExists(file);
+  /**
+   * Puts aside what is no entry, or is one of another process than its name says. What cannot be
+   * read now, as when too many files are open, stays.
+   */
+  void putAsideWhatIsNoEntry() {
+    for (Path file : list(SUFFIX)) {
+      try {
+        if (!isEntry(file)) {
+          Path aside = file.resolveSibling(file.getFileName() + ASIDE);
+          LOG.warn("{} is not the journal entry that its name says; it is {} now", file, aside);
+          Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING);
         }
+      } catch (NoSuchFileException goneMeanwhile) {
+        LOG.debug("{} is gone", file);
+      } catch (IOException e) {
+        throw unreadable(e);
       }
-    } catch (NoSuchFileException nothingYet) {
-      LOG.debug("there is no journal in {}", directory);
-    } catch (IOException e) {
-      throw unreadable(e);
     }
   }
 
-  private static ProcessIdentity writer(Matcher name) {
-    return new ProcessIdentity(Integer.parseInt(name.group(1)), Long.parseLong(name.group(2)));
+  private boolean isEntry(Path file) throws IOException {
+    if (!StateDirectory.isSmallFile(file)) {
+      return false;
+    }
+    try {
+      return file.equals(file(JournalEntry.parse(StateDirectory.read(file)).key()));
+    } catch (IllegalArgumentException | CharacterCodingException nonsense) {
+      return false;
+    }
   }
 
-  boolean isOurs(JournalEntry entry) {
-    return entry.controller().equals(self);
+  /** Removes what controllers were writing when they died. */
+  void removeHalves() {
+    for (Path file : list(HALF)) {
+      Matcher name = HALF_OF.matcher(file.getFileName().toString());
+      if (name.matches() && writerHasEnded(name.group(1))) {
+        try {
+          Files.deleteIfExists(file);
+        } catch (IOException e) {
+          throw unreadable(e);
+        }
+      }
+    }
+  }
+
+  private static boolean writerHasEnded(String writer) {
+    try {
+      return ProcessKey.parse(writer).hasEnded();
+    } catch (IllegalArgumentException notOurs) {
+      return false;
+    }
+  }
+
+  private List<Path> list(String suffix) {
+    List<Path> found = new ArrayList<>();
+    try {
+      if (state.exists()) {
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), "*" + suffix)) {
+          files.forEach(found::add);
+        }
+      }
+    } catch (NoSuchFileException nothingYet) {
+      return found;
+    } catch (DirectoryIteratorException e) {
+      throw unreadable(new IOException(e.getCause()));
+    } catch (IOException e) {
+      throw unreadable(e);
+    }
+    return found;
   }
 
   /**
@@ -177,57 +204,51 @@ final class Journal {
    * @throws OperationTimedOutException when another one does not end in time
    */
   <T> T alone(Duration patience, Supplier<T> body) {
-    if (!Files.isDirectory(directory)) {
-      return body.get();
-    }
     try {
-      LockFile.Lock lock = recovery(System.nanoTime() + patience.toNanos());
-      try {
+      if (!state.exists()) {
         return body.get();
-      } finally {
-        lock.release();
+      }
+      Optional<HeldLock> lock = state.lock(LOCK, "recover", patience);
+      if (lock.isEmpty()) {
+        throw new OperationTimedOutException(
+            "another recovery with the journal in %s does not end (%s): look at what it waits for"
+                .formatted(
+                    state.path(),
+                    state.holder(LOCK).map(LockHolder::toString).orElse("it is not known whose")),
+            Failure.of("recover", 0));
+      }
+      try (HeldLock held = lock.get()) {
+        LOG.debug("recovering alone, after {}", held.note());
+        return body.get();
       }
     } catch (IOException e) {
       throw unreadable(e);
     }
   }
 
-  private LockFile.Lock recovery(long end) throws IOException {
-    while (true) {
-      Optional<LockFile.Lock> lock = LockFile.tryLock(directory, LockFile.RECOVERY);
-      if (lock.isPresent()) {
-        return lock.get();
-      }
-      if (System.nanoTime() > end) {
-        OptionalInt other = LockFile.holder(directory, LockFile.RECOVERY);
-        throw new OperationTimedOutException(
-            "another recovery with the journal in %s does not end%s: look at what it waits for"
-                .formatted(directory, other.isPresent() ? ", in process " + other.getAsInt() : ""),
-            Failure.of("recover", 0));
-      }
-      LockSupport.parkNanos(POLL_NANOS);
-    }
-  }
-
-  private GpuCheckpointException unreadable(IOException e) {
-    return new GpuCheckpointException(
-        "the journal in %s cannot be read: %s".formatted(directory, e),
+  private StateDirectoryException unreadable(IOException e) {
+    return new StateDirectoryException(
+        "the journal in %s cannot be read (%s): mend that, or name another directory in GPUPROCESS_STATE_DIR"
+            .formatted(state.path(), state.explain(e)),
         Failure.of("recover", 0),
         e);
   }
 
   private static Optional<JournalEntry> read(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(Files.readString(file)));
+      return Optional.of(JournalEntry.parse(StateDirectory.read(file)));
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {
-      LOG.warn("{} is not a journal entry: {}", file, e.toString());
+      LOG.warn(
+          "{} is not a journal entry: {}",
+          Printable.of(file.toString()),
+          Printable.of(e.toString()));
       return Optional.empty();
     }
   }
 
-  private Path file(ProcessIdentity target) {
-    return directory.resolve(target.pid() + "-" + target.startTicks() + SUFFIX);
+  private Path file(ProcessKey process) {
+    return state.path().resolve(process.text() + SUFFIX);
   }
 }

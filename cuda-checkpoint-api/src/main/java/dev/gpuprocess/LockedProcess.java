@@ -1,11 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
+import java.util.Set;
 
 /**
  * A process whose CUDA calls wait. Closing it unlocks it, unless it was handed on by {@link
@@ -30,23 +26,16 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
     return self.move(
         "checkpoint",
         ProcessState.LOCKED,
-        (verb, steps) -> {
-          Map<GpuUuid, Long> held = heldNow();
-          long bytes = held.values().stream().mapToLong(Long::longValue).sum();
-          self.target().nowHolds(held);
-          steps.run("checkpoint", bytes, verb::checkpoint);
-        },
+        (verb, steps) -> checkpoint(self.target(), verb, steps),
         CheckpointedProcess::new);
   }
 
-  private Map<GpuUuid, Long> heldNow() {
-    Map<GpuUuid, Long> held = new TreeMap<>();
-    for (Gpu gpu : self.target().checkpoints.inventory().gpus().orElse(List.of())) {
-      gpu.users().stream()
-          .filter(user -> user.pid() == pid())
-          .forEach(user -> held.put(gpu.uuid(), user.bytes()));
-    }
-    return held;
+  /** What it holds is written down before: nobody could tell afterwards. */
+  static void checkpoint(Target target, Verb verb, Steps steps) {
+    Holdings held = Holdings.of(target.pid(), target.checkpoints.inventory().read());
+    target.nowHolds(held);
+    target.note("checkpoint", Turn.Kind.MOVE);
+    steps.run("checkpoint", held.bytes(), verb::checkpoint);
   }
 
   /**
@@ -59,7 +48,10 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
     return self.bringBack(
         "unlock",
         ProcessState.LOCKED,
-        (verb, steps) -> steps.run("unlock", 0, verb::unlock),
+        Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
+        (verb, steps, found) ->
+            CheckpointedProcess.bringBack(
+                self.target(), verb, steps, found, ResumeOptions.ofDefaults()),
         RunningProcess::new);
   }
 

@@ -1,15 +1,11 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.proc.ControlGroup;
 import dev.gpuprocess.proc.HostMemory;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.TreeMap;
 
 /** Looks at what a process holds on the GPUs, and whether it fits where it would go. */
 final class MemoryCheckup {
@@ -28,37 +24,49 @@ final class MemoryCheckup {
 
   /** Of a checkpointed process: whether a resume would be refused. */
   void lookAtWayBack() {
-    Map<GpuUuid, Long> held =
-        checkpoints.journal().find(process).map(JournalEntry::held).orElse(Map.of());
-    if (held.isEmpty()) {
+    Holdings held =
+        checkpoints.journal().find(process).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
+    if (checkup
+        .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
+        .flatMap(found -> found)
+        .isEmpty()) {
       checkup.warning(
           "GPU memory",
-          "what it held is not known, so a resume cannot be kept from running out",
-          "make sure that as much is free as it had");
+          "there is no NVML here, so a resume cannot be kept from running out",
+          "make sure that as much is free as it had: " + held);
       return;
     }
-    Optional<String> shortage =
+    Optional<NoRoom> shortage =
         checkup
             .ask(
-                "GPUs",
+                "GPU memory",
                 checkpoints.timeouts().call(),
-                () -> GpuRoom.whyNot(checkpoints.gpus(), held, process.pid()))
+                new GpuRoom(checkpoints, process, held, List.of())::whyNot)
             .flatMap(found -> found);
-    if (shortage.isPresent()) {
-      checkup.problem("GPU memory", shortage.get(), "free it, or let resume wait for it");
+    if (shortage.isEmpty()) {
+      checkup.ok(
+          "GPU memory",
+          held.complete()
+              ? "there is room for what it held: " + held
+              : "there is room for the most that it can have held");
     } else {
-      checkup.ok("GPU memory", "there is room for what it held: " + text(held));
+      checkup.problem(
+          "GPU memory",
+          shortage.get().text(),
+          shortage.get().isKnown()
+              ? "free it, or let resume wait for it"
+              : "free more, or say what it held with ResumeOptions.withNeeds");
     }
   }
 
   /** Of a process on the GPU: whether the host has room for what a suspend moves there. */
   void lookAtWayOff() {
-    Map<GpuUuid, Long> held = heldNow();
-    long bytes = held.values().stream().mapToLong(Long::longValue).sum();
+    Holdings held = heldNow();
+    long bytes = held.bytes();
     if (bytes == 0) {
       return;
     }
-    checkup.ok("GPU memory", "it holds " + text(held));
+    checkup.ok("GPU memory", "it holds " + held);
     long room = HostMemory.read(HOST).room();
     OptionalLong limit = ControlGroup.memoryRoom(process.pid());
     if (room < bytes) {
@@ -77,29 +85,11 @@ final class MemoryCheckup {
     }
   }
 
-  private Map<GpuUuid, Long> heldNow() {
-    List<Gpu> gpus =
+  private Holdings heldNow() {
+    return Holdings.of(
+        process.pid(),
         checkup
-            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::gpus)
-            .flatMap(found -> found)
-            .orElse(List.of());
-    Map<GpuUuid, Long> held = new TreeMap<>();
-    for (Gpu gpu : gpus) {
-      gpu.users().stream()
-          .filter(user -> user.pid() == process.pid())
-          .forEach(user -> held.merge(gpu.uuid(), user.bytes(), Long::sum));
-    }
-    return held;
-  }
-
-  private static String text(Map<GpuUuid, Long> held) {
-    StringBuilder text = new StringBuilder();
-    held.forEach(
-        (gpu, bytes) ->
-            text.append(text.isEmpty() ? "" : ", ")
-                .append(Bytes.text(bytes))
-                .append(" on ")
-                .append(gpu));
-    return text.toString();
+            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
+            .flatMap(found -> found));
   }
 }

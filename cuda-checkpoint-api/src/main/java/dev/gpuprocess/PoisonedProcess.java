@@ -23,6 +23,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the image is of another process
    * @throws dev.gpuprocess.error.ImageCorruptException when the image is not whole; the process was
    *     not touched
+   * @throws dev.gpuprocess.error.StaleStateException as {@link #end}; nothing was touched
    * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
    */
   public CheckpointedProcess comeBackFrom(ProcessImage image) {
@@ -35,9 +36,17 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
     return image.restore();
   }
 
-  /** Ends the process with SIGKILL and waits until it is gone, or a zombie of its parent. */
+  /**
+   * Ends the process with SIGKILL and waits until it is gone, or a zombie of its parent. Looks
+   * first: one that came back all the same is not ended. Does nothing when it has ended.
+   *
+   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed, or
+   *     this object is not the newest one
+   * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped, and cannot be looked
+   *     at
+   */
   public void end() {
-    self.target().end();
+    self.end(ProcessState.CHECKPOINTED);
   }
 
   @Override

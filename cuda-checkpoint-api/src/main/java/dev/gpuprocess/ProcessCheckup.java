@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.proc.Freezer;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.CriuDriver;
@@ -47,15 +48,16 @@ final class ProcessCheckup {
       return false;
     }
     checkup
-        .ask(subject, checkpoints.timeouts().call(), () -> describe(stat.get()))
+        .ask(process, subject, checkpoints.timeouts().call(), () -> describe(stat.get()))
         .ifPresent(what -> checkup.ok(subject, what));
-    boolean reachable = lookAtWhatHoldsIt(stat.get());
+    boolean reachable = lookAtWhatHoldsIt();
     lookAtJournal();
     Optional<Optional<String>> asked =
         checkup.ask(
+            process,
             "state directory",
             checkpoints.timeouts().call(),
-            () -> Turn.describe(process, checkpoints.stateDirectory()));
+            () -> Turn.describe(ProcessKey.of(process), checkpoints.state()));
     Optional<String> busy = asked.flatMap(found -> found);
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
@@ -67,7 +69,7 @@ final class ProcessCheckup {
 
   private String describe(ProcStat stat) {
     List<String> command = ProcFs.commandLine(process.pid());
-    return "%s, %d threads, %d descendants"
+    return "%s, %s threads, %s descendants"
         .formatted(
             command.isEmpty() ? stat.name() : String.join(" ", command),
             ProcFs.threads(process.pid()).size(),
@@ -75,20 +77,24 @@ final class ProcessCheckup {
   }
 
   /** A driver call on a process that stands still would hang. */
-  private boolean lookAtWhatHoldsIt(ProcStat stat) {
-    if (ProcFs.isFrozen(process.pid())) {
+  private boolean lookAtWhatHoldsIt() {
+    Freezer.State frozen = Freezer.look().of(process.pid());
+    if (frozen == Freezer.State.FROZEN) {
       checkup.problem(subject, "is in a frozen cgroup: driver calls on it would hang", "thaw it");
       return false;
     }
-    if (stat.isStopped()) {
-      boolean traced = stat.state() == 't';
-      checkup.problem(
+    if (frozen == Freezer.State.UNKNOWN) {
+      checkup.warning(
           subject,
-          (traced ? "is held by its tracer" : "is stopped") + ": driver calls on it would hang",
-          traced ? "detach the debugger" : "kill -CONT " + process.pid());
-      return false;
+          "has a control group that cannot be seen from here, so whether it is frozen is not known",
+          "look from the machine's own cgroup namespace");
     }
-    return true;
+    Optional<Standstill> still = Standstill.of(process.pid());
+    still.ifPresent(
+        found ->
+            checkup.problem(
+                subject, found.what() + ": driver calls on it would hang", found.cure()));
+    return still.isEmpty();
   }
 
   private void lookAtJournal() {
@@ -102,9 +108,9 @@ final class ProcessCheckup {
 
   private void tellEntry(JournalEntry entry) {
     String controller = "process " + entry.controller().pid();
-    if (entry.controller().pid() == ProcessHandle.current().pid()) {
+    if (entry.controller().isSelf()) {
       checkup.ok("journal", "we are at it: " + entry.step());
-    } else if (entry.controller().isAlive()) {
+    } else if (entry.hasLiveController()) {
       checkup.warning(
           "journal", controller + " is at it: " + entry.step(), "leave it to that controller");
     } else {
@@ -115,12 +121,13 @@ final class ProcessCheckup {
     }
   }
 
-  private Optional<CudaAnswer<ProcessState>> askState(String who, int pid) {
-    return checkup.ask(who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(pid));
+  private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
+    return checkup.ask(
+        asked, who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(asked.pid()));
   }
 
   private void lookAtState() {
-    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process.pid());
+    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process);
     if (answer.isEmpty()) {
       return;
     }
@@ -154,7 +161,7 @@ final class ProcessCheckup {
           checkup.warning(
               "CUDA",
               "LOCKED: its CUDA calls wait",
-              "GpuProcess.inspect(%d) gives a LockedProcess to unlock".formatted(process.pid()));
+              "GpuProcess.inspect(%s) gives a LockedProcess to unlock".formatted(process.pid()));
       case CHECKPOINTED -> checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
       case FAILED ->
           checkup.problem(
@@ -165,7 +172,12 @@ final class ProcessCheckup {
 
   /** Children with a GPU stop a dump of the tree; they do not stop a suspend. */
   void lookAtChildren() {
+    Freezer freezer = Freezer.look();
     for (int child : children) {
+      if (freezer.of(child) == Freezer.State.FROZEN) {
+        checkup.problem(
+            "child " + child, "is in a frozen cgroup, so the tree cannot be dumped", "thaw it");
+      }
       Optional<String> device = TreeCheck.deviceOf(child);
       ProcessState own = driverAnswers && reachable(child) ? stateOfChild(child) : null;
       if (own != null && own != ProcessState.CHECKPOINTED) {
@@ -183,11 +195,15 @@ final class ProcessCheckup {
   }
 
   private @Nullable ProcessState stateOfChild(int child) {
-    return askState("child " + child, child).map(CudaAnswer::value).orElse(null);
+    return ProcessIdentity.of(child)
+        .flatMap(identity -> askState("child " + child, identity))
+        .map(CudaAnswer::value)
+        .orElse(null);
   }
 
   private static boolean reachable(int pid) {
-    return ProcFs.stat(pid).map(stat -> !stat.isDead() && !stat.isStopped()).orElse(false)
+    return ProcFs.stat(pid).map(stat -> !stat.isDead()).orElse(false)
+        && Standstill.of(pid).isEmpty()
         && !ProcFs.isFrozen(pid);
   }
 
@@ -195,13 +211,15 @@ final class ProcessCheckup {
   void lookAtDump(CriuDriver criu, DumpCheck dump) {
     List<Finding> findings =
         checkup
-            .ask("dump", checkpoints.timeouts().transfer(), () -> dump.findings(criu))
+            .ask(process, "dump", checkpoints.timeouts().transfer(), () -> dump.findings(criu))
             .orElse(List.of());
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();
-      if (resource == null
-          || resource.pid() == process.pid()
-          || !TreeCheck.isDevice(resource.name())) {
+      boolean deviceOfChild =
+          resource != null
+              && resource.pid() != process.pid()
+              && TreeCheck.isDevice(resource.name());
+      if (!deviceOfChild) {
         checkup.add(finding);
       }
     }

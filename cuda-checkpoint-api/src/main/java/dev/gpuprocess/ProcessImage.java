@@ -4,16 +4,18 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.Reading;
 import dev.gpuprocess.image.Retention;
 import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.LifeSign;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
@@ -98,7 +100,8 @@ public final class ProcessImage {
   }
 
   /**
-   * Reads every file and compares it with the manifest.
+   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * stays interrupted.
    *
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
    * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
@@ -126,8 +129,10 @@ public final class ProcessImage {
     Turn turn = turn(verb);
     try {
       // What is removed has the name of a half image for a while, which a recovery must find.
-      ProcessIdentity anyone = new ProcessIdentity(manifest().pid(), NOT_STARTED);
-      checkpoints.journal().write(anyone, verb, Map.of(), directory(), null);
+      int pid = manifest().pid();
+      ProcessKey anyone = new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED);
+      JournalEntry entry = JournalEntry.of(anyone, pid, verb, Holdings.UNKNOWN, directory(), null);
+      checkpoints.journal().write(entry);
       try {
         return new Retention(directory, checkpoints.imageKey()).keep(keep);
       } finally {
@@ -140,11 +145,14 @@ public final class ProcessImage {
 
   /** Keeps every other verb from whoever has the pid, or will have it. */
   private Turn turn(String verb) {
+    int pid = manifest().pid();
     return Turn.take(
-        new ProcessIdentity(manifest().pid(), NOT_STARTED),
+        new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
+        pid,
         verb,
         Turn.Kind.MOVE,
-        checkpoints.stateDirectory());
+        checkpoints.state(),
+        checkpoints.timeouts().call());
   }
 
   /**
@@ -181,6 +189,8 @@ public final class ProcessImage {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
    *     altered; CRIU was not started
+   * @throws ImageMismatchException when it is not the image that the options expect; nothing was
+   *     touched
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
    * @throws dev.gpuprocess.error.OperationInProgressException when another restore of it is under
@@ -200,25 +210,61 @@ public final class ProcessImage {
           "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
               + " restore without autoDedup, or with CriuDriver.restore");
     }
-    RestoreOptions all = KeptOptions.with(manifest().options(), options);
+    requireExpected(options);
+    RestoreOptions all =
+        KeptOptions.with(manifest().options(), options.toBuilder().expectNothing().build());
     Manifest manifest = manifest();
     Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
     Turn turn = turn("restore");
     try {
-      requirePidFree(manifest.pid());
+      requirePidFree();
       return restore(all, measured);
     } finally {
       turn.end();
     }
   }
 
+  private void requireExpected(RestoreOptions options) {
+    Manifest found = manifest();
+    Optional<String> label = options.expectedLabel();
+    if (label.isPresent() && !label.get().equals(found.label())) {
+      throw mismatch(
+          found.label() == null
+              ? "has no label, and '%s' was expected".formatted(label.get())
+              : "is labelled '%s', and '%s' was expected".formatted(found.label(), label.get()));
+    }
+    Optional<ProcessIdentity> process = options.expectedProcess();
+    if (process.isPresent()
+        && !process.get().equals(new ProcessIdentity(found.pid(), found.startTicks()))) {
+      throw mismatch(
+          "is of process %s started at tick %s, and process %s started at tick %s was expected"
+              .formatted(
+                  found.pid(),
+                  found.startTicks(),
+                  process.get().pid(),
+                  process.get().startTicks()));
+    }
+  }
+
+  private ImageMismatchException mismatch(String why) {
+    return new ImageMismatchException(
+        "the image %s %s: find out who put it there; nothing was restored"
+            .formatted(directory(), why),
+        Failure.of("restore", manifest().pid()));
+  }
+
   private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
     DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    disk.admit();
+    Reading reading =
+        Reading.within(
+            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
-        measured.run("verify", () -> verified(disk), image -> manifest.bytes())) {
+        measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.planned("restore");
       Target target = restore(verified, log, options, measured);
+      measured.rethrow();
       return new CheckpointedProcess(StateObject.next(target, measured.taken()));
     }
   }
@@ -226,9 +272,9 @@ public final class ProcessImage {
   private Target restore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
     Manifest manifest = manifest();
-    Map<GpuUuid, Long> held = held(manifest);
+    Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
-    ProcessIdentity expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
+    ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
     try {
       log.make();
       RestoreReport report =
@@ -236,13 +282,13 @@ public final class ProcessImage {
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
       Target target = new Target(checkpoints, report.process(), held, origin);
-      target.noteState(ProcessState.CHECKPOINTED);
+      target.leaveAt(ProcessState.CHECKPOINTED);
       log.delete();
       return target;
     } catch (PidTakenException e) {
       log.endedWith(e);
       throw e;
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       noteSurvivor(expected, held);
       log.endedWith(e);
       throw e;
@@ -251,10 +297,10 @@ public final class ProcessImage {
     }
   }
 
-  private VerifiedImage verified(DiskWork disk) {
+  private VerifiedImage verified(DiskWork disk, Reading reading) {
     return disk.run(
         "verify",
-        directory::verified,
+        () -> directory.verified(reading),
         late -> {
           if (late != null) {
             late.close();
@@ -263,7 +309,7 @@ public final class ProcessImage {
   }
 
   /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessIdentity expected, Map<GpuUuid, Long> held) {
+  private void noteSurvivor(ProcessKey expected, Holdings held) {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(
@@ -276,14 +322,15 @@ public final class ProcessImage {
    * itself, which the kernel may still be tearing down. A zombie of this JVM is left to the CRIU
    * driver, which reaps it if nobody else does.
    */
-  private void requirePidFree(int pid) {
+  private void requirePidFree() {
+    int pid = manifest().pid();
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(pid);
       if (holder.isEmpty() || isZombieOfOurs(holder.get())) {
         return;
       }
-      if (System.nanoTime() - begin > patience(holder.get()).toNanos()) {
+      if (System.nanoTime() - begin > Durations.nanos(patience(holder.get()))) {
         throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
       }
       LockSupport.parkNanos(POLL_NANOS);
@@ -308,11 +355,15 @@ public final class ProcessImage {
 
   private String takenMessage(ProcStat stat) {
     if (isDying(stat)) {
-      return "process %d was killed and the kernel is still tearing it down: try again when it is gone"
+      return "process %s was killed and the kernel is still tearing it down: try again when it is gone"
           .formatted(stat.pid());
     }
+    if (!stat.isDead() && isItself(manifest(), stat)) {
+      return "process %s (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
+          .formatted(stat.pid(), stat.name());
+    }
     return stat.isDead()
-        ? "pid %d is still held by a zombie (%s) that its parent %d has not reaped; the image can be restored once it is%s"
+        ? "pid %s is still held by a zombie (%s) that its parent %s has not reaped; the image can be restored once it is%s"
             .formatted(
                 stat.pid(),
                 stat.name(),
@@ -320,23 +371,36 @@ public final class ProcessImage {
                 stat.parent() == 1
                     ? ": run the container with an init that reaps, such as docker run --init or tini"
                     : "")
-        : "pid %d belongs to another process now (%s): end it, or restore in a pid namespace of its own"
+        : "pid %s belongs to another process now (%s): end it, or restore in a pid namespace of its own"
             .formatted(stat.pid(), stat.name());
+  }
+
+  /** The one that was dumped, or what looks like it: a restore begins a new time of its own. */
+  private static boolean isItself(Manifest manifest, ProcStat stat) {
+    return stat.startTicks() == manifest.startTicks()
+        || (!manifest.commandLine().isEmpty()
+            && manifest.commandLine().equals(ProcFs.commandLine(stat.pid())));
   }
 
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
-    return checkpoints
-        .criu()
-        .restore(
-            new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
-            RestoreListener.NONE);
+    CarriedState carried = CarriedState.read(manifest().pid(), verified.images());
+    try {
+      return checkpoints
+          .criu()
+          .restore(
+              new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
+              carried);
+    } catch (RuntimeException e) {
+      carried.removeWhatWasMade();
+      throw e;
+    }
   }
 
-  private static Map<GpuUuid, Long> held(Manifest manifest) {
+  private static Holdings held(Manifest manifest) {
     Map<GpuUuid, Long> held = new TreeMap<>();
     manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
-    return held;
+    return Holdings.of(held);
   }
 
   @Override

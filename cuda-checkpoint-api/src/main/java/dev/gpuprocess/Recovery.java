@@ -6,15 +6,17 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.StagedImage;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -24,7 +26,6 @@ final class Recovery {
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
   private static final String VERB = "recover";
-  private static final long POLL_NANOS = 5_000_000;
 
   private final GpuCheckpoints checkpoints;
   private final Journal journal;
@@ -39,6 +40,8 @@ final class Recovery {
         checkpoints.timeouts().transfer(),
         () -> {
           journal.removeHalves();
+          journal.putAsideWhatIsNoEntry();
+          removeLocksOfTheDead();
           List<Recovered> all = new ArrayList<>();
           List<JournalEntry> found = journal.entries();
           found.stream()
@@ -54,10 +57,18 @@ final class Recovery {
         });
   }
 
+  private void removeLocksOfTheDead() {
+    try {
+      Turn.removeLocksOfTheDead(checkpoints.state());
+    } catch (IOException e) {
+      LOG.warn("locks of processes that have ended stay: {}", e.toString());
+    }
+  }
+
   /** What dead controllers left on disks; one that hangs is left alone. */
   private void tidyUp(List<JournalEntry> found) {
     for (JournalEntry entry : found) {
-      if (!isOfLiveController(entry)) {
+      if (!entry.hasLiveController()) {
         Optional.ofNullable(entry.image())
             .map(Path::getParent)
             .ifPresent(parent -> bounded(parent, () -> removeHalfImages(parent)));
@@ -75,18 +86,32 @@ final class Recovery {
   }
 
   private Recovered recover(JournalEntry entry) {
-    if (isOfLiveController(entry)) {
-      return ofLiveController(entry);
+    try {
+      if (entry.hasLiveController()) {
+        return ofLiveController(entry);
+      }
+      entry.find().process().ifPresent(this::awaitUntraced);
+      return told(ofProcess(entry));
+    } catch (ProcessUnreadableException e) {
+      return unreadable(entry, e);
     }
-    awaitUntraced(entry.target());
-    return told(ofProcess(entry));
+  }
+
+  /** Nothing is known of it, so its entry stays. */
+  private static Recovered unreadable(JournalEntry entry, ProcessUnreadableException e) {
+    LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
+    return new Recovered(entry.target(), Outcome.UNREACHABLE, null);
   }
 
   /** Empty when the process is back and has an entry of its own. */
   private Optional<Recovered> recoverRestore(JournalEntry entry) {
-    return isOfLiveController(entry)
-        ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
-        : ofImageRestore(entry).map(Recovery::told);
+    try {
+      return entry.hasLiveController()
+          ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
+          : new RestoreRecovery(checkpoints, journal, entry).run().map(Recovery::told);
+    } catch (ProcessUnreadableException e) {
+      return Optional.of(unreadable(entry, e));
+    }
   }
 
   private static Recovered told(Recovered recovered) {
@@ -94,32 +119,37 @@ final class Recovery {
     return recovered;
   }
 
-  private boolean isOfLiveController(JournalEntry entry) {
-    return journal.isOurs(entry) || entry.controller().isAlive();
-  }
-
   /** What died meanwhile needs nobody any more, unless its image is being made. */
   private Recovered ofLiveController(JournalEntry entry) {
-    if (entry.isImageRestore() || entry.image() != null || entry.target().isAlive()) {
-      return new Recovered(entry.target(), Outcome.IN_USE, null);
-    }
-    journal.remove(entry.target());
+    return entry.image() == null && entry.find().isGone()
+        ? gone(entry)
+        : new Recovered(entry.target(), Outcome.IN_USE, null);
+  }
+
+  private Recovered gone(JournalEntry entry) {
+    journal.remove(entry.key());
     return new Recovered(entry.target(), Outcome.GONE, null);
   }
 
   private Recovered ofProcess(JournalEntry entry) {
-    ProcessIdentity process = entry.target();
-    if (!process.isAlive()) {
-      journal.remove(process);
-      return new Recovered(process, Outcome.GONE, null);
+    ProcessSearch search = entry.find();
+    if (search.isGone()) {
+      return gone(entry);
     }
+    if (search.process().isEmpty()) {
+      LOG.warn(
+          "process {} of pid namespace {} cannot be seen from here; recover there, or on the host",
+          entry.key().pid(),
+          Long.toString(entry.key().namespace()));
+      return new Recovered(entry.target(), Outcome.UNREACHABLE, null);
+    }
+    ProcessIdentity process = search.process().get();
     try {
-      return mend(entry);
+      return mend(entry, process);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
       // One without CUDA state is a stranger that got the pid.
-      journal.remove(process);
-      return new Recovered(process, Outcome.GONE, null);
-    } catch (OperationInProgressException e) {
+      return gone(entry);
+    } catch (OperationInProgressException | StaleStateException e) {
       return new Recovered(process, Outcome.IN_USE, null);
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
@@ -129,32 +159,33 @@ final class Recovery {
 
   /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
   private void awaitUntraced(ProcessIdentity process) {
-    long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
-    while (process.stat().map(stat -> stat.state() == 't').orElse(false)
-        && System.nanoTime() < end) {
-      LockSupport.parkNanos(POLL_NANOS);
+    try (Patience patience = new Patience(checkpoints.timeouts().call())) {
+      while (process.isAlive()
+          && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
+        if (!patience.pause()) {
+          return;
+        }
+      }
     }
   }
 
   /** All in one turn, so that no live controller can take the process over in between. */
-  private Recovered mend(JournalEntry entry) {
-    ProcessIdentity process = entry.target();
+  private Recovered mend(JournalEntry entry, ProcessIdentity process) {
     Target target = Target.of(checkpoints, process.pid(), VERB);
-    if (!target.identity.equals(process)) {
-      journal.remove(process);
-      return new Recovered(process, Outcome.GONE, null);
+    if (!target.key.equals(entry.key())) {
+      return gone(entry);
     }
     return target.exclusively(
         VERB,
         Turn.Kind.MOVE,
         0,
         verb ->
-            journal.find(process).equals(Optional.of(entry))
+            journal.find(target.key).equals(Optional.of(entry))
                 ? mend(entry, target, verb)
                 : new Recovered(process, Outcome.IN_USE, null));
   }
 
-  private Recovered mend(JournalEntry entry, Target target, Verb verb) {
+  private static Recovered mend(JournalEntry entry, Target target, Verb verb) {
     ProcessIdentity process = target.identity;
     return switch (verb.readState()) {
       case RUNNING -> {
@@ -167,67 +198,14 @@ final class Recovery {
         yield new Recovered(process, Outcome.UNLOCKED, null);
       }
       case CHECKPOINTED -> {
-        journal.write(process, "checkpointed", entry.held(), null, null);
+        target.nowHolds(entry.held());
+        target.note("checkpointed", Turn.Kind.MOVE);
         StateObject self = StateObject.next(target, List.of());
         yield new Recovered(process, Outcome.SUSPENDED, new CheckpointedProcess(self));
       }
       case FAILED -> new Recovered(process, Outcome.FAILED, null);
       default -> new Recovered(process, Outcome.UNREACHABLE, null);
     };
-  }
-
-  /**
-   * CRIU may have finished the restore without us, have given it up, or have died half way. What it
-   * finished gets an entry of its own.
-   */
-  private Optional<Recovered> ofImageRestore(JournalEntry entry) {
-    ProcessIdentity expected = entry.target();
-    Optional<ProcessIdentity> found =
-        ProcessIdentity.of(expected.pid())
-            .filter(who -> who.startTicks() >= expected.startTicks() && who.isAlive());
-    if (found.isEmpty()) {
-      journal.remove(expected);
-      return Optional.of(new Recovered(expected, Outcome.GONE, null));
-    }
-    ProcessIdentity process = found.get();
-    try {
-      Turn turn = Turn.take(process, VERB, Turn.Kind.MOVE, checkpoints.stateDirectory());
-      try {
-        return ofRestored(entry, process);
-      } finally {
-        turn.end();
-      }
-    } catch (OperationInProgressException e) {
-      return Optional.of(new Recovered(process, Outcome.IN_USE, null));
-    }
-  }
-
-  private Optional<Recovered> ofRestored(JournalEntry entry, ProcessIdentity process) {
-    boolean half = holdsLog(process, entry.log());
-    if (half) {
-      end(process);
-    } else if (journal.find(process).isEmpty()) {
-      journal.write(
-          new JournalEntry(
-              process, entry.controller(), "checkpointed", entry.held(), null, entry.log()));
-    }
-    journal.remove(entry.target());
-    return half
-        ? Optional.of(new Recovered(process, Outcome.HALF_RESTORED_ENDED, null))
-        : Optional.empty();
-  }
-
-  /** A task that CRIU let go has nothing of CRIU open; one that it built by half writes its log. */
-  private static boolean holdsLog(ProcessIdentity process, @Nullable Path log) {
-    return log != null
-        && ProcFs.openFiles(process.pid()).stream()
-            .anyMatch(file -> file.target().startsWith(log + "/"));
-  }
-
-  private static void end(ProcessIdentity process) {
-    ProcessHandle.of(process.pid())
-        .filter(handle -> process.isAlive())
-        .ifPresent(ProcessHandle::destroyForcibly);
   }
 
   /** A half image of a dead maker lies beside the place it was meant for. */

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.options.InheritedDescriptor;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.LsmProfile;
@@ -51,6 +52,16 @@ public final class RestoreOptions extends TreeOptions {
    */
   public Builder toBuilder() {
     return set.clone();
+  }
+
+  /** {@return the label that the image must have} */
+  public Optional<String> expectedLabel() {
+    return Optional.ofNullable(set.expectedLabel);
+  }
+
+  /** {@return the process that the image must be of} */
+  public Optional<ProcessIdentity> expectedProcess() {
+    return Optional.ofNullable(set.expectedProcess);
   }
 
   /** {@return whether the root joins our session instead of leading its own} */
@@ -116,6 +127,8 @@ public final class RestoreOptions extends TreeOptions {
   /** Builds {@link RestoreOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
+    private @Nullable String expectedLabel;
+    private @Nullable ProcessIdentity expectedProcess;
     private boolean shellJob;
     private @Nullable Path root;
     private List<InheritedDescriptor> inherit = List.of();
@@ -133,6 +146,40 @@ public final class RestoreOptions extends TreeOptions {
 
     @Override
     Builder self() {
+      return this;
+    }
+
+    /**
+     * The label that the image must have. A key proves that an image was made by somebody who has
+     * the key, but not which one it is: without an expectation, whoever can move directories can
+     * have one job restored in place of another, or an older state in place of a newer one. For
+     * {@link ProcessImage#restore(RestoreOptions)} alone.
+     *
+     * @param label as given to {@link DumpOptions.Builder#label}; nothing is expected by default
+     * @return this builder
+     * @throws IllegalArgumentException when it cannot be one
+     */
+    public Builder expectLabel(String label) {
+      this.expectedLabel = Manifest.requireLabel(label);
+      return this;
+    }
+
+    /**
+     * The process that the image must be of, with the start time that it had when it was dumped.
+     * For {@link ProcessImage#restore(RestoreOptions)} alone.
+     *
+     * @param process as {@link GpuProcess#identity} tells it before the dump; nothing is expected
+     *     by default
+     * @return this builder
+     */
+    public Builder expectProcess(ProcessIdentity process) {
+      this.expectedProcess = process;
+      return this;
+    }
+
+    Builder expectNothing() {
+      this.expectedLabel = null;
+      this.expectedProcess = null;
       return this;
     }
 

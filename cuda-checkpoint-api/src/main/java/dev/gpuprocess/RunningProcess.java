@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
 
@@ -25,29 +26,30 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * Stops the CUDA calls of the process and waits until its GPU work has ended ({@code
    * cuCheckpointProcessLock}). Its CPU threads live on and wait at their next CUDA call.
    *
-   * @param timeout how long to wait for GPU work that is under way, in whole milliseconds, at least
-   *     one
+   * @param timeout how long to wait for GPU work that is under way, rounded up to milliseconds, at
+   *     least one; with more than 24 days the driver is told to wait without a timeout
    * @return the locked process
    * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; the process runs
    *     on
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
-   * @throws IllegalArgumentException when the timeout is negative or longer than 24 days
+   * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
-    if (timeout.isNegative() || timeout.compareTo(Duration.ofMillis(Integer.MAX_VALUE)) > 0) {
-      throw new IllegalArgumentException(
-          "a lock's timeout must be between 0 and 24 days, not " + timeout);
-    }
+    Duration patience = notNegative(timeout);
     return self.move(
         "lock",
         ProcessState.RUNNING,
-        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(timeout)),
+        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(patience)),
         LockedProcess::new);
+  }
+
+  private static Duration notNegative(Duration timeout) {
+    return Durations.notNegative("timeout of a lock", timeout);
   }
 
   /**
    * Frees the GPU: {@link #lock()} and {@link LockedProcess#checkpoint()} as one step. When the
-   * checkpoint fails the process is unlocked again.
+   * checkpoint fails the process is unlocked again. Nobody gets in between.
    *
    * @return the checkpointed process
    */
@@ -57,15 +59,26 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Frees the GPU: {@link #lock(Duration)} and {@link LockedProcess#checkpoint()} as one step. When
-   * the checkpoint fails the process is unlocked again.
+   * the checkpoint fails the process is unlocked again. Nobody gets in between.
    *
-   * @param lockTimeout how long to wait for GPU work that is under way
+   * @param lockTimeout how long to wait for GPU work that is under way, as for a lock
    * @return the checkpointed process
+   * @throws IllegalArgumentException when the timeout is negative
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
-    try (LockedProcess locked = lock(lockTimeout)) {
-      return locked.checkpoint();
-    }
+    Duration patience = notNegative(lockTimeout);
+    return self.move(
+        "suspend",
+        ProcessState.RUNNING,
+        (verb, steps) -> suspend(verb, steps, patience),
+        CheckpointedProcess::new);
+  }
+
+  private void suspend(Verb verb, Steps steps, Duration lockTimeout) {
+    steps.run("lock", 0, () -> verb.lock(lockTimeout));
+    // Better now than with all its memory on the host.
+    steps.rethrow();
+    LockedProcess.checkpoint(self.target(), verb, steps);
   }
 
   /**
@@ -80,20 +93,55 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume. Whatever
-   * fails, the process is resumed. All that can be checked without touching it is checked before it
-   * leaves its GPU: options, CRIU, the directory and its room, and what the tree has open.
+   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
+   * step: nobody gets in between. Whatever fails, the process is resumed. All that can be checked
+   * without touching it is checked before it leaves its GPU: options, CRIU, the directory and its
+   * room, and what the tree has open.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
-    DumpOptions leaving = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     Target target = self.target();
-    new DumpCheck(target.checkpoints, target.identity, directory, leaving, true).require();
-    try (CheckpointedProcess suspended = suspend()) {
-      return suspended.dump(directory, leaving);
+    new DumpCheck(target.checkpoints, target.identity, directory, leavingAlive, true).require();
+    return target.exclusively(
+        "snapshot",
+        Turn.Kind.MOVE,
+        self.generation(),
+        verb -> {
+          verb.require(ProcessState.RUNNING);
+          target.note("snapshot", Turn.Kind.MOVE);
+          Steps steps = self.measured();
+          ProcessImage image;
+          try {
+            suspend(verb, steps, target.checkpoints.timeouts().lock());
+            steps.rethrow();
+            image = new Dump(verb, target, leavingAlive, steps).into(directory);
+          } catch (RuntimeException | Error e) {
+            new Undo(verb, target, steps).backTo(ProcessState.RUNNING, e);
+            throw e;
+          }
+          resume(verb, steps);
+          steps.rethrow();
+          return image;
+        });
+  }
+
+  private void resume(Verb verb, Steps steps) {
+    Duration patience = self.target().checkpoints.timeouts().memory();
+    ResumeOptions options = ResumeOptions.ofDefaults().withWaitForMemory(patience);
+    try {
+      new RoomWait(self, options)
+          .retrying(
+              () -> {
+                CheckpointedProcess.bringBack(
+                    self.target(), verb, steps, ProcessState.CHECKPOINTED, options);
+                return options;
+              });
+    } finally {
+      self.target().leaveAt(verb.stateNow());
     }
   }
 }

@@ -2,8 +2,12 @@ package dev.gpuprocess;
 
 /**
  * Told of every step while it happens, on the thread that called the verb. It must be quick and
- * must not call verbs on the same process. What it throws is logged and goes no further: a display
- * must not stop a process half way.
+ * must not call verbs on the same process. An exception that it throws is logged and goes no
+ * further: a display must not stop a process half way. An {@link Error}, such as a failed
+ * assertion, reaches the caller of the verb, but only when the process is where it can stay: a verb
+ * that leads away from running is undone first; one that leads back to running, a dump, or a
+ * restore from an image is finished first, and {@link GpuProcess#inspect} gives the process as it
+ * is then.
  */
 public interface StepListener {
 

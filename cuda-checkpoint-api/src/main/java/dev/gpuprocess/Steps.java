@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -17,6 +18,7 @@ final class Steps {
   private final StepListener listener;
   private final int pid;
   private final List<Step> taken;
+  private @Nullable Throwable thrownByListener;
 
   /** Continues after the steps that came before. */
   Steps(StepListener listener, int pid, List<Step> before) {
@@ -52,13 +54,38 @@ final class Steps {
       finished(name, System.nanoTime() - began, bytes.applyAsLong(value), event);
       return value;
     } catch (RuntimeException e) {
-      event.outcome = e.getClass().getSimpleName();
-      LOG.info("process {}: {} failed: {}", pid, name, e.getMessage());
+      failed(name, e, event);
       tell(l -> l.failed(name, pid, e));
+      throw e;
+    } catch (Error e) {
+      failed(name, e, event);
       throw e;
     } finally {
       event.commit();
     }
+  }
+
+  private void failed(String name, Throwable why, StepEvent event) {
+    event.outcome = why.getClass().getSimpleName();
+    LOG.info("process {}: {} failed: {}", pid, name, why.toString());
+  }
+
+  /**
+   * Throws what a listener threw that is no mere failure of a display, such as an AssertionError.
+   * Called where the process may stay, or when it is back.
+   */
+  void rethrow() {
+    Throwable thrown = thrownByListener;
+    if (thrown != null) {
+      thrownByListener = null;
+      Steps.<RuntimeException>sneak(thrown);
+    }
+  }
+
+  /** A listener written in another language may throw anything. */
+  @SuppressWarnings("unchecked")
+  private static <T extends Throwable> void sneak(Throwable thrown) throws T {
+    throw (T) thrown;
   }
 
   private void finished(String name, long nanos, long bytes, StepEvent event) {
@@ -76,6 +103,13 @@ final class Steps {
     } catch (RuntimeException e) {
       // The process has moved: losing its state object over a display would be worse.
       LOG.warn("a step listener failed", e);
+    } catch (Throwable e) {
+      // Nor may it stop the process half way: it is thrown when the process is where it can stay.
+      if (thrownByListener == null) {
+        thrownByListener = e;
+      } else if (thrownByListener != e) {
+        thrownByListener.addSuppressed(e);
+      }
     }
   }
 }

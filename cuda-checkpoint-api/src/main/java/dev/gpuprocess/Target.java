@@ -1,22 +1,25 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
 import java.util.Locale;
-import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The process behind a line of state objects. It knows which of them is the current one and lets
@@ -24,30 +27,40 @@ import org.jspecify.annotations.Nullable;
  */
 final class Target {
 
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
   private static final long POLL_NANOS = 1_000_000;
+
+  private static final int MOST_LOOKS = 10;
 
   final GpuCheckpoints checkpoints;
   final ProcessIdentity identity;
 
-  /** What the process held on each GPU when it was last seen there; empty where not known. */
-  private volatile Map<GpuUuid, Long> held;
+  /** The same in every pid namespace: its lock and its journal entry are called so. */
+  final ProcessKey key;
+
+  /** What the process held on each GPU when it was last seen there. */
+  private volatile Holdings held;
+
+  /** The last move of the process that this line knows of; empty where none was written down. */
+  private volatile Optional<Generation> seen = Optional.empty();
+
+  /** Where the last verb of this line left the process, also one that failed; null if not known. */
+  private volatile @Nullable ProcessState leftAt;
 
   private final AtomicInteger current = new AtomicInteger();
 
   /** Who it was when the image was made that it came back from; itself when there was none. */
   private final ProcessIdentity origin;
 
-  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Map<GpuUuid, Long> held) {
+  Target(GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held) {
     this(checkpoints, identity, held, identity);
   }
 
   Target(
-      GpuCheckpoints checkpoints,
-      ProcessIdentity identity,
-      Map<GpuUuid, Long> held,
-      ProcessIdentity origin) {
+      GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
     this.checkpoints = checkpoints;
     this.identity = identity;
+    this.key = ProcessKey.of(identity);
     this.held = held;
     this.origin = origin;
   }
@@ -63,10 +76,11 @@ final class Target {
                             ? pid + " is not a process id: process ids start at 1"
                             : "there is no process " + pid + ": it ended, or never was",
                         Failure.of(verb, pid)));
+    Target target = new Target(checkpoints, identity, Holdings.UNKNOWN);
+    target.seen = target.lastMove();
     // Whoever checkpointed it wrote down what it held.
-    Map<GpuUuid, Long> held =
-        checkpoints.journal().find(identity).map(JournalEntry::held).orElse(Map.of());
-    return new Target(checkpoints, identity, held);
+    target.adoptHeld();
+    return target;
   }
 
   int pid() {
@@ -79,8 +93,13 @@ final class Target {
     return dumped.equals(identity) || dumped.equals(origin);
   }
 
-  Map<GpuUuid, Long> held() {
+  Holdings held() {
     return held;
+  }
+
+  /** What another controller wrote down since we looked is newer than what we remember. */
+  private void adoptHeld() {
+    checkpoints.journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
   }
 
   /**
@@ -88,25 +107,30 @@ final class Target {
    * brings the process back goes on without: what was written before it was locked would do.
    */
   void note(String step, Turn.Kind kind) {
+    JournalEntry entry = entry(step, null, null);
     if (kind == Turn.Kind.BRING_BACK) {
-      checkpoints.journal().update(identity, step, held);
+      checkpoints.journal().update(entry);
     } else {
-      checkpoints.journal().write(identity, step, held, null, null);
+      checkpoints.journal().write(entry);
     }
   }
 
   /** Says in the journal that an image is being made, and where CRIU's log is meanwhile. */
   void note(String step, Path image, @Nullable Path log) {
-    checkpoints.journal().write(identity, step, held, image, log);
+    checkpoints.journal().write(entry(step, image, log));
   }
 
   /** Says in the journal what the process has come to; null when that is not known. */
   void noteState(@Nullable ProcessState state) {
-    if (state == ProcessState.RUNNING || isGone()) {
+    if (state == ProcessState.RUNNING || isKnownToBeGone()) {
       forget();
     } else if (state != null) {
-      checkpoints.journal().update(identity, state.name().toLowerCase(Locale.ROOT), held);
+      checkpoints.journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
     }
+  }
+
+  private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {
+    return JournalEntry.of(key, pid(), step, held, image, log);
   }
 
   /** It has ended, or has been killed and is being torn down, which a GPU can take a while for. */
@@ -114,13 +138,23 @@ final class Target {
     return !identity.isAlive() || ProcFs.isEnding(pid());
   }
 
-  /** Nothing is left to mend. */
-  void forget() {
-    checkpoints.journal().remove(identity);
+  /** The entry of one that nothing is known of stays: a recovery can look later. */
+  private boolean isKnownToBeGone() {
+    try {
+      return isGone();
+    } catch (ProcessUnreadableException e) {
+      LOG.warn("whether process {} has ended is not known: {}", pid(), e.getMessage());
+      return false;
+    }
   }
 
-  void nowHolds(Map<GpuUuid, Long> bytes) {
-    held = bytes;
+  /** Nothing is left to mend. */
+  void forget() {
+    checkpoints.journal().remove(key);
+  }
+
+  void nowHolds(Holdings found) {
+    held = found;
   }
 
   /** The generation that the next state object of this process will have. */
@@ -132,26 +166,67 @@ final class Target {
     return current.get() == generation;
   }
 
+  /** The last move of the process by any controller, as of now. */
+  Optional<Generation> lastMove() {
+    return Turn.lastMove(key, checkpoints.state());
+  }
+
+  /**
+   * Reads the state without taking anybody's turn, and remembers after which move that was. When
+   * the process is moved meanwhile it is read again; in the end the older move is remembered, which
+   * makes the object stale rather than wrong.
+   */
+  ProcessState look(Verb verb) {
+    for (int looks = 1; ; looks++) {
+      seen = lastMove();
+      ProcessState state = verb.readState();
+      if (looks == MOST_LOOKS || lastMove().equals(seen)) {
+        return state;
+      }
+    }
+  }
+
+  /** This line knows of a move, since it made it. */
+  void sees(Optional<Generation> move) {
+    seen = move;
+  }
+
+  /** Whether somebody else moved the process since this line last saw it, where that is known. */
+  boolean isMovedSince(Optional<Generation> last) {
+    return last.isPresent() && !last.equals(seen);
+  }
+
+  /** A verb of this line leaves the process there; null when that is not known. */
+  void leaveAt(@Nullable ProcessState state) {
+    leftAt = state;
+    noteState(state);
+  }
+
+  /** Whether a verb of this line left the process there. */
+  boolean wasLeftAt(ProcessState state) {
+    return leftAt == state;
+  }
+
   /**
    * Runs a verb of a state object: alone on this process, on the very process it was, and only if
    * no newer state object took over.
    */
   <T> T exclusively(String name, Turn.Kind kind, int generation, Function<Verb, T> body) {
-    Turn turn = Turn.take(identity, name, kind, checkpoints.stateDirectory());
+    Turn turn =
+        Turn.take(key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
     Verb verb = new Verb(this, name, turn);
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(
-            "process %d has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%d)"
+            "process %s has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%s)"
                 .formatted(pid(), pid()),
             Failure.of(name, pid()));
       }
       requireReachable(name);
+      adoptHeld();
       return body.apply(verb);
     } finally {
-      if (!verb.isAbandoned()) {
-        turn.end();
-      }
+      verb.endTurn();
     }
   }
 
@@ -160,11 +235,11 @@ final class Target {
     ProcessHandle.of(pid())
         .filter(handle -> identity.isAlive())
         .ifPresent(ProcessHandle::destroyForcibly);
-    long end = System.nanoTime() + checkpoints.timeouts().call().toNanos();
+    long end = Durations.end(checkpoints.timeouts().call());
     while (identity.isAlive()) {
-      if (System.nanoTime() > end) {
+      if (Durations.left(end) < 0) {
         throw new OperationTimedOutException(
-            "process %d does not end: the kernel holds it, look at /proc/%d/stack"
+            "process %s does not end: the kernel holds it, look at /proc/%s/stack"
                 .formatted(pid(), pid()),
             Failure.of("end", pid()));
       }
@@ -184,30 +259,29 @@ final class Target {
             .orElseThrow(() -> new NoSuchProcessException(goneMessage(), Failure.of(name, pid())));
     if (stat.isDead()) {
       throw new NoSuchProcessException(
-          "process %d has ended; its parent %d has not reaped it yet"
+          "process %s has ended; its parent %s has not reaped it yet"
               .formatted(pid(), stat.parent()),
           Failure.of(name, pid()));
     }
     if (ProcFs.isFrozen(pid())) {
       throw new ProcessStoppedException(
-          "process %d is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
+          "process %s is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
               .formatted(pid()),
           Failure.of(name, pid()));
     }
-    if (stat.isStopped()) {
-      throw new ProcessStoppedException(
-          "process %d is %s, and a driver call on it would hang: let it continue (%s) and try again"
-              .formatted(
-                  pid(),
-                  stat.state() == 't' ? "being traced" : "stopped",
-                  stat.state() == 't' ? "detach the debugger" : "kill -CONT " + pid()),
-          Failure.of(name, pid()));
-    }
+    Standstill.of(pid())
+        .ifPresent(
+            still -> {
+              throw new ProcessStoppedException(
+                  "process %s %s, and a driver call on it would hang: let it continue (%s) and try again"
+                      .formatted(pid(), still.what(), still.cure()),
+                  Failure.of(name, pid()));
+            });
   }
 
   private String goneMessage() {
     return ProcessIdentity.of(pid()).isPresent()
-        ? "process %d has ended, and its pid belongs to another process now".formatted(pid())
-        : "process %d has ended".formatted(pid());
+        ? "process %s has ended, and its pid belongs to another process now".formatted(pid())
+        : "process %s has ended".formatted(pid());
   }
 }

@@ -3,10 +3,15 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.proc.Freezer;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.proc.ScanLimit;
+import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 
 /**
  * Refuses to dump a tree in which a child still holds a GPU. Forked workers inherit the driver's
@@ -18,23 +23,51 @@ final class TreeCheck {
   /** Also how the simulated driver names its devices, below its own directory. */
   private static final String DEVICE = "/dev/nvidia";
 
-  private TreeCheck() {}
+  private final Verb verb;
+  private final ScanLimit limit;
+
+  TreeCheck(Verb verb, ScanLimit limit) {
+    this.verb = verb;
+    this.limit = limit;
+  }
 
   /**
-   * Throws when a child has CUDA state that is not checkpointed, or device files open or mapped.
+   * Throws when a child has CUDA state that is not checkpointed, has device files open or mapped,
+   * or is frozen.
    */
-  static void requireNoGpu(Verb verb, int child) {
-    Optional<String> device = deviceOf(child);
+  void require(List<Integer> children) {
+    Freezer freezer = Freezer.look();
+    for (int child : children) {
+      requireThawed(freezer, child);
+      requireNoGpu(child);
+    }
+  }
+
+  /** CRIU would wait for a frozen one, and leave it half stopped. */
+  private void requireThawed(Freezer freezer, int child) {
+    if (freezer.of(child) == Freezer.State.FROZEN) {
+      throw new ProcessStoppedException(
+          "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
+              .formatted(child, name(child), verb.pid()),
+          Failure.of("dump", verb.pid()));
+    }
+  }
+
+  private void requireNoGpu(int child) {
+    Optional<String> device = deviceOf(child, limit::check);
     if (device.isPresent()) {
       throw refusal(
-          verb,
           child,
           "holds " + device.get() + " inherited by fork",
           "start such workers with spawn or forkserver");
     }
+    // Without a device it has no CUDA state but a checkpointed one, and to ask could hang.
+    if (Standstill.of(child).isPresent()) {
+      return;
+    }
     ProcessState state = verb.stateOf(child).orElse(ProcessState.CHECKPOINTED);
     if (state != ProcessState.CHECKPOINTED) {
-      throw refusal(verb, child, "has CUDA state of its own, " + state, "suspend it first");
+      throw refusal(child, "has CUDA state of its own, " + state, "suspend it first");
     }
   }
 
@@ -45,21 +78,31 @@ final class TreeCheck {
 
   /** A device file of the driver that a process has open or mapped. */
   static Optional<String> deviceOf(int pid) {
-    Stream<String> open = ProcFs.openFiles(pid).stream().map(file -> file.target());
-    Stream<String> mapped =
-        ProcFs.mappings(pid).stream().map(line -> line.substring(line.lastIndexOf(' ') + 1));
-    return Stream.concat(open, mapped).filter(TreeCheck::isDevice).findFirst();
+    return deviceOf(pid, () -> {});
   }
 
-  private static CudaChildException refusal(Verb verb, int child, String what, String cure) {
+  private static Optional<String> deviceOf(int pid, Runnable check) {
+    AtomicReference<String> first = new AtomicReference<>();
+    Consumer<String> each =
+        name -> {
+          check.run();
+          if (first.get() == null && isDevice(name)) {
+            first.set(name);
+          }
+        };
+    ProcFs.openFiles(pid, file -> each.accept(file.target()));
+    ProcFs.memory(pid, mapping -> each.accept(mapping.name()));
+    return Optional.ofNullable(first.get());
+  }
+
+  private static String name(int child) {
+    return ProcFs.stat(child).map(ProcStat::name).orElse("ended");
+  }
+
+  private CudaChildException refusal(int child, String what, String cure) {
     return new CudaChildException(
-        "child %d (%s) of process %d %s, so the tree cannot be dumped: %s"
-            .formatted(
-                child,
-                ProcFs.stat(child).map(ProcStat::name).orElse("ended"),
-                verb.pid(),
-                what,
-                cure),
+        "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
+            .formatted(child, name(child), verb.pid(), what, cure),
         Failure.of("dump", verb.pid()));
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.External;
@@ -361,7 +362,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
      * @throws IllegalArgumentException unless it is positive
      */
     public B deadline(Duration deadline) {
-      this.deadline = positive("deadline", deadline);
+      this.deadline = Durations.positive("deadline", deadline);
       return self();
     }
 
@@ -382,13 +383,6 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
 
     final boolean isEmptyNetworkNamespace() {
       return emptyNetworkNamespace;
-    }
-
-    static Duration positive(String name, Duration value) {
-      if (value.isNegative() || value.isZero()) {
-        throw new IllegalArgumentException("the " + name + " must be positive, not " + value);
-      }
-      return value;
     }
   }
 }

@@ -1,14 +1,19 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.StateDirectoryException;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BooleanSupplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -23,124 +28,211 @@ final class Turn {
 
   /** What a verb is about to do, which tells what it needs of the other JVMs. */
   enum Kind {
-    /** Reads, and is in no other JVM's way. */
-    LOOK,
-    /** Moves the process, and must not without being alone. */
+    /** Moves the process, and must not without being alone; does not wait for others. */
     MOVE,
-    /** Brings the process nearer to running, and does that also without a state directory. */
+    /**
+     * Brings the process nearer to running: waits for others, and does without a state directory
+     * where there is none to use.
+     */
     BRING_BACK
   }
 
-  private static final Map<ProcessIdentity, Turn> TAKEN = new ConcurrentHashMap<>();
+  private static final Pattern LOCK_NAME = Pattern.compile("(\\d{1,18})-(\\d{1,9})");
 
-  private final ProcessIdentity process;
+  /** By the name of the lock. */
+  private static final Map<String, Turn> TAKEN = new ConcurrentHashMap<>();
+
+  private final ProcessKey process;
+  private final int pid;
   private final String verb;
-  private LockFile.@Nullable Lock lock;
+  private final Kind kind;
+  private final StateDirectory state;
+  private @Nullable HeldLock lock;
   private boolean wantedBack;
 
-  private Turn(ProcessIdentity process, String verb) {
+  private Turn(ProcessKey process, int pid, String verb, Kind kind, StateDirectory state) {
     this.process = process;
+    this.pid = pid;
     this.verb = verb;
+    this.kind = kind;
+    this.state = state;
   }
 
   /**
    * Takes a turn, to be ended.
    *
+   * @param process who it is; whoever has its pid shares the turns with it
+   * @param pid its pid here
+   * @param patience how long what brings back waits for others
    * @throws OperationInProgressException when another verb is at it, here or in another JVM
-   * @throws GpuCheckpointException when the state directory cannot be used
+   * @throws StateDirectoryException when the state directory cannot be used
    */
-  static Turn take(ProcessIdentity process, String verb, Kind kind, Path stateDirectory) {
-    Turn turn = new Turn(process, verb);
-    Turn other = TAKEN.putIfAbsent(process, turn);
-    if (other != null) {
-      throw refused(other.verb + " is under way", process, verb);
-    }
-    try {
-      turn.lock(kind, stateDirectory);
-      return turn;
-    } catch (RuntimeException | Error e) {
-      turn.end();
-      throw e;
+  static Turn take(
+      ProcessKey process,
+      int pid,
+      String verb,
+      Kind kind,
+      StateDirectory state,
+      Duration patience) {
+    Turn turn = new Turn(process, pid, verb, kind, state);
+    try (Patience waiting = new Patience(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
+      while (true) {
+        Optional<String> other = turn.tryTake();
+        if (other.isEmpty()) {
+          return turn;
+        }
+        if (!waiting.pause()) {
+          throw new OperationInProgressException(
+              "%s on process %s; %s has to wait until it ends".formatted(other.get(), pid, verb),
+              Failure.of(verb, pid));
+        }
+      }
     }
   }
 
-  private synchronized void lock(Kind kind, Path stateDirectory) {
-    int pid = process.pid();
-    if (kind == Kind.LOOK) {
-      otherJvm(process, stateDirectory)
-          .ifPresent(jvm -> refuse(OptionalInt.of(jvm), process, verb));
-      return;
+  /** Takes it, or tells what is under way. */
+  private Optional<String> tryTake() {
+    Turn other = TAKEN.putIfAbsent(lockName(process), this);
+    if (other != null) {
+      return Optional.of(other.verb + " is under way");
     }
+    boolean taken = false;
     try {
-      lock = LockFile.tryLock(stateDirectory, pid).orElse(null);
-      if (lock == null) {
-        refuse(LockFile.holder(stateDirectory, pid), process, verb);
+      taken = lock();
+      return taken
+          ? Optional.empty()
+          : Optional.of(holder(process, state).orElse("another JVM") + " is at work");
+    } finally {
+      if (!taken) {
+        TAKEN.remove(lockName(process), this);
       }
+    }
+  }
+
+  private synchronized boolean lock() {
+    try {
+      lock = state.tryLock(lockName(process), verb).orElse(null);
+      return lock != null;
     } catch (IOException e) {
       if (kind == Kind.MOVE) {
-        throw new GpuCheckpointException(
-            "the state directory %s cannot be used (%s): make room there or name another directory in GPUPROCESS_STATE_DIR; process %d was not touched"
-                .formatted(stateDirectory, e, pid),
-            Failure.of(verb, pid),
-            e);
+        throw state.unusable(e, verb, pid);
       }
-      LOG.warn("{} of process {} goes on without {}: {}", verb, pid, stateDirectory, e.toString());
+      LOG.warn("{} of process {} goes on without {}: {}", verb, pid, state.path(), e.toString());
+      return true;
     }
   }
 
-  private static void refuse(OptionalInt jvm, ProcessIdentity process, String verb) {
-    throw refused(
-        jvm.isPresent()
-            ? "the controller with pid " + jvm.getAsInt() + " is at work"
-            : "another JVM is at work",
-        process,
-        verb);
+  /** One for each pid, whoever has it: what CRIU is about to restore has no start time yet. */
+  private static String lockName(ProcessKey process) {
+    return "%s-%s".formatted(Long.toString(process.namespace()), Integer.toString(process.pid()));
   }
 
-  private static OperationInProgressException refused(
-      String why, ProcessIdentity process, String verb) {
-    return new OperationInProgressException(
-        "%s on process %d; %s has to wait until it ends".formatted(why, process.pid(), verb),
-        Failure.of(verb, process.pid()));
-  }
-
-  /** The pid of another JVM whose turn it is. */
-  private static Optional<Integer> otherJvm(ProcessIdentity process, Path stateDirectory) {
-    OptionalInt holder = LockFile.holder(stateDirectory, process.pid());
-    return holder.isPresent() && holder.getAsInt() != ProcessHandle.current().pid()
-        ? Optional.of(holder.getAsInt())
-        : Optional.empty();
+  private static Optional<String> holder(ProcessKey process, StateDirectory state) {
+    try {
+      return state.holder(lockName(process)).map(LockHolder::toString);
+    } catch (IOException e) {
+      LOG.debug("who is at process {} cannot be read", process, e);
+      return Optional.empty();
+    }
   }
 
   /** Says whose turn it is, for people. */
-  static Optional<String> describe(ProcessIdentity process, Path stateDirectory) {
-    Turn here = TAKEN.get(process);
+  static Optional<String> describe(ProcessKey process, StateDirectory state) {
+    Turn here = TAKEN.get(lockName(process));
     return here != null
         ? Optional.of(here.verb + " is at work on it in this JVM")
-        : otherJvm(process, stateDirectory)
-            .map(jvm -> "the controller with pid " + jvm + " is at work on it");
+        : holder(process, state).map(holder -> holder + " is at work on it");
   }
 
   /**
-   * Asks for the process to run again when the call that was left behind on it ends: nobody else
-   * can get at it before.
+   * Tells which move of the process was the last one, over all JVMs.
+   *
+   * @return empty when that is not known
+   */
+  static Optional<Generation> lastMove(ProcessKey process, StateDirectory state) {
+    try {
+      return Generation.parse(state.note(lockName(process)), process);
+    } catch (IOException e) {
+      LOG.debug("what was done to process {} cannot be read", process, e);
+      return Optional.empty();
+    }
+  }
+
+  /** The same, as nobody else can change it now. */
+  synchronized Optional<Generation> lastMove() {
+    return lock == null ? Optional.empty() : Generation.parse(lock.note(), process);
+  }
+
+  /**
+   * Says that the process is moved now, which all state objects but the caller's are told by.
+   *
+   * @return empty when it could not be written down
+   * @throws StateDirectoryException when it could not, and must be
+   */
+  Optional<Generation> move() {
+    try {
+      return writeMove();
+    } catch (IOException e) {
+      if (kind == Kind.MOVE) {
+        throw state.unusable(e, verb, pid);
+      }
+      return notWritten(e);
+    }
+  }
+
+  /** The same for one towards running, which is made in any case. */
+  Optional<Generation> moveBack() {
+    try {
+      return writeMove();
+    } catch (IOException e) {
+      return notWritten(e);
+    }
+  }
+
+  private Optional<Generation> notWritten(IOException e) {
+    LOG.warn("{} of process {} is not written down: {}", verb, pid, e.toString());
+    return Optional.empty();
+  }
+
+  private synchronized Optional<Generation> writeMove() throws IOException {
+    if (lock == null) {
+      return Optional.empty();
+    }
+    Generation next = Generation.next(process);
+    lock.note(next.text());
+    return Optional.of(next);
+  }
+
+  /**
+   * Asks for the process to run again when the turn that is taken in this JVM ends: nobody else can
+   * get at it before.
    *
    * @return false when it is nobody's turn any more
    */
-  static boolean wantBack(ProcessIdentity process) {
-    Turn turn = TAKEN.get(process);
+  static boolean wantBack(ProcessKey process) {
+    Turn turn = TAKEN.get(lockName(process));
     return turn != null && turn.wantBack();
   }
 
   private synchronized boolean wantBack() {
-    wantedBack = TAKEN.get(process) == this;
+    wantedBack = TAKEN.get(lockName(process)) == this;
     return wantedBack;
   }
 
-  /** Lets other verbs at the process again, after bringing it back if that was asked for. */
-  void end(Runnable bringBack) {
+  /**
+   * Lets other verbs at the process again, after bringing it back if that was asked for.
+   *
+   * @param bringBack false when it goes on by itself, and ends the turn then
+   */
+  void end(BooleanSupplier bringBack) {
     while (!endUnlessWantedBack()) {
-      bringBack.run();
+      try {
+        if (!bringBack.getAsBoolean()) {
+          return;
+        }
+      } catch (RuntimeException | Error e) {
+        LOG.warn("process {} could not be brought back; inspect finds it", pid, e);
+      }
     }
   }
 
@@ -157,14 +249,42 @@ final class Turn {
   synchronized void end() {
     try {
       if (lock != null) {
-        lock.release();
+        if (Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
+          lock.closeAndForget();
+        } else {
+          lock.close();
+        }
       }
     } catch (IOException e) {
-      LOG.warn(
-          "the lock of process {} may stay until this JVM ends: {}", process.pid(), e.toString());
+      LOG.warn("the lock of process {} stays as a file: {}", pid, e.toString());
     } finally {
       lock = null;
-      TAKEN.remove(process, this);
+      TAKEN.remove(lockName(process), this);
     }
+  }
+
+  /** Removes the locks of processes that have ended. */
+  static void removeLocksOfTheDead(StateDirectory state) throws IOException {
+    for (String name : state.lockNames()) {
+      Matcher of = LOCK_NAME.matcher(name);
+      if (of.matches() && hasEnded(of, state.note(name))) {
+        Optional<HeldLock> lock = state.tryLock(name, "tidy up");
+        if (lock.isPresent()) {
+          lock.get().closeAndForget();
+        }
+      }
+    }
+  }
+
+  /** The note says which of those that had the pid it was, if it was moved at all. */
+  private static boolean hasEnded(Matcher name, String note) {
+    Optional<Generation> last = Generation.parse(note);
+    return last.map(Generation::isOfThisBoot).orElse(true)
+        ? ProcessSearch.find(
+                Long.parseLong(name.group(1)),
+                Integer.parseInt(name.group(2)),
+                start -> last.isEmpty() || last.get().startTicks() == start)
+            .isGone()
+        : true;
   }
 }

@@ -7,10 +7,14 @@ import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.proc.Printable;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -27,13 +31,20 @@ final class Verb {
 
   private final Target target;
   private final String name;
-  private final Turn turn;
+  private final @Nullable Turn turn;
   private final long began = System.nanoTime();
   private final CudaDriver cuda;
   private @Nullable ProcessState before;
   private boolean abandoned;
+  private volatile Reservation room = Reservation.NONE;
+  private boolean moved;
 
-  Verb(Target target, String name, Turn turn) {
+  /**
+   * Creates a verb.
+   *
+   * @param turn null for one that only reads
+   */
+  Verb(Target target, String name, @Nullable Turn turn) {
     this.target = target;
     this.name = name;
     this.turn = turn;
@@ -49,6 +60,31 @@ final class Verb {
     return abandoned;
   }
 
+  /**
+   * Lets other verbs at the process again, after bringing it back if somebody asked for that
+   * meanwhile. Does nothing when a call was left behind.
+   */
+  void endTurn() {
+    if (turn != null && !abandoned) {
+      turn.end(this::bringBackInTime);
+    }
+  }
+
+  private boolean bringBackInTime() {
+    try {
+      return BoundedCall.run(
+          target.identity,
+          "bring back " + target.pid(),
+          target.checkpoints.timeouts().transfer(),
+          this::bringBack,
+          (value, failed) -> endLate("bring back", value, failed, Verb::undoNothing));
+    } catch (TimeoutException e) {
+      abandoned = true;
+      LOG.warn("process {} is brought back when the driver answers", target.pid());
+      return false;
+    }
+  }
+
   /** Reads the state, for verbs that take the process as they find it. */
   ProcessState readState() {
     CudaAnswer<ProcessState> answer =
@@ -62,13 +98,39 @@ final class Verb {
 
   /** Makes sure that nobody else moved the process. */
   void require(ProcessState expected) {
-    ProcessState found = readState();
-    if (found != expected) {
-      throw new StaleStateException(
-          "process %d is %s, not %s: something else moved it; go on with GpuProcess.inspect(%d)"
-              .formatted(target.pid(), found, expected, target.pid()),
-          failure(null, found));
+    // A running process may have been elsewhere meanwhile: nothing of it is remembered.
+    if (readState() != expected || (expected != ProcessState.RUNNING && isMovedByOthers())) {
+      throw stale(expected);
     }
+  }
+
+  /**
+   * Makes sure that nobody else moved the process, which may also be where a verb of ours left it
+   * that failed.
+   *
+   * @return where it is
+   */
+  ProcessState requireOrLeftover(ProcessState expected, Set<ProcessState> leftovers) {
+    ProcessState found = readState();
+    boolean fits = found == expected || (leftovers.contains(found) && target.wasLeftAt(found));
+    if (!fits || isMovedByOthers()) {
+      throw stale(expected);
+    }
+    return found;
+  }
+
+  private boolean isMovedByOthers() {
+    return turn != null && target.isMovedSince(turn.lastMove());
+  }
+
+  private StaleStateException stale(ProcessState expected) {
+    return new StaleStateException(
+        before == expected
+            ? "process %s is %s again, but something else moved it since this object was made; go on with GpuProcess.inspect(%s)"
+                .formatted(target.pid(), before, target.pid())
+            : "process %s is %s, not %s: something else moved it; go on with GpuProcess.inspect(%s)"
+                .formatted(target.pid(), before, expected, target.pid()),
+        failure(null, before));
   }
 
   /** Reads the state of another process; empty when it has no CUDA state or is gone. */
@@ -79,13 +141,24 @@ final class Verb {
   }
 
   void lock(Duration timeout) {
-    int millis = (int) Math.max(1, timeout.toMillis());
+    int millis = lockMillis(timeout);
     CudaResult result =
-        move("lock", timeout.plus(controlDeadline()), () -> cuda.lock(target.pid(), millis));
+        move(
+            "lock",
+            Durations.plus(timeout, controlDeadline()),
+            () -> cuda.lock(target.pid(), millis));
     if (!result.ok()) {
       takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
-      throw fail("lock", result);
+      throw result.equals(CudaResult.NOT_READY) && !target.isGone()
+          ? CudaFailures.lockTimeout(target, timeout, failure(result, stateNow()))
+          : fail("lock", result);
     }
+  }
+
+  /** The driver counts in 32 bits, and 0 is no timeout at all: what is too long for it is that. */
+  private static int lockMillis(Duration timeout) {
+    long millis = Durations.millis(timeout);
+    return millis > Integer.MAX_VALUE ? 0 : (int) Math.max(1, millis);
   }
 
   void checkpoint() {
@@ -100,13 +173,27 @@ final class Verb {
     }
   }
 
-  void restore(List<GpuPair> pairs) {
-    CudaResult result =
-        move(
-            "restore",
-            target.checkpoints.timeouts().transfer(),
-            () -> cuda.restore(target.pid(), pairs));
+  /**
+   * Restores into room that was reserved. An error that the driver may not mean for good is tried
+   * once more.
+   *
+   * @param reserved given back here only by a call that was left behind, when it ends
+   */
+  void restore(List<GpuPair> pairs, Reservation reserved) {
+    room = reserved;
+    CudaResult result = restoreOnce(pairs);
+    if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
+      LOG.warn("the driver answers {} to restore of {}: tried once more", result, target.pid());
+      result = restoreOnce(pairs);
+    }
     goOn("restore", result, ProcessState.LOCKED);
+  }
+
+  private CudaResult restoreOnce(List<GpuPair> pairs) {
+    return move(
+        "restore",
+        target.checkpoints.timeouts().transfer(),
+        () -> cuda.restore(target.pid(), pairs));
   }
 
   void unlock() {
@@ -143,14 +230,42 @@ final class Verb {
     return !result.equals(CudaResult.ILLEGAL_STATE) && stateNow() == moved;
   }
 
+  /** Takes a checkpoint back that another step after it made useless. */
+  void undoCheckpoint() {
+    CudaResult result =
+        move("undo", target.checkpoints.timeouts().transfer(), this::restoreIfThereIsRoom);
+    if (!result.ok() && stateNow() == ProcessState.CHECKPOINTED) {
+      throw fail("undo", result);
+    }
+  }
+
   private CudaResult restoreIfThereIsRoom() {
-    return GpuRoom.isThere(target.checkpoints.inventory(), target.held())
-        ? cuda.restore(target.pid(), List.of())
-        : CudaResult.OUT_OF_MEMORY;
+    Optional<Reservation> reserved = GpuRoom.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
+    if (reserved.isEmpty()) {
+      return CudaResult.OUT_OF_MEMORY;
+    }
+    try {
+      return cuda.restore(target.pid(), List.of());
+    } finally {
+      reserved.get().close();
+    }
   }
 
   private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
+    tellMove();
     return call(function, deadline, body, this::bringBack);
+  }
+
+  /** Makes the objects of all other lines and JVMs stale, before the process moves. */
+  private void tellMove() {
+    if (turn != null && !moved) {
+      turn.move().ifPresent(this::moving);
+    }
+  }
+
+  private void moving(Generation move) {
+    target.sees(Optional.of(move));
+    moved = true;
   }
 
   private static void undoNothing() {}
@@ -158,6 +273,7 @@ final class Verb {
   private <T> T call(String function, Duration deadline, Supplier<T> body, Runnable undo) {
     try {
       return BoundedCall.run(
+          target.identity,
           function + " " + target.pid(),
           deadline,
           body,
@@ -165,8 +281,8 @@ final class Verb {
     } catch (TimeoutException e) {
       abandoned = true;
       throw new OperationTimedOutException(
-          "the driver did not answer %s on process %d within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
-              .formatted(function, target.pid(), deadline),
+          "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
+              .formatted(function, target.pid(), Printable.of(deadline)),
           failure(null, null),
           e);
     }
@@ -182,21 +298,39 @@ final class Verb {
         failed == null ? value : failed);
     try {
       undo.run();
+    } catch (RuntimeException | Error e) {
+      LOG.warn("process {} could not be brought back; inspect finds it", target.pid(), e);
     } finally {
-      turn.end(this::bringBack);
+      room.close();
+      if (turn != null) {
+        turn.end(this::bringBack);
+      }
     }
   }
 
-  /** Brings the process to running from wherever it is, as far as that is safe. */
-  private void bringBack() {
-    ProcessState state = cuda.getState(target.pid()).value();
+  /**
+   * Brings the process to running from wherever it is, as far as that is safe. On whatever thread,
+   * however late: its pid may be another's by then.
+   *
+   * @return true
+   */
+  private boolean bringBack() {
+    ProcessState state = stateIfAlive();
+    if (turn != null) {
+      turn.moveBack().ifPresent(this::moving);
+    }
     if (state == ProcessState.CHECKPOINTED && restoreIfThereIsRoom().ok()) {
-      state = ProcessState.LOCKED;
+      state = stateIfAlive();
     }
     if (state == ProcessState.LOCKED) {
       LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
     }
-    target.noteState(cuda.getState(target.pid()).value());
+    target.leaveAt(stateIfAlive());
+    return true;
+  }
+
+  private @Nullable ProcessState stateIfAlive() {
+    return target.isGone() ? null : cuda.getState(target.pid()).value();
   }
 
   private Duration controlDeadline() {
@@ -215,17 +349,22 @@ final class Verb {
 
   /** The state after a failure, null where it cannot be read: the failure itself matters more. */
   @Nullable ProcessState stateNow() {
-    if (abandoned || target.identity.stat().map(s -> s.isDead() || s.isStopped()).orElse(true)) {
+    if (abandoned) {
       return null;
     }
     try {
+      if (!target.identity.isAlive() || Standstill.of(target.pid()).isPresent()) {
+        return null;
+      }
       return BoundedCall.run(
+              target.identity,
               "getState " + target.pid(),
               controlDeadline(),
               () -> cuda.getState(target.pid()),
               (value, failed) -> {})
           .value();
-    } catch (TimeoutException e) {
+    } catch (TimeoutException | ProcessUnreadableException e) {
+      LOG.debug("the state of process {} cannot be read", target.pid(), e);
       return null;
     }
   }

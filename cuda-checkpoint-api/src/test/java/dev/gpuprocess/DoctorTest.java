@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.error.Failure;
@@ -109,6 +110,15 @@ class DoctorTest {
       assertTells(diagnosis, Severity.PROBLEM, "cuCheckpointProcessLock", "570");
       assertTells(diagnosis, Severity.WARNING, "GPU pairs", "580");
     }
+  }
+
+  @Test
+  @OutsideUse("A5")
+  void gpuThatCannotBeReadIsAProblem() {
+    machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").answers(15));
+    assertTrue(
+        checkpoints.doctor().problems().stream()
+            .anyMatch(finding -> finding.toString().contains("NVML cannot read")));
   }
 
   @Test

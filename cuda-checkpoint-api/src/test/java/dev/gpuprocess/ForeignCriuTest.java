@@ -15,10 +15,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A CRIU driver that somebody else brings, as a jar with a service file does. */
+@Tag("jdk")
 class ForeignCriuTest {
 
   /** Somebody else's driver. */

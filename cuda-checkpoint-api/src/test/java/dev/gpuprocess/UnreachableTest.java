@@ -3,24 +3,32 @@ package dev.gpuprocess;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.contract.FrozenGroup;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -65,13 +73,82 @@ class UnreachableTest {
   }
 
   @Test
+  @OutsideUse("A8")
   void verb_groupOfVersion1IsFrozen_refusedBeforeTheCall() throws IOException {
     assertRefusedUntilThawed(FrozenGroup.first(counter.pid()));
   }
 
   @Test
+  @OutsideUse("A8")
   void verb_groupOfVersion2IsFrozen_refusedBeforeTheCall() throws IOException {
     assertRefusedUntilThawed(FrozenGroup.second(counter.pid()));
+  }
+
+  @Test
+  @OutsideUse("A8")
+  void verb_groupAboveIsFrozen_refusedBeforeTheCall() throws IOException {
+    assertRefusedUntilThawed(FrozenGroup.above(counter.pid()));
+  }
+
+  @Test
+  @OutsideUse("A8")
+  void verb_groupOfOneThreadIsFrozen_refusedBeforeTheCall() throws IOException {
+    assertRefusedUntilThawed(FrozenGroup.thread(counter.pid(), otherThread()));
+  }
+
+  private int otherThread() {
+    return ProcFs.threads(counter.pid()).stream()
+        .filter(thread -> thread != counter.pid())
+        .findFirst()
+        .orElseThrow();
+  }
+
+  @Test
+  @OutsideUse("D2")
+  void verb_tracerHoldsOneThread_refusedBeforeTheCall() {
+    RunningProcess running = checkpoints.process(counter.pid());
+    try (Workload tracer = Workload.idle()) {
+      assertEquals("1", tracer.ask("halt " + otherThread()));
+      assertFalse(ProcFs.stat(counter.pid()).orElseThrow().isStopped(), "the process seems to run");
+      ProcessStoppedException refused =
+          assertThrows(ProcessStoppedException.class, () -> running.lock());
+      assertTrue(refused.getMessage().contains("by process " + tracer.pid()), refused.getMessage());
+      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+      assertTrue(diagnosis.toString().contains("by process " + tracer.pid()), diagnosis::toString);
+    }
+    await().atMost(20, SECONDS).until(() -> Standstill.of((int) counter.pid()).isEmpty());
+    running.suspend().resume();
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  @OutsideUse("D2")
+  void close_callsAboutTheProcessHang_bringsItBackAllTheSame() {
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    ProcessIdentity identity = ProcessIdentity.of(counter.pid()).orElseThrow();
+    CountDownLatch end = new CountDownLatch(1);
+    for (int i = 0; i < BoundedCall.MOST_ABOUT_ONE; i++) {
+      assertThrows(TimeoutException.class, () -> hang(identity, end));
+    }
+    assertThrows(OperationInProgressException.class, () -> checkpoints.inspect(counter.pid()));
+    suspended.close();
+    assertEquals(101, counter.increment());
+    end.countDown();
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    checkpoints.process(counter.pid()).lock().unlock();
+  }
+
+  private static void hang(ProcessIdentity about, CountDownLatch end) throws TimeoutException {
+    BoundedCall.run(
+        about, "hang", Duration.ofMillis(1), () -> awaitUninterrupted(end), (done, failure) -> {});
+  }
+
+  private static boolean awaitUninterrupted(CountDownLatch end) {
+    try {
+      return end.await(60, SECONDS);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   @Test

@@ -217,7 +217,7 @@ final class CliOptions {
   private void refuse(boolean impossible, String what) {
     if (impossible) {
       throw new UnsupportedOptionException(
-          "%s of process %d did not begin: %s%s".formatted(operation, pid, what, CURE),
+          "%s of process %s did not begin: %s%s".formatted(operation, pid, what, CURE),
           Failure.of(operation, pid));
     }
   }

@@ -20,7 +20,9 @@ final class CriuFinder {
 
   private static final Duration LIMIT = Duration.ofSeconds(30);
   private static final String CURE =
-      "run bin/criu to get one that works on this kernel, or set " + CriuLocator.VARIABLE;
+      "install CRIU 4.2 or later, from the distribution or from github.com/checkpoint-restore/criu,"
+          + " and have it on the PATH or name it in "
+          + CriuLocator.VARIABLE;
 
   private final CriuLocator locator;
   private final String kernel;

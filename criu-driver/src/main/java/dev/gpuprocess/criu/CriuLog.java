@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
+import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,7 +37,8 @@ record CriuLog(
   private static final Pattern LINE =
       Pattern.compile(
           "^(?:\\(\\d+\\.\\d+\\) ?)?(?: *\\d+: )?(?:pie: +)?(?:\\d+: )?"
-              + "(Error|Warn ) \\([^)]*\\): (.*)$");
+              + "(Error|Warn ) \\([^)]*\\): (.*)$",
+          Pattern.DOTALL);
 
   /** Seen in logs of runs that went well. */
   private static final List<String> HARMLESS =
@@ -64,7 +65,7 @@ record CriuLog(
           "Pre-dumping FAILED",
           "Restoring FAILED");
 
-  private static final Pattern BLAMED = Pattern.compile("Dump \\w+ \\(pid: (\\d+)\\) failed");
+  private static final Pattern BLAMED = Pattern.compile("Dump \\w+ \\(pid: (\\d{1,9})\\) failed");
 
   static CriuLog unreadable(Path file, IOException e) {
     return new CriuLog(file, List.of("the log cannot be read: " + e.getMessage()), "", "", 0);
@@ -76,12 +77,12 @@ record CriuLog(
       return NONE;
     }
     String text;
-    try (FileChannel channel = FileChannel.open(file)) {
-      long size = channel.size();
+    try (RandomAccessFile log = Descriptors.read(file)) {
+      long size = log.length();
       text =
           size <= HEAD_LIMIT + END_LIMIT
-              ? text(channel, 0, size)
-              : text(channel, 0, HEAD_LIMIT) + "\n" + text(channel, size - END_LIMIT, END_LIMIT);
+              ? text(log, 0, size)
+              : text(log, 0, HEAD_LIMIT) + "\n" + text(log, size - END_LIMIT, END_LIMIT);
     }
     String lastWarning = parts(text, "Warn ").reduce((earlier, later) -> later).orElse("");
     Matcher blamed = BLAMED.matcher(text);
@@ -93,17 +94,21 @@ record CriuLog(
         blamed.find() ? Integer.parseInt(blamed.group(1)) : 0);
   }
 
-  private static String text(FileChannel channel, long from, long length) throws IOException {
-    ByteBuffer bytes = ByteBuffer.allocate((int) length);
-    while (bytes.hasRemaining() && channel.read(bytes, from + bytes.position()) > 0) {
-      // until the buffer is full or somebody has cut the file
+  private static String text(RandomAccessFile log, long from, long length) throws IOException {
+    byte[] bytes = new byte[(int) length];
+    log.seek(from);
+    int count = 0;
+    for (int more = 0; more >= 0 && count < bytes.length; count += Math.max(0, more)) {
+      // Less than all when somebody has cut the file.
+      more = log.read(bytes, count, bytes.length - count);
     }
     // A log holds names of files, so any byte may be in it; the constructor replaces bad ones.
-    return new String(bytes.array(), 0, bytes.position(), StandardCharsets.UTF_8);
+    return new String(bytes, 0, count, StandardCharsets.UTF_8);
   }
 
   private static Stream<String> parts(String text, String level) {
-    return text.lines()
+    // Only a newline ends a line: a carriage return may be in the name of a file.
+    return Stream.of(text.split("\n"))
         .map(LINE::matcher)
         .filter(parts -> parts.matches() && level.equals(parts.group(1)))
         .map(parts -> parts.group(2).strip());

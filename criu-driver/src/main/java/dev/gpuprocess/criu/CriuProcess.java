@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -60,17 +61,18 @@ final class CriuProcess implements AutoCloseable {
    *
    * @param inherited what it has open from the number after its socket on
    * @throws NativeCallException when it cannot be started; nothing is left open then
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when it cannot be looked at; it has
+   *     been ended then, and nothing is left open
    */
   static CriuProcess start(Path criu, List<Integer> inherited) throws NativeCallException {
     int[] sockets = {-1, -1};
     int[] pipe = {-1, -1};
     List<Integer> copies = new ArrayList<>();
-    boolean started = false;
+    OptionalInt started = OptionalInt.empty();
+    CriuProcess process = null;
     try {
-      check(
-          LibC.functions().socketpair(LibC.AF_UNIX, LibC.SOCK_SEQPACKET | LibC.CLOEXEC, 0, sockets),
-          "socketpair");
-      check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      sockets = LibC.packetSockets();
+      pipe = LibC.pipe();
       // Only our end: CRIU must not lose what it prints.
       check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       // Copies above the child's numbers, which a low number of ours would be in the way of.
@@ -86,17 +88,29 @@ final class CriuProcess implements AutoCloseable {
               List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
               copies.get(0),
               copies.subList(1, copies.size()));
-      started = true;
+      started = OptionalInt.of(pid);
       LOG.debug("started {} as {}", criu, pid);
-      return new CriuProcess(pid, sockets[0], pipe[0]);
+      process = new CriuProcess(pid, sockets[0], pipe[0]);
+      return process;
     } finally {
       LibC.close(sockets[1]);
       LibC.close(pipe[1]);
       copies.forEach(LibC::close);
-      if (!started) {
+      if (process == null) {
         LibC.close(sockets[0]);
         LibC.close(pipe[0]);
+        if (started.isPresent()) {
+          reapUnheard(started.getAsInt());
+        }
       }
+    }
+  }
+
+  /** Waits for one that has lost its socket, and ends of that. */
+  private static void reapUnheard(int pid) throws NativeCallException {
+    Deadline deadline = Deadline.after(REAP_LIMIT);
+    while (Posix.reap(pid).isEmpty() && !deadline.passed()) {
+      LockSupport.parkNanos(REAP_PAUSE_NANOS);
     }
   }
 

@@ -1,17 +1,16 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.Durations;
 import java.time.Duration;
 
 /** A point in time that a whole operation shares. */
 final class Deadline {
 
-  private static final Duration LONGEST = Duration.ofDays(10_000);
-
   private final Duration total;
   private final long start = System.nanoTime();
 
   private Deadline(Duration total) {
-    this.total = total.compareTo(LONGEST) > 0 ? LONGEST : total;
+    this.total = total.compareTo(Durations.LONGEST) > 0 ? Durations.LONGEST : total;
   }
 
   static Deadline after(Duration total) {
@@ -37,6 +36,6 @@ final class Deadline {
 
   /** For poll: what is left, at most {@code most}, rounded up so that it does not spin. */
   int millis(int most) {
-    return (int) Math.min(most, remaining().plusNanos(999_999).toMillis());
+    return (int) Math.min(most, Durations.millis(remaining()));
   }
 }

@@ -9,6 +9,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.proc.Printable;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -148,8 +149,12 @@ final class Diagnosis {
    * @param ending what became of the process
    */
   CriuException general(Ending ending, @Nullable Throwable cause) {
-    String hint = Hints.of(operation, String.join("\n", errors)).or(this::privilegeHint).orElse("");
+    String hint = hint().or(this::privilegeHint).orElse("");
     return new CriuException(message(ending, reason(), hint), failure(ending), criu(), cause);
+  }
+
+  private Optional<String> hint() {
+    return Hints.of(operation, String.join("\n", errors));
   }
 
   private Optional<String> privilegeHint() {
@@ -186,7 +191,10 @@ final class Diagnosis {
     if (outcome.crashed()) {
       return Optional.of(
           new CriuCrashedException(
-              message(ending, reason(), "try again, and report it to CRIU if it happens again"),
+              message(
+                  ending,
+                  reason(),
+                  hint().orElse("try again, and report it to CRIU if it happens again")),
               failure(ending),
               criu(),
               outcome.exit().signal(),
@@ -213,10 +221,10 @@ final class Diagnosis {
       case DEADLINE ->
           Optional.of(
               new OperationTimedOutException(
-                  "%s did not end within %d ms; CRIU %s, %s: allow more time, or look into %s"
+                  "%s did not end within %s; CRIU %s, %s: allow more time, or look into %s"
                       .formatted(
                           subject,
-                          deadline.toMillis(),
+                          Printable.of(deadline),
                           whatBecameOfCriu(),
                           ending.words(),
                           log.file() == null ? "CRIU's output" : log.file()),

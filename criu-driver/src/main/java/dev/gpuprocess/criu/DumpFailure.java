@@ -7,6 +7,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.proc.ProcStat;
@@ -51,7 +52,7 @@ final class DumpFailure {
       if (fate == TreeFate.RUNS && (mayDie || outcome.crashed())) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       throw diagnosis()
           .general(new Ending(Fate.UNKNOWN, "what became of the process is not known"), e);
     }
@@ -82,8 +83,8 @@ final class DumpFailure {
           new Ending(
               Fate.UNKNOWN,
               mayDie
-                  ? "the images are complete, and the process is still traced, so it may yet die"
-                  : "the process is still stopped or traced");
+                  ? "the images are complete, and the process is still traced or frozen, so it may yet die"
+                  : "the process is still stopped, traced or frozen");
     };
   }
 
@@ -99,7 +100,8 @@ final class DumpFailure {
         return;
       }
       ending = ending(fate, true);
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("{}", subject, e);
       ending = new Ending(Fate.UNKNOWN, "what became of the process is not known");
     }
     throw new CriuException(
@@ -122,11 +124,20 @@ final class DumpFailure {
       if (!root.isAlive()) {
         return noSuchProcess(root, details);
       }
-      Optional<Integer> tracer = Who.tracer(root.pid());
+      Optional<Tracer> tracer = Tracer.of(root.pid());
       if (tracer.isPresent()) {
         return new CriuException(
+            diagnosis.message(ending, tracer.get().what(), tracer.get().cure()),
+            details.failure(),
+            details.criu(),
+            null);
+      }
+      if (neverStopped(diagnosis)) {
+        return new CriuException(
             diagnosis.message(
-                ending, "it is traced by " + Who.process(tracer.get()), "end that first"),
+                ending,
+                "CRIU may not trace it; somebody else did, who has let go of it since",
+                "look whether another dump or a debugger is at it, and try again"),
             details.failure(),
             details.criu(),
             null);

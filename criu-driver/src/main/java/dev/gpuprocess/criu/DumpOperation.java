@@ -16,6 +16,7 @@ import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -147,7 +148,8 @@ final class DumpOperation {
       throw new IllegalArgumentException("pid " + root.pid() + " cannot be dumped");
     }
     int self = Math.toIntExact(ProcessHandle.current().pid());
-    if (root.pid() == self || ProcFs.descendants(root.pid()).contains(self)) {
+    List<Integer> descendants = ProcFs.descendants(root.pid());
+    if (root.pid() == self || descendants.contains(self)) {
       throw new IllegalArgumentException(
           "process " + root.pid() + " is this JVM or has it among its descendants");
     }
@@ -155,6 +157,7 @@ final class DumpOperation {
     if (stat.isEmpty() || stat.get().isDead()) {
       throw DumpFailure.noSuchProcess(root, null);
     }
+    new TreeAtRest(subject, root.pid(), options).require(descendants);
     return stat.get();
   }
 

@@ -43,7 +43,7 @@ final class ImageDirectories implements AutoCloseable {
 
   /** A descriptor of this JVM by a path that leads other processes to it. */
   static String seenByOthers(int descriptor) {
-    return "/proc/%d/fd/%d".formatted(ProcessHandle.current().pid(), descriptor);
+    return "/proc/%s/fd/%s".formatted(ProcessHandle.current().pid(), descriptor);
   }
 
   @Override

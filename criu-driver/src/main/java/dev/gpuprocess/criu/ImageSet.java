@@ -22,7 +22,7 @@ final class ImageSet {
 
   private static final List<String> GENERAL = List.of("inventory.img", "pstree.img", "files.img");
   private static final List<String> OF_THE_ROOT =
-      List.of("core-%d.img", "ids-%d.img", "mm-%d.img", "fs-%d.img", "pagemap-%d.img");
+      List.of("core-%s.img", "ids-%s.img", "mm-%s.img", "fs-%s.img", "pagemap-%s.img");
 
   /** What CRIU says of images that are not what it wrote. */
   private static final Pattern UNUSABLE =
@@ -56,7 +56,7 @@ final class ImageSet {
     int root = read(subject, "pstree.img", tree::rootPid, failure);
     if (root != pid && root != FIRST_OF_NAMESPACE) {
       throw new ImageCorruptException(
-          "%s did not begin: the images hold process %d".formatted(subject, root), failure);
+          "%s did not begin: the images hold process %s".formatted(subject, root), failure);
     }
     for (String name : OF_THE_ROOT) {
       requireFile(subject, images.resolve(name.formatted(root)), failure);

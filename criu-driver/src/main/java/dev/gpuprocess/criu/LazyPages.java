@@ -7,6 +7,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.spi.CriuFeature;
@@ -83,11 +84,13 @@ public final class LazyPages implements AutoCloseable {
     int output = -1;
     int status = -1;
     try {
-      LibC.check(LibC.functions().pipe2(pipe, LibC.CLOEXEC), "pipe2");
+      pipe = LibC.pipe();
       LibC.check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       output = above(LibC.open(request.work().resolve(OUTPUT_FILE), LibC.O_RDWR));
-      status = above(pipe[1]);
+      int writing = pipe[1];
+      // above() closes it, also when it fails.
       pipe[1] = -1;
+      status = above(writing);
       LazyPages helper =
           new LazyPages(
               request,
@@ -237,8 +240,8 @@ public final class LazyPages implements AutoCloseable {
 
   private OperationTimedOutException stillAtWork() {
     return new OperationTimedOutException(
-        "%s is still at work after %d ms, and a tree restored with it needs it: wait on, or close it and end the tree"
-            .formatted(subject(request), request.deadline().toMillis()),
+        "%s is still at work after %s ms, and a tree restored with it needs it: wait on, or close it and end the tree"
+            .formatted(subject(request), Durations.millis(request.deadline())),
         Failure.of(OPERATION, pid));
   }
 

@@ -1,10 +1,8 @@
 package dev.gpuprocess.criu;
 
-import java.nio.charset.Charset;
-import java.nio.charset.StandardCharsets;
+import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.NativePath;
 import java.nio.file.Path;
-import java.util.Arrays;
-import jnr.ffi.LibraryLoader;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -47,10 +45,8 @@ final class LibC {
   private static final long SYS_PIDFD_SEND_SIGNAL = 424;
   private static final long SYS_PIDFD_OPEN = 434;
 
-  private static final Functions FUNCTIONS =
-      LibraryLoader.create(Functions.class).failImmediately().load("c");
+  private static final Functions FUNCTIONS = NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
-  private static final Charset PATH_CHARSET = pathCharset();
 
   private LibC() {}
 
@@ -139,6 +135,25 @@ final class LibC {
     return Math.toIntExact(result);
   }
 
+  /**
+   * Makes a pipe. After a failed call JNR copies back what is no descriptor, 0 mostly: nobody may
+   * see that, and close it.
+   *
+   * @return the end to read from and the end to write to, both closed at exec
+   */
+  static int[] pipe() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.pipe2(pair, CLOEXEC), "pipe2");
+    return pair;
+  }
+
+  /** Makes two UNIX sockets that keep messages apart, as {@link #pipe} makes a pipe. */
+  static int[] packetSockets() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.socketpair(AF_UNIX, SOCK_SEQPACKET | CLOEXEC, 0, pair), "socketpair");
+    return pair;
+  }
+
   /** Every call that answers the error number itself goes through here. */
   static void checkAnswer(int error, String call) throws NativeCallException {
     if (error != 0) {
@@ -156,7 +171,7 @@ final class LibC {
   }
 
   static int open(Path file, int flags) throws NativeCallException {
-    return check(FUNCTIONS.open(cString(file.toString()), flags | CLOEXEC), "open " + file);
+    return check(FUNCTIONS.open(cString(file), flags | CLOEXEC), "open " + file);
   }
 
   /** Closing can only fail on a descriptor that is not ours, which would be a bug. */
@@ -176,14 +191,8 @@ final class LibC {
         "pidfd_send_signal " + signal);
   }
 
-  /** A path as the JDK itself hands it to the kernel. */
-  static byte[] cString(String text) {
-    byte[] bytes = text.getBytes(PATH_CHARSET);
-    return Arrays.copyOf(bytes, bytes.length + 1);
-  }
-
-  private static Charset pathCharset() {
-    String name = System.getProperty("sun.jnu.encoding", "UTF-8");
-    return Charset.isSupported(name) ? Charset.forName(name) : StandardCharsets.UTF_8;
+  /** A path as the kernel has it. */
+  static byte[] cString(Path path) {
+    return NativePath.cString(path);
   }
 }

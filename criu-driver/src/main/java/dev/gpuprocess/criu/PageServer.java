@@ -16,6 +16,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
@@ -130,7 +131,7 @@ public final class PageServer implements AutoCloseable {
             .setLogLevel(LOG_LEVEL);
     RpcOptions.add(opts, request.endpoint());
     if (request.parentImages() != null) {
-      opts.setParentImg(request.parentImages().toString());
+      opts.setParentImg(NativePath.text(request.parentImages()));
     }
     return criu_req
         .newBuilder()

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
@@ -30,7 +31,8 @@ public record PageServerRequest(
           "the parent is named relative to the images directory, not by " + parentImages);
     }
     if (deadline.isNegative() || deadline.isZero()) {
-      throw new IllegalArgumentException("the deadline must be positive, not " + deadline);
+      throw new IllegalArgumentException(
+          "the deadline must be positive, not " + Printable.of(deadline));
     }
   }
 

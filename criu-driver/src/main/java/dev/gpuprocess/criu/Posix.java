@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.internal.NativeLibraries;
 import java.util.Optional;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
@@ -14,7 +15,12 @@ final class Posix {
   private static final int SIGKILL = 9;
   private static final int SIGCONT = 18;
   private static final int WNOHANG = 1;
-  private static final POSIX LIBRARY = POSIXFactory.getNativePOSIX();
+  private static final POSIX LIBRARY;
+
+  static {
+    NativeLibraries.prepare();
+    LIBRARY = POSIXFactory.getNativePOSIX();
+  }
 
   private Posix() {}
 

@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.RestoreListener;
@@ -32,7 +33,7 @@ final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
   private static final int EEXIST = 17;
-  private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d+): File exists");
+  private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
 
   private final CriuLink criu;
   private final RestoreRequest request;
@@ -171,7 +172,7 @@ final class RestoreOperation {
     Ending fate;
     try {
       fate = stages.resumed() ? afterResume(stages.root()) : ended(remains);
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       GpuCheckpointException failure =
           diagnosis.exception(
               new Ending(Fate.UNKNOWN, "and what it left behind could not be ended"),

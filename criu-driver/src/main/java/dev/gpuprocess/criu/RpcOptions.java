@@ -10,6 +10,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
 import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
+import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
@@ -25,6 +27,8 @@ import org.jspecify.annotations.Nullable;
 
 /** Our options in the words of CRIU's RPC. What has no default of ours is left to CRIU. */
 final class RpcOptions {
+
+  private static final long MOST_SECONDS = 0xffff_ffffL / 1_000_000;
 
   private static final int CLONE_NEWNET = 0x4000_0000;
 
@@ -46,7 +50,7 @@ final class RpcOptions {
             .setForceIrmap(options.forceIrmap())
             .setTimeout(seconds(options))
             .setTrackMem(options.trackMemory());
-    options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(path.toString()));
+    options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
     options.parentImages().map(Path::toString).ifPresent(opts::setParentImg);
     options.pageServer().ifPresent(server -> add(opts, server));
@@ -91,14 +95,13 @@ final class RpcOptions {
 
   private static void setPath(@Nullable Path path, Consumer<String> field) {
     if (path != null) {
-      field.accept(path.toString());
+      field.accept(NativePath.text(path));
     }
   }
 
-  /** CRIU counts whole seconds. */
+  /** CRIU counts whole seconds, and works with microseconds in 32 bits ({@code opts.timeout}). */
   static int seconds(DumpOptions options) {
-    long seconds = options.freezeTimeout().plusNanos(999_999_999).toSeconds();
-    return (int) Math.min(seconds, Integer.MAX_VALUE);
+    return (int) Math.min(Durations.seconds(options.freezeTimeout()), MOST_SECONDS);
   }
 
   static criu_opts.Builder of(RestoreOptions options) {
@@ -123,7 +126,7 @@ final class RpcOptions {
         join_namespace
             .newBuilder()
             .setNs(joined.kind().name().toLowerCase(Locale.ROOT))
-            .setNsFile(joined.file().toString());
+            .setNsFile(NativePath.text(joined.file()));
     if (joined.userAndGroup() != null) {
       message.setExtraOpt(joined.userAndGroup());
     }
@@ -147,7 +150,7 @@ final class RpcOptions {
             .setExtSharing(options.mounts().allowShared())
             .setExtMasters(options.mounts().allowMasters())
             .addAllEnableFs(options.mounts().fileSystems());
-    options.mounts().skipped().forEach(point -> opts.addSkipMnt(point.toString()));
+    options.mounts().skipped().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
     options.external().forEach(each -> opts.addExternal(each.text()));
     options.cgroups().ifPresent(cgroups -> add(opts, cgroups));
     options.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
@@ -171,7 +174,7 @@ final class RpcOptions {
     }
     opts.addAllCgroupDumpController(cgroups.controllers());
     if (cgroups.yard() != null) {
-      opts.setCgroupYard(cgroups.yard().toString());
+      opts.setCgroupYard(NativePath.text(cgroups.yard()));
     }
   }
 

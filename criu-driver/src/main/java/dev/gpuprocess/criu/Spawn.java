@@ -56,7 +56,7 @@ final class Spawn {
         checkAnswer(
             c.posix_spawn(
                 pid,
-                LibC.cString(program.toString()),
+                LibC.cString(program),
                 actions,
                 attributes,
                 arguments(program, arguments),
@@ -75,7 +75,8 @@ final class Spawn {
       LibC.Functions c, Pointer actions, int output, List<Integer> numbered)
       throws NativeCallException {
     checkAnswer(
-        c.posix_spawn_file_actions_addopen(actions, 0, LibC.cString("/dev/null"), LibC.O_RDONLY, 0),
+        c.posix_spawn_file_actions_addopen(
+            actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
         "addopen");
     checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 1), "adddup2");
     checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 2), "adddup2");

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.proc.Freezer;
 import dev.gpuprocess.proc.LifeSign;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
@@ -20,7 +21,7 @@ enum TreeFate {
   GONE,
   /** All that is left of it was killed, which nothing can take back, and is not gone yet. */
   DYING,
-  /** Some of it is there and traced, for longer than that can take. */
+  /** Some of it is there and traced or frozen, for longer than that can take. */
   UNSETTLED;
 
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
@@ -52,7 +53,7 @@ enum TreeFate {
       if (mayDie && (signs.contains(LifeSign.GONE) || signs.contains(LifeSign.ENDING))) {
         killLiving(tree);
       } else if (!signs.contains(LifeSign.HELD) && !signs.contains(LifeSign.ENDING)) {
-        return RUNS;
+        return isFrozen(tree) ? UNSETTLED : RUNS;
       }
       if (deadline.passed()) {
         return ends ? DYING : UNSETTLED;
@@ -109,6 +110,14 @@ enum TreeFate {
       }
     }
     return true;
+  }
+
+  /** What CRIU has left in a frozen task shows when it is thawed, and not before. */
+  private static boolean isFrozen(List<ProcessIdentity> tree) {
+    Freezer freezer = Freezer.look();
+    return tree.stream()
+        .filter(ProcessIdentity::isAlive)
+        .anyMatch(process -> freezer.of(process.pid()) == Freezer.State.FROZEN);
   }
 
   private static long nanosOnCpu(ProcessIdentity process) {

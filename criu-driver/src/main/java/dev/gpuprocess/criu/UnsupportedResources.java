@@ -4,14 +4,20 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Names what CRIU could not dump. CRIU says little more than a number; the tree lives on after a
@@ -19,29 +25,30 @@ import java.util.stream.Stream;
  */
 final class UnsupportedResources {
 
+  private static final Logger LOG = LoggerFactory.getLogger(UnsupportedResources.class);
+
   private static final Pattern DESCRIPTOR =
       Pattern.compile("Can't dump file (\\d+) of that type \\[\\w+\\] \\((.*)\\)");
   private static final Pattern NO_MOUNT =
       Pattern.compile("Can't lookup mount=(-?\\d+) for fd=(-?\\d+) path=(.*)");
 
-  /** What CRIU says when the reason is something that the tree has. */
-  private static final List<Pattern> REASONS =
-      List.of(
-          DESCRIPTOR,
-          NO_MOUNT,
-          Pattern.compile("Connected TCP socket"),
-          Pattern.compile("In-flight connection"),
-          Pattern.compile("Some file locks are hold"),
-          Pattern.compile("Can't dump ghost file"),
-          Pattern.compile("Can't create link remap"),
-          Pattern.compile("External socket is used"),
-          Pattern.compile("Can't dump half of stream unix connection"),
-          Pattern.compile("Can't handle non-regular mapping"),
-          Pattern.compile("SysVIPC shmem map"),
-          Pattern.compile("Can't open mapfile link|mapfile link"),
-          Pattern.compile("without correspond master peer"),
-          Pattern.compile("A session leader of .* is outside of its pid namespace"),
-          Pattern.compile("send_fds failed"));
+  /** What CRIU says of a kind of resource, and which of ours is of that kind. */
+  private static final Map<Pattern, Predicate<UnsupportedResource>> KINDS =
+      Map.ofEntries(
+          kind("Connected TCP socket", option("tcpEstablished")),
+          kind("In-flight connection", option("tcpSkipInFlight")),
+          kind("Some file locks are hold", option("fileLocks")),
+          kind("Can't dump ghost file", option("ghostLimit")),
+          kind("Can't create link remap", option("linkRemap")),
+          kind("External socket is used", name("unix ")),
+          kind("Can't dump half of stream unix connection", name("unix stream")),
+          kind("Can't dump name-less external socket", name("unix datagram")),
+          kind("Can't handle non-regular mapping", handle("mapping")),
+          kind("SysVIPC shmem map", name("/SYSV")),
+          kind("Can't open .*mapfile link", handle("mapping")),
+          kind("without correspond master peer", name("/dev/pts/")),
+          kind("A session leader of .* is outside of its pid namespace", handle("session")),
+          kind("send_fds failed", name("anon_inode:[io_uring]")));
 
   private UnsupportedResources() {}
 
@@ -57,17 +64,65 @@ final class UnsupportedResources {
     if (errors.stream().noneMatch(UnsupportedResources::isReason)) {
       return List.of();
     }
-    List<Finding> findings =
-        Preflight.of(root, options).stream().filter(each -> each.resource() != null).toList();
-    List<Finding> certain = findings.stream().filter(Finding::isProblem).toList();
-    List<UnsupportedResource> known =
-        (certain.isEmpty() ? findings : certain)
-            .stream().flatMap(each -> Stream.ofNullable(each.resource())).toList();
-    return known.isEmpty() ? said(errors, blamed == 0 ? root.pid() : blamed) : known;
+    int pid = blamed == 0 ? root.pid() : blamed;
+    List<UnsupportedResource> named = said(errors, pid);
+    // Others stand in the way too, perhaps, but this dump did not fail at them.
+    List<UnsupportedResource> confirmed =
+        findings(root, options).stream()
+            .filter(Finding::isProblem)
+            .flatMap(each -> Stream.ofNullable(each.resource()))
+            .filter(
+                each ->
+                    named.stream().anyMatch(other -> isSame(each, other))
+                        || errors.stream().anyMatch(error -> isOfKind(each, error)))
+            .toList();
+    return confirmed.isEmpty() ? named : confirmed;
+  }
+
+  /** A descriptor that CRIU names; a finding may be of several at once. */
+  private static boolean isSame(UnsupportedResource found, UnsupportedResource named) {
+    return found.pid() == named.pid()
+        && List.of(found.handle().replaceFirst("^descriptors? ", "").split(", "))
+            .contains(named.handle().replaceFirst("^descriptor ", ""));
+  }
+
+  private static boolean isOfKind(UnsupportedResource resource, String error) {
+    return KINDS.entrySet().stream()
+        .anyMatch(kind -> kind.getKey().matcher(error).find() && kind.getValue().test(resource));
+  }
+
+  private static Map.Entry<Pattern, Predicate<UnsupportedResource>> kind(
+      String error, Predicate<UnsupportedResource> resource) {
+    return Map.entry(Pattern.compile(error, Pattern.DOTALL), resource);
+  }
+
+  private static Predicate<UnsupportedResource> option(String name) {
+    return resource ->
+        resource.option() != null && resource.option().startsWith("DumpOptions." + name + "(");
+  }
+
+  private static Predicate<UnsupportedResource> name(String beginning) {
+    return resource -> resource.name().startsWith(beginning);
+  }
+
+  private static Predicate<UnsupportedResource> handle(String beginning) {
+    return resource -> resource.handle().startsWith(beginning);
+  }
+
+  /** What CRIU said matters more than that nothing can be added to it. */
+  private static List<Finding> findings(ProcessIdentity root, DumpOptions options) {
+    try {
+      return Preflight.of(root, options);
+    } catch (ProcessUnreadableException | OperationTimedOutException e) {
+      LOG.debug("process {} cannot be looked into", root.pid(), e);
+      return List.of();
+    }
   }
 
   private static boolean isReason(String error) {
-    return REASONS.stream().anyMatch(reason -> reason.matcher(error).find());
+    return DESCRIPTOR.matcher(error).find()
+        || NO_MOUNT.matcher(error).find()
+        || KINDS.keySet().stream().anyMatch(kind -> kind.matcher(error).find());
   }
 
   /** What CRIU itself says, for the things that a look at the tree does not tell. */
@@ -102,10 +157,15 @@ final class UnsupportedResources {
   }
 
   private static String target(int pid, String number, String otherwise) {
-    return ProcFs.visibleFiles(pid).stream()
-        .filter(file -> Integer.toString(file.number()).equals(number))
-        .map(OpenFile::target)
-        .findFirst()
-        .orElse(otherwise);
+    try {
+      return ProcFs.visibleFiles(pid).stream()
+          .filter(file -> Integer.toString(file.number()).equals(number))
+          .map(OpenFile::target)
+          .findFirst()
+          .orElse(otherwise);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked into", pid, e);
+      return otherwise;
+    }
   }
 }

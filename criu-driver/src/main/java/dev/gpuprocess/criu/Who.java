@@ -1,8 +1,10 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.proc.Printable;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.util.Optional;
+import java.util.OptionalInt;
 
 /** Names processes for people. */
 final class Who {
@@ -49,29 +51,21 @@ final class Who {
   }
 
   private static String command(long pid) {
-    String words =
-        String.join(" ", ProcFs.commandLine(pid)).replaceAll("[\\s\\p{Cntrl}]+", " ").strip();
+    String words = String.join(" ", ProcFs.commandLine(pid)).replaceAll("\\s+", " ").strip();
     String text = words.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).orElse("") : words;
     if (text.isEmpty()) {
       return "";
     }
-    return " ("
-        + (text.length() > LONGEST_COMMAND ? text.substring(0, LONGEST_COMMAND) + "..." : text)
-        + ")";
+    return " (" + Printable.of(text, LONGEST_COMMAND) + ")";
   }
 
   private static int threadGroup(int pid) {
-    return statusNumber(pid, "Tgid:").orElse((long) pid).intValue();
+    return Integer.parseInt(ProcFs.status(pid).getOrDefault("Tgid", Integer.toString(pid)));
   }
 
-  /** Who traces a process; empty when nobody does. */
+  /** Who traces a process, or a thread of it; empty when nobody does. */
   static Optional<Integer> tracer(long pid) {
-    return statusNumber(pid, "TracerPid:").filter(tracer -> tracer != 0).map(Long::intValue);
-  }
-
-  private static Optional<Long> statusNumber(long pid, String key) {
-    return ProcFs.read(pid, "status")
-        .flatMap(text -> text.lines().filter(line -> line.startsWith(key)).findFirst())
-        .map(line -> Long.valueOf(line.substring(key.length()).strip()));
+    OptionalInt tracer = ProcFs.tracer(pid);
+    return tracer.isPresent() ? Optional.of(tracer.getAsInt()) : Optional.empty();
   }
 }

@@ -18,10 +18,12 @@ import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Dumps and restores that another thread does not want any more, while the real CRIU works. */
+@Tag("jdk")
 @NullUnmarked
 class CancellationTest {
 

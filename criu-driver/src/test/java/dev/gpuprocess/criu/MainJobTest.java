@@ -12,9 +12,11 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.Step;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
@@ -25,6 +27,7 @@ import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
@@ -33,6 +36,7 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
@@ -41,14 +45,17 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The main job: off the GPU, onto disk, and back, with real CRIU and the simulated driver. */
+@Tag("jdk")
 class MainJobTest {
 
   @TempDir Path directory;
@@ -107,6 +114,39 @@ class MainJobTest {
           Files.newDirectoryStream(directory.resolve("state"), "*.process")) {
         assertFalse(entries.iterator().hasNext(), "a running process leaves no entry");
       }
+    }
+  }
+
+  /** Two jobs with one key; somebody who may move directories puts one in the other's place. */
+  @Test
+  @OutsideUse("D4")
+  void theImageOfAnotherJobIsNotRestoredInPlaceOfTheExpectedOne() throws IOException {
+    Path secret = directory.resolve("key");
+    Files.write(secret, new byte[32]);
+    Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
+    GpuCheckpoints signing = checkpoints.withImageKey(ImageKey.read(secret));
+    Path other = directory.resolve("other");
+    try (Counter counter = Counter.start(machine);
+        Counter stranger = Counter.start(machine)) {
+      ProcessIdentity wanted = ProcessIdentity.of(counter.pid()).orElseThrow();
+      DumpOptions.Builder labels = DumpOptions.builder();
+      signing.process(counter.pid()).suspend().dump(image(), labels.label("job a").build());
+      signing.process(stranger.pid()).suspend().dump(other, labels.label("job b").build());
+      Files.move(image(), directory.resolve("aside"));
+      Files.move(other, image());
+      RestoreOptions byLabel = RestoreOptions.builder().expectLabel("job a").build();
+      RestoreOptions byProcess = RestoreOptions.builder().expectProcess(wanted).build();
+      ProcessImage swapped = signing.open(image());
+      ImageMismatchException e =
+          assertThrows(ImageMismatchException.class, () -> swapped.restore(byLabel));
+      assertTrue(e.getMessage().contains("is labelled 'job b', and 'job a'"), e.getMessage());
+      e = assertThrows(ImageMismatchException.class, () -> swapped.restore(byProcess));
+      assertTrue(e.getMessage().contains("process " + wanted.pid() + " started"), e.getMessage());
+      assertFalse(stranger.isAlive(), "nothing was restored");
+
+      RestoreOptions both = byLabel.toBuilder().expectProcess(wanted).build();
+      signing.open(directory.resolve("aside")).restore(both).resume();
+      assertEquals(101, counter.increment());
     }
   }
 

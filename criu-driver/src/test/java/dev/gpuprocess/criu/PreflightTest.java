@@ -11,6 +11,7 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.fixtures.Workload;
@@ -248,41 +249,112 @@ class PreflightTest {
   }
 
   @Test
-  void warnsOfDatagramsToOthers() {
+  @OutsideUse("B5")
+  void namesTheOptionForDatagramsToOthers() {
     try (Workload outside = Workload.idle();
         Workload idle = Workload.idle()) {
       hold(outside, "unix-bind FILE");
       hold(idle, "unix-send FILE");
-      List<Finding> findings = preflight(idle, backup().build());
-      assertEquals(1, findings.size(), findings::toString);
-      assertEquals(Severity.WARNING, findings.get(0).severity());
-      assertTrue(findings.get(0).cure().contains("DumpOptions.externalUnixSockets(true)"));
-      CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
-      assertTrue(e.criu().firstError().contains("External socket"), e::getMessage);
+      UnsupportedResource socket = problem(idle, backup().build(), "External socket");
+      assertEquals("DumpOptions.externalUnixSockets(true)", socket.option());
+      String found = preflight(idle, backup().build()).get(0).what();
+      assertTrue(found.contains("is connected to process %d ".formatted(outside.pid())), found);
       assertCured(idle, backup().externalUnixSockets(true).build());
     }
   }
 
   @Test
-  void warnsOfStreamsToOthers() throws IOException {
+  @OutsideUse("B5")
+  void namesTheOptionForStreamsToOthers() throws IOException {
     Path name = directory.resolve("socket");
     try (ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         Workload idle = Workload.idle()) {
       server.bind(UnixDomainSocketAddress.of(name));
       String held = hold(idle, "unix-to " + name);
+      External socket = External.unixSocket(inode(idle, held));
+      String option = "DumpOptions.external(External.unixSocket(%d))".formatted(inode(idle, held));
+      // Not accepted yet: CRIU would dump it, and restore it connected to nothing.
+      List<Finding> waiting = preflight(idle, backup().build());
+      assertEquals(1, waiting.size(), waiting::toString);
+      assertEquals(option, Objects.requireNonNull(waiting.get(0).resource()).option());
       try (SocketChannel accepted = server.accept()) {
         assertTrue(accepted.isConnected());
-        List<Finding> findings = preflight(idle, backup().build());
-        assertEquals(1, findings.size(), findings::toString);
-        assertEquals(Severity.WARNING, findings.get(0).severity());
-        CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
-        assertTrue(e.criu().firstError().contains("External socket"), e::getMessage);
-
-        String link = Files.readSymbolicLink(Path.of("/proc/" + idle.pid() + "/fd/" + held)) + "";
-        External socket = External.unixSocket(Long.parseLong(link.replaceAll("\\D", "")));
-        assertTrue(findings.get(0).cure().contains(socket.text().replaceAll("\\D", "")));
+        assertEquals(option, problem(idle, backup().build(), "External socket").option());
         assertCured(idle, backup().external(socket).build());
       }
+    }
+  }
+
+  private static long inode(Workload workload, String descriptor) throws IOException {
+    Path link = Path.of("/proc", Long.toString(workload.pid()), "fd", descriptor);
+    return Long.parseLong(Files.readSymbolicLink(link).toString().replaceAll("\\D", ""));
+  }
+
+  /** The inodes of a pair are no neighbours when somebody else makes sockets meanwhile. */
+  @Test
+  @OutsideUse("B5")
+  void hasNoObjectionToAPairOnABusyMachine() {
+    String program =
+        """
+        use Socket;
+        my @kept;
+        for (1 .. 20) {
+          socketpair(my $one, my $other, AF_UNIX, SOCK_STREAM, 0) or die;
+          push @kept, $one, $other;
+        }
+        socket(my $server, AF_UNIX, SOCK_STREAM, 0) or die;
+        bind($server, pack_sockaddr_un($ARGV[0])) or die;
+        listen($server, 5) or die;
+        socket(my $client, AF_UNIX, SOCK_STREAM, 0) or die;
+        connect($client, pack_sockaddr_un($ARGV[0])) or die;
+        for (1 .. 20) { socket(my $between, AF_UNIX, SOCK_STREAM, 0) or die; push @kept, $between; }
+        accept(my $accepted, $server) or die;
+        socket(my $pending, AF_UNIX, SOCK_STREAM, 0) or die;
+        connect($pending, pack_sockaddr_un($ARGV[0])) or die;
+        open my $ready, '>', "$ARGV[0].ready" or die;
+        sleep 1000 while 1;
+        """;
+    Path name = directory.resolve("socket");
+    try (dev.gpuprocess.contract.Workload perl =
+        dev.gpuprocess.contract.Workload.of("perl", "-e", program, name.toString())) {
+      dev.gpuprocess.contract.Workload.await(
+          () -> Files.exists(directory.resolve("socket.ready")), "the sockets");
+      assertEquals(
+          List.of(),
+          criu.preflight(perl.identity(), backup().build()).stream()
+              .filter(finding -> finding.severity() != Severity.OK)
+              .toList());
+    }
+  }
+
+  /** Any user of the machine can make such names. */
+  @Test
+  @OutsideUse("A18")
+  void namesOfStrangersAreNoObstacle() throws IOException {
+    String program =
+        """
+        use Socket;
+        my @kept;
+        for my $name ("\\0evil\\nname\\n", "\\0\\n\\n 1 2 3", "\\0\\r\\e]0;x\\a") {
+          socket(my $socket, AF_UNIX, SOCK_STREAM, 0) or die;
+          bind($socket, pack('S a*', AF_UNIX, $name . $$)) or die;
+          push @kept, $socket;
+        }
+        open my $ready, '>', $ARGV[0] or die;
+        sleep 1000 while 1;
+        """;
+    Path ready = directory.resolve("ready");
+    Path file = Files.write(directory.resolve("a\rb \u001b c\nd"), new byte[8192]);
+    Files.createSymbolicLink(directory.resolve("file"), file);
+    try (dev.gpuprocess.contract.Workload stranger =
+            dev.gpuprocess.contract.Workload.of("perl", "-e", program, ready.toString());
+        Workload idle = Workload.idle()) {
+      dev.gpuprocess.contract.Workload.await(() -> Files.exists(ready), "the stranger's sockets");
+      assertTrue(stranger.pid() > 1);
+      hold(idle, "map FILE");
+      hold(idle, "open FILE");
+      hold(idle, "unix-pair");
+      assertCured(idle, backup().build());
     }
   }
 
@@ -326,8 +398,59 @@ class PreflightTest {
       assertEquals(1, findings.size(), findings::toString);
       assertTrue(findings.get(0).isProblem());
       String text = findings.get(0).toString();
-      assertTrue(text.contains("traced by process %d (idle".formatted(tracer.pid())), text);
+      assertTrue(
+          text.matches(".*: process %d \\(idle.*\\) traces it.*".formatted(tracer.pid())), text);
       assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+    }
+  }
+
+  /** Of either CRIU only says by what descriptor it is held, or names a cure that is none. */
+  @Test
+  @OutsideUse("B5")
+  void refusesQueuesAndSecrets_withTheirCure() throws Exception {
+    String program =
+        """
+        # mq_open(2) and memfd_secret(2): O_RDWR | O_CREAT, and no flags
+        my $queue = syscall($ARGV[0], "gpuprocess-$$", 0102, 0600, 0);
+        syscall($ARGV[1], "gpuprocess-$$") == 0 or die;
+        my $secret = syscall(447, 0);
+        open my $ready, '>', $ARGV[2] or die;
+        print $ready "$queue $secret";
+        close $ready;
+        sleep 1000 while 1;
+        """;
+    boolean arm = System.getProperty("os.arch").equals("aarch64");
+    Path ready = directory.resolve("ready");
+    String[] command = {
+      "perl", "-e", program, arm ? "180" : "240", arm ? "181" : "241", ready.toString()
+    };
+    try (dev.gpuprocess.contract.Workload perl = dev.gpuprocess.contract.Workload.of(command)) {
+      dev.gpuprocess.contract.Workload.await(() -> ready.toFile().length() > 2, "the descriptors");
+      String[] held = Files.readString(ready).split(" ");
+      List<String> found =
+          criu.preflight(perl.identity(), backup().build()).stream()
+              .filter(Finding::isProblem)
+              .map(Finding::toString)
+              .toList();
+      assertTrue(
+          found.stream()
+              .anyMatch(
+                  text -> text.contains("descriptor " + held[0] + ":") && text.contains("queue")),
+          found::toString);
+      // Where the kernel has it.
+      assertEquals(held[1].equals("-1") ? 1 : 2, found.size(), found::toString);
+      CriuException e =
+          assertThrows(
+              CriuException.class,
+              () ->
+                  criu.dump(
+                      new DumpRequest(
+                          perl.identity(),
+                          Files.createDirectory(directory.resolve("images")),
+                          Files.createDirectory(directory.resolve("work")),
+                          backup().build()),
+                      DumpListener.NONE));
+      assertFalse(String.valueOf(e.getMessage()).contains("External.file"), e::getMessage);
     }
   }
 
@@ -388,6 +511,28 @@ class PreflightTest {
     assertTrue(said.contains(cure), said);
     assertTrue(said.matches("(?s).*failed: dump of .* the process runs on: .*"), said);
     assertTrue(said.contains("A session leader of"), said);
+  }
+
+  /** Seen from outside that namespace the session has a number. */
+  @Test
+  @OutsideUse("B5")
+  void findsASessionLeaderOutsideOfANestedPidNamespace() {
+    try (dev.gpuprocess.contract.Workload unshare =
+        dev.gpuprocess.contract.Workload.of(
+            "unshare", "--pid", "--fork", "--kill-child", "sleep", "1000")) {
+      dev.gpuprocess.contract.Workload.await(
+          () ->
+              ProcFs.descendants(unshare.pid()).stream()
+                  .anyMatch(pid -> ProcFs.commandLine(pid).contains("1000")),
+          "the namespace");
+      int init = ProcFs.descendants(unshare.pid()).get(0);
+      List<Finding> findings =
+          criu.preflight(ProcessIdentity.of(init).orElseThrow(), backup().build()).stream()
+              .filter(Finding::isProblem)
+              .toList();
+      assertEquals(1, findings.size(), findings::toString);
+      assertTrue(findings.get(0).cure().contains("setsid"), findings::toString);
+    }
   }
 
   @Test

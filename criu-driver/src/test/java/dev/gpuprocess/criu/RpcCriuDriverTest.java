@@ -3,8 +3,10 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.contract.CriuDriverContract;
 import dev.gpuprocess.spi.CriuDriver;
 import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Tag;
 
 /** The contract, with the real CRIU. */
+@Tag("jdk")
 @NullUnmarked
 class RpcCriuDriverTest extends CriuDriverContract {
 

@@ -37,10 +37,12 @@ import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /** Each typed option gives its field of CRIU's RPC and nothing else; what cannot be is refused. */
+@Tag("jdk")
 class RpcOptionsTest {
 
   private static final Path FILE = Path.of("/x");

@@ -12,10 +12,12 @@ import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Which driver is used when nobody has said which. */
+@Tag("jdk")
 @NullUnmarked
 class SelectionTest {
 

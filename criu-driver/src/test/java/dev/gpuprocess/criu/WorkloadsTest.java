@@ -25,7 +25,9 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Assumptions;
@@ -33,8 +35,14 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Every kind of process that we have, to disk and back: it must go on, with all it had. */
+/**
+ * Every kind of process that we have, to disk and back: it must go on, with all it had. Each waits
+ * more than it works.
+ */
+@Execution(ExecutionMode.CONCURRENT)
 class WorkloadsTest {
 
   /** What CRIU itself loses, and what the specimen says of it then. */
@@ -45,9 +53,9 @@ class WorkloadsTest {
 
   private static final Duration DEADLINE = Duration.ofSeconds(30);
 
-  private static final Map<String, String> NOT_HERE = new TreeMap<>();
-  private static final List<String> WENT_ON = new ArrayList<>();
-  private static final List<String> ASKED = new ArrayList<>();
+  private static final Map<String, String> NOT_HERE = new ConcurrentSkipListMap<>();
+  private static final Queue<String> WENT_ON = new ConcurrentLinkedQueue<>();
+  private static final Queue<String> ASKED = new ConcurrentLinkedQueue<>();
 
   @TempDir static Path directory;
 

@@ -30,9 +30,26 @@ final class ChildJvm {
    */
   static Process start(
       Class<?> main, Path temporary, Map<String, String> environment, List<String> arguments) {
-    List<String> command = new ArrayList<>();
+    return start(List.of(), List.of(), main, temporary, environment, arguments);
+  }
+
+  /**
+   * Starts it by way of a command, with more options.
+   *
+   * @param by a command that executes its arguments, or nothing
+   * @param options of the JVM
+   */
+  static Process start(
+      List<String> by,
+      List<String> options,
+      Class<?> main,
+      Path temporary,
+      Map<String, String> environment,
+      List<String> arguments) {
+    List<String> command = new ArrayList<>(by);
     command.add(TestJvm.java());
     command.addAll(FLAGS);
+    command.addAll(options);
     command.add("-Djava.io.tmpdir=" + temporary);
     command.addAll(List.of("-cp", TestJvm.classPath()));
     command.add(main.getName());

@@ -175,8 +175,8 @@ final class Crash {
 
   /** The controller may have died while it removed an older one. */
   private Optional<ProcessImage> newestImage() {
-    return Lane.names(lane.images()).stream()
-        .flatMap(name -> whole(lane.images().resolve(name)).stream())
+    return lane.possibleImages().stream()
+        .flatMap(path -> whole(path).stream())
         .max(Comparator.comparing(image -> image.manifest().created()));
   }
 
@@ -196,13 +196,11 @@ final class Crash {
     if (!Waiting.until(PATIENCE, () -> Signals.criuWith(mark).isEmpty())) {
       untidy.add("CRIU runs: " + Signals.criuWith(mark));
     }
-    Lane.names(lane.images()).stream()
-        .filter(name -> name.endsWith(".partial"))
-        .forEach(name -> untidy.add("half image " + name));
+    lane.possibleImages().stream()
+        .filter(path -> path.toString().endsWith(".partial"))
+        .forEach(path -> untidy.add("half image " + path));
     Lane.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
-    Lane.names(lane.state()).stream()
-        .filter(name -> !name.equals("locks"))
-        .forEach(name -> untidy.add("journal entry " + name));
+    lane.journal().forEach(name -> untidy.add("journal entry " + name));
     return untidy;
   }
 }

@@ -1,26 +1,41 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.criu.FileTree;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** Every verb once; what a controller does until it is killed. */
 record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
 
+  /** In the name of what may have come to lie beside the images. */
+  static final String DUMP = "dump-";
+
   void run(int number) {
     checkpoints.process(pid).suspend().resume();
-    Path dump = images.resolve("dump-" + number);
-    checkpoints.process(pid).suspend().dump(dump).restore().resume();
-    FileTree.remove(dump);
-    checkpoints.process(pid).snapshot(snapshot(number));
-    Path last = snapshot(number - 1);
-    if (Files.exists(last)) {
-      FileTree.remove(last);
-    }
+    Path dump = throughLink().resolve(DUMP + number);
+    ProcessImage image = checkpoints.process(pid).suspend().dump(dump);
+    image.restore().resume();
+    FileTree.remove(image.directory());
+    // The first of them is older than the second, which removes it.
+    checkpoints.process(pid).snapshot(images.resolve("first-" + number));
+    checkpoints.process(pid).snapshot(images.resolve("second-" + number)).removeOlder(1);
   }
 
-  private Path snapshot(int number) {
-    return images.resolve("snapshot-" + number);
+  /** The directory of images as {@code link/..}, which only the kernel knows to be that one. */
+  private Path throughLink() {
+    try {
+      Path inner = Files.createDirectories(images.resolve("inner"));
+      Path link = images.resolveSibling("link");
+      if (!Files.exists(link)) {
+        Files.createSymbolicLink(link, inner);
+      }
+      return link.resolve("..");
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }

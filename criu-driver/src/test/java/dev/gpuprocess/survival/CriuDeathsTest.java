@@ -110,8 +110,7 @@ class CriuDeathsTest {
   /** CRIU has its word that the tree may die, and dies with it, or before it, or after. */
   @Test
   void criuDiesWhileItKillsTheTree() {
-    int mayKill =
-        moments(Deed.DUMP, CriuDeathsTest::withOwnNetwork).indexOf(WatchedCriu.STAGE + "may kill");
+    int mayKill = moments(Deed.DUMP, CriuDeathsTest::withOwnNetwork).indexOf(WatchedCriu.MAY_KILL);
     for (int i = 0; i < ENDS; i++) {
       long nanos = 1 + (long) (random.nextDouble() * END_NANOS);
       try (HostSubject subject = withOwnNetwork()) {

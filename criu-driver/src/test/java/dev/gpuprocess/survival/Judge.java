@@ -13,7 +13,6 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.image.LogDirectory;
 import java.io.IOException;
@@ -70,15 +69,22 @@ final class Judge {
     return Waiting.forValue(
             PATIENCE,
             () -> {
+              if (isBeingUndone()) {
+                return Optional.empty();
+              }
               try {
                 return Optional.of(Optional.of(checkpoints.inspect(scene.pid())));
               } catch (NoSuchProcessException e) {
                 return Optional.of(Optional.<GpuProcess>empty());
-              } catch (OperationInProgressException e) {
-                return Optional.empty();
               }
             })
         .orElseThrow(() -> new IllegalStateException("a call on the process never came back"));
+  }
+
+  /** Reading takes no turn, so it does not tell whether a call that was left behind is over. */
+  private boolean isBeingUndone() {
+    return GpuCheckpoints.abandonedCalls() > 0
+        && checkpoints.doctor(scene.pid()).toString().contains("is at work on it");
   }
 
   private Verdict alive(GpuProcess found) {

@@ -5,6 +5,7 @@ import dev.gpuprocess.StepListener;
 import dev.gpuprocess.Timeouts;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -14,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.ObjIntConsumer;
 import java.util.stream.Stream;
 
 /** A simulated machine with a journal and a directory for images; one case at a time uses it. */
@@ -50,6 +52,11 @@ final class Lane implements AutoCloseable {
     return directory.resolve("state");
   }
 
+  /** Anything else of this lane. */
+  Path place(String name) {
+    return directory.resolve(name);
+  }
+
   Path images() {
     return directory.resolve("images");
   }
@@ -80,11 +87,16 @@ final class Lane implements AutoCloseable {
     return watched(LibCuda.in(machine), LibNvml.in(machine), state, moments, CRIU_PATIENCE);
   }
 
-  /** One that gives up soon, for a JVM that has the machine of another one's lane. */
-  static GpuCheckpoints hastyCheckpoints(Path machine, Path state) {
+  /**
+   * One that gives up soon, for a JVM that has the machine of another one's lane.
+   *
+   * @param moments what CRIU comes to, and with which process
+   */
+  static GpuCheckpoints hastyCheckpoints(
+      CudaDriver driver, Path machine, Path state, ObjIntConsumer<String> moments) {
     return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine), LibNvml.in(machine))
-        .with(WatchedCriu.of(new RpcCriuDriver(), moment -> {}, CRIU_HASTE))
+        .with(driver, LibNvml.in(machine))
+        .with(WatchedCriu.ofProcess(new RpcCriuDriver(), moments, CRIU_HASTE))
         .with(new Timeouts(HASTE, HASTE, HASTE))
         .withStateDirectory(state);
   }
@@ -131,9 +143,34 @@ final class Lane implements AutoCloseable {
     }
   }
 
-  /** Empties the directory of images. */
+  /** What has the name of an image, and is not half a one. */
+  List<String> imageNames() {
+    return names(images()).stream().filter(name -> !name.endsWith(".partial")).toList();
+  }
+
+  /** What may be an image: the directory above is where a path that leads over a link may end. */
+  List<Path> possibleImages() {
+    return Stream.of(images(), directory)
+        .flatMap(parent -> names(parent).stream().map(parent::resolve))
+        .toList();
+  }
+
+  /** What the journal says of processes, whole or half. */
+  List<String> journal() {
+    return names(state()).stream()
+        .filter(name -> name.endsWith(".process") || name.endsWith(".half"))
+        .toList();
+  }
+
+  /** Empties the directory of images, and removes what lies beside it. */
   void removeImages() {
     names(images()).forEach(name -> FileTree.remove(images().resolve(name)));
+    possibleImages().stream()
+        .filter(
+            path ->
+                path.getFileName().toString().startsWith(CrashCycle.DUMP)
+                    || path.toString().endsWith(".partial"))
+        .forEach(FileTree::remove);
   }
 
   @Override

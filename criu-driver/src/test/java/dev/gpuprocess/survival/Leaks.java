@@ -3,6 +3,7 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,13 +39,18 @@ final class Leaks {
     List<String> files = files();
     filesBefore.forEach(files::remove);
     files.forEach(file -> left.add("descriptor of " + file));
-    Lane.names(temporary).forEach(name -> left.add("temporary " + name));
+    Lane.names(temporary).forEach(name -> left.add("temporary " + content(temporary, name)));
     ProcessHandle.current()
         .children()
         .map(ProcessHandle::pid)
         .filter(Leaks::isZombie)
         .forEach(pid -> left.add("zombie " + pid));
     return left;
+  }
+
+  private static String content(Path temporary, String name) {
+    Path path = temporary.resolve(name);
+    return Files.isDirectory(path) ? name + " with " + Lane.names(path) : name;
   }
 
   private static boolean isZombie(long pid) {

@@ -1,6 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.criu.FileTree;
+import dev.gpuprocess.image.AbandonedImage;
+import dev.gpuprocess.image.StagedImage;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -9,12 +11,14 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * Two controllers in JVMs of their own do verbs at random on the same processes, while things go
- * wrong at random. In between they rest, and everything is looked at.
+ * Two controllers in JVMs of their own, with the library twice in each, do verbs at random on the
+ * same processes, while things go wrong at random: in the driver, with CRIU, and for want of
+ * descriptors. Readers look at everything meanwhile, a job that only they share a controller with
+ * must run whenever that leaves it, and more jobs than a GPU can hold are put aside and brought
+ * back. In between all rest, and everything is looked at.
  */
 final class Soak implements AutoCloseable {
 
@@ -25,11 +29,12 @@ final class Soak implements AutoCloseable {
   /**
    * What came of it.
    *
-   * @param complaints what was not as it should be, lost processes included
-   * @param leaked what was left at the end
+   * @param controllers which there were
+   * @param complaints what was not as it should be
    */
   record Result(
       long seconds,
+      List<String> controllers,
       int rounds,
       int verbs,
       int refused,
@@ -37,16 +42,10 @@ final class Soak implements AutoCloseable {
       int images,
       int cameBack,
       int replaced,
-      int lost,
-      List<String> complaints,
-      List<String> leaked) {
-
-    boolean isGood() {
-      return lost == 0 && complaints.isEmpty() && leaked.isEmpty();
-    }
+      List<Complaint> complaints) {
 
     String figure() {
-      return "soak: %d s, %d rounds, %d verbs done and %d refused or failed, %d images, %d troubles, %d processes came back from an image and %d had none yet when they were killed; %d lost, %d wrong, %d leaked"
+      return "soak: %d s, %d rounds, %d verbs done and %d refused or failed, %d images, %d troubles, %d processes came back from an image and %d had none yet when they were killed; %d lost, %d left behind, %d wrong, %d leaked"
           .formatted(
               seconds,
               rounds,
@@ -56,17 +55,25 @@ final class Soak implements AutoCloseable {
               troubles,
               cameBack,
               replaced,
-              lost,
-              complaints.size(),
-              leaked.size());
+              count(Complaint.Kind.LOST),
+              count(Complaint.Kind.LEFT_BEHIND),
+              count(Complaint.Kind.WRONG),
+              count(Complaint.Kind.LEAKED));
+    }
+
+    private long count(Complaint.Kind kind) {
+      return complaints.stream().filter(complaint -> complaint.kind() == kind).count();
     }
   }
 
   private final Lane lane;
   private final Random random;
-  private final Leaks leaks;
-  private final List<SoakRemote> controllers;
+  private Leaks leaks = new Leaks();
+  private final List<SoakRemote> controllers = new ArrayList<>();
   private final List<SoakSubject> subjects = new ArrayList<>();
+  private final List<Subject> quiet = new ArrayList<>();
+  private final SoakCrowd crowd;
+  private final Squat squat;
   private final Chaos chaos;
   private final SoakJudge judge;
   private int rounds;
@@ -76,11 +83,27 @@ final class Soak implements AutoCloseable {
     random = new Random(seed);
     chaos = new Chaos(lane, new Random(random.nextLong()));
     judge = new SoakJudge(lane);
-    controllers =
-        IntStream.range(0, CONTROLLERS)
-            .mapToObj(number -> new SoakRemote(lane, "controller" + number))
-            .toList();
+    crowd = new SoakCrowd(lane.place("crowd"));
+    squat = Squat.in(lane.place("squat"));
+    SoakPlace place =
+        new SoakPlace(
+            lane.machine.directory(),
+            lane.state(),
+            lane.images(),
+            crowd.machine(),
+            crowd.state(),
+            Lane.make(lane.place("marks")),
+            squat.directory());
+    for (int i = 0; i < CONTROLLERS; i++) {
+      controllers.add(
+          new SoakRemote(place, lane.temporary(), "controller" + i, new Random(random.nextLong())));
+      quiet.add(Subject.start(lane.machine));
+    }
     Stream.generate(() -> SoakSubject.start(lane.machine)).limit(PROCESSES).forEach(subjects::add);
+  }
+
+  /** The first round, in which all is loaded and opened that stays open. */
+  private void warmUp() {
     round();
     Leaks.open(lane.checkpoints());
     leaks = new Leaks();
@@ -102,20 +125,26 @@ final class Soak implements AutoCloseable {
     } finally {
       FileTree.remove(directory);
     }
+    result.controllers().forEach(System.out::println);
     result.complaints().forEach(System.out::println);
-    result.leaked().forEach(leak -> System.out.println("leaked: " + leak));
     System.out.println(result.figure());
-    System.exit(result.isGood() ? 0 : 1);
+    System.exit(result.complaints().isEmpty() ? 0 : 1);
   }
 
   /** Soaks for a while, at least one round. */
   static Result run(Path directory, Duration time, long seed) {
     long began = System.nanoTime();
     try (Soak soak = new Soak(directory, seed)) {
-      while (System.nanoTime() - began < time.toNanos()) {
-        soak.round();
+      try {
+        soak.warmUp();
+        while (System.nanoTime() - began < time.toNanos()) {
+          soak.round();
+        }
+        return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
+      } catch (IllegalStateException e) {
+        throw new IllegalStateException(
+            "the soak broke off; before: " + soak.judge.complaints(), e);
       }
-      return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
     }
   }
 
@@ -124,27 +153,50 @@ final class Soak implements AutoCloseable {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ROUND_MILLIS);
     subjects.forEach(SoakSubject::roundBegins);
     List<Integer> pids = subjects.stream().map(SoakSubject::pid).toList();
-    controllers.forEach(controller -> controller.work(random.nextLong(), ROUND_MILLIS, pids));
+    for (int i = 0; i < CONTROLLERS; i++) {
+      controllers
+          .get(i)
+          .work(
+              new SoakOrder(
+                  random.nextLong(), ROUND_MILLIS, pids, quiet.get(i).pid(), crowd.pids()));
+    }
     CompletableFuture<Void> trouble = CompletableFuture.runAsync(() -> chaos.rage(subjects, end));
     while (System.nanoTime() < end) {
-      subjects.forEach(subject -> subject.ask().ifPresent(judge::complain));
+      subjects.forEach(
+          subject ->
+              subject
+                  .ask()
+                  .ifPresent(why -> judge.complain(new Complaint(Complaint.Kind.LOST, why))));
     }
     trouble.join();
     controllers.forEach(controller -> controller.await().forEach(judge::complain));
     judge.judge(subjects);
+    judge.judgeQuiet(quiet);
+    crowd.judge(judge::complain);
+    if (squat.hasHarmed()) {
+      judge.complain(new Complaint(Complaint.Kind.WRONG, "a squatter had a file overwritten"));
+    }
   }
 
   private Result result(long seconds) {
-    List<String> leaked = new ArrayList<>();
     for (SoakRemote controller : controllers) {
       controller.countLeaks();
-      leaked.addAll(controller.await());
+      controller.await().forEach(judge::complain);
     }
-    leaked.addAll(leaks.left(lane.temporary()));
+    // What they could not remove for want of descriptors is found when they are dead.
+    controllers.forEach(SoakRemote::close);
+    StagedImage.abandonedIn(lane.images()).forEach(AbandonedImage::remove);
+    List<String> leaked = new ArrayList<>(leaks.left(lane.temporary()));
+    Lane.names(lane.images()).stream()
+        .filter(name -> name.endsWith(".partial"))
+        .forEach(name -> leaked.add("half image " + name));
     String mark = Crash.MARK + "=" + lane.state();
     Signals.criuWith(mark).forEach(pid -> leaked.add("CRIU " + pid));
+    Lane.names(lane.place("marks")).forEach(call -> leaked.add("driver call on " + call));
+    leaked.forEach(leak -> judge.complain(new Complaint(Complaint.Kind.LEAKED, leak)));
     return new Result(
         seconds,
+        controllers.stream().map(SoakRemote::toString).toList(),
         rounds,
         controllers.stream().mapToInt(SoakRemote::done).sum(),
         controllers.stream().mapToInt(SoakRemote::refused).sum(),
@@ -152,15 +204,16 @@ final class Soak implements AutoCloseable {
         judge.images(),
         judge.cameBack(),
         judge.replaced(),
-        judge.lost(),
-        judge.complaints(),
-        leaked);
+        // All of them look into the same temporary directory.
+        judge.complaints().stream().distinct().toList());
   }
 
   @Override
   public void close() {
     controllers.forEach(SoakRemote::close);
     subjects.forEach(SoakSubject::close);
+    quiet.forEach(Subject::close);
+    crowd.close();
     lane.close();
   }
 }

@@ -1,98 +1,129 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.criu.Hoard;
+import dev.gpuprocess.criu.TestJvm;
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.InputStreamReader;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
 
-/** A controller of the soak in a JVM of its own. It is told what to do line by line. */
+/**
+ * A controller of the soak in a JVM of its own, with the library twice, in two class loaders. It is
+ * told what to do line by line. From the second round on it has no descriptors at times.
+ */
 final class SoakController {
 
-  /** Before a seed, milliseconds, and the pids. */
-  static final String ROUND = "round";
+  /** The end of an answer. */
+  static final String END = "end";
 
-  /** Asks what it leaks. */
-  static final String LEAKS = "leaks";
+  private static final int WORKERS = 2;
+  private static final int GUESTS = 1;
+  private static final int LONGEST_PLENTY_MILLIS = 1500;
+  private static final int LONGEST_WANT_MILLIS = 150;
 
-  /** Before what must not be. */
-  static final String COMPLAINT = "complaint ";
-
-  /** Before the numbers of verbs done and refused, at the end of each answer. */
-  static final String DONE = "done ";
-
-  private static final int THREADS = 2;
-
-  private final SoakVerbs verbs;
-  private final Path temporary;
-  private final ExecutorService threads = Executors.newFixedThreadPool(THREADS);
-  private Leaks leaks = new Leaks();
+  private final List<Function<String, List<String>>> shifts;
   private boolean warm;
 
-  private SoakController(SoakVerbs verbs, Path temporary) {
-    this.verbs = verbs;
-    this.temporary = temporary;
+  private SoakController(List<Function<String, List<String>>> shifts) {
+    this.shifts = shifts;
   }
 
   /**
    * Works until its input ends.
    *
-   * @param args machine, state directory, directory for images, its name
+   * @param args the place, its name, and a seed
    * @throws Exception when it cannot work
    */
   public static void main(String[] args) throws Exception {
-    GpuCheckpoints checkpoints = Lane.hastyCheckpoints(Path.of(args[0]), Path.of(args[1]));
-    Leaks.open(checkpoints);
-    SoakVerbs verbs = new SoakVerbs(checkpoints, Path.of(args[2]), args[3]);
+    List<URL> urls = new ArrayList<>();
+    for (String path : TestJvm.classPath().split(File.pathSeparator)) {
+      urls.add(Path.of(path).toUri().toURL());
+    }
+    ClassLoader own = SoakController.class.getClassLoader();
+    ClassLoader other =
+        new URLClassLoader(urls.toArray(URL[]::new), ClassLoader.getPlatformClassLoader());
+    Hoard.loadClasses(own);
+    Hoard.loadClasses(other);
     SoakController controller =
-        new SoakController(verbs, Path.of(System.getProperty("java.io.tmpdir")));
+        new SoakController(
+            List.of(shift(own, args, "", WORKERS), shift(other, args, "-guest", GUESTS)));
     try (BufferedReader orders =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
       for (String order = orders.readLine(); order != null; order = orders.readLine()) {
-        controller.obey(List.of(order.split(" ")));
+        controller.obey(order);
       }
     }
     System.exit(0);
   }
 
-  private void obey(List<String> order) throws InterruptedException {
-    if (order.get(0).equals(LEAKS)) {
-      leaks.left(temporary).forEach(leak -> System.out.println(COMPLAINT + leak));
-    } else {
-      long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Long.parseLong(order.get(2)));
-      work(
-          new Random(Long.parseLong(order.get(1))),
-          end,
-          order.stream().skip(3).map(Integer::valueOf).toList());
-    }
-    System.out.println(DONE + verbs.done() + " " + verbs.refused());
+  @SuppressWarnings("unchecked") // another class loader's, of JDK types
+  private static Function<String, List<String>> shift(
+      ClassLoader loader, String[] args, String suffix, int workers)
+      throws ReflectiveOperationException {
+    List<String> arguments = new ArrayList<>(List.of(args));
+    String seed = arguments.remove(arguments.size() - 1);
+    String name = arguments.remove(arguments.size() - 1);
+    arguments.addAll(List.of(name + suffix, Integer.toString(workers), seed));
+    Object shift =
+        Class.forName(SoakShift.class.getName(), true, loader)
+            .getConstructor(List.class)
+            .newInstance(arguments);
+    return (Function<String, List<String>>) shift;
   }
 
-  private void work(Random random, long end, List<Integer> pids) throws InterruptedException {
-    List<? extends Future<?>> working =
-        Stream.generate(() -> new Random(random.nextLong()))
-            .limit(THREADS)
-            .map(own -> threads.submit(() -> verbs.work(own, pids, end)))
-            .toList();
-    for (Future<?> worker : working) {
-      try {
-        worker.get();
-      } catch (ExecutionException e) {
-        System.out.println(COMPLAINT + e.getCause());
-      }
+  private void obey(String order) {
+    if (order.equals(SoakShift.LEAKS)) {
+      shifts.forEach(shift -> shift.apply(order).forEach(System.out::println));
+    } else {
+      round(SoakOrder.read(order));
     }
+    System.out.println(END);
+  }
+
+  private void round(SoakOrder order) {
+    List<CompletableFuture<List<String>>> working = new ArrayList<>();
+    for (int i = 0; i < shifts.size(); i++) {
+      // The quiet job has one owner.
+      SoakOrder own =
+          new SoakOrder(
+              order.seed() + i,
+              order.millis(),
+              order.pids(),
+              i == 0 ? order.quiet() : 0,
+              order.crowd());
+      Function<String, List<String>> shift = shifts.get(i);
+      working.add(CompletableFuture.supplyAsync(() -> shift.apply(own.line())));
+    }
+    if (warm) {
+      starve(new Random(order.seed()), order.millis());
+    }
+    working.forEach(shift -> shift.join().forEach(System.out::println));
     if (!warm) {
-      // By now everything has been loaded and opened once.
       warm = true;
-      leaks = new Leaks();
+      shifts.forEach(shift -> shift.apply(SoakShift.WARM).forEach(System.out::println));
+    }
+  }
+
+  private static void starve(Random random, long millis) {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    while (true) {
+      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random.nextInt(LONGEST_PLENTY_MILLIS)));
+      if (System.nanoTime() > end) {
+        return;
+      }
+      try (Hoard all = new Hoard(0)) {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random.nextInt(LONGEST_WANT_MILLIS)));
+      }
     }
   }
 }

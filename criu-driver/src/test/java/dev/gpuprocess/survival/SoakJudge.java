@@ -4,6 +4,7 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
@@ -21,11 +22,10 @@ final class SoakJudge {
 
   private final Lane lane;
   private final GpuCheckpoints checkpoints;
-  private final List<String> complaints = new ArrayList<>();
+  private final List<Complaint> complaints = new ArrayList<>();
   private int images;
   private int cameBack;
   private int replaced;
-  private int lost;
 
   SoakJudge(Lane lane) {
     this.lane = lane;
@@ -33,12 +33,16 @@ final class SoakJudge {
   }
 
   /** What was not as it should be up to now. */
-  List<String> complaints() {
+  List<Complaint> complaints() {
     return complaints;
   }
 
-  void complain(String complaint) {
+  void complain(Complaint complaint) {
     complaints.add(complaint);
+  }
+
+  private void complain(Complaint.Kind kind, String text) {
+    complain(new Complaint(kind, text));
   }
 
   /** How many images were made. */
@@ -56,13 +60,10 @@ final class SoakJudge {
     return replaced;
   }
 
-  int lost() {
-    return lost;
-  }
-
   /** Brings every process back, and puts a new one in place of each that nobody could. */
   void judge(List<SoakSubject> subjects) {
     List<ProcessImage> whole = wholeImages(subjects);
+    subjects.forEach(this::lookForForgotten);
     for (int i = 0; i < subjects.size(); i++) {
       if (!settle(subjects.get(i), whole)) {
         subjects.get(i).close();
@@ -71,21 +72,54 @@ final class SoakJudge {
       subjects.get(i).fault().ifPresent(this::lost);
     }
     checkpoints.recover();
-    Lane.names(lane.state()).stream()
-        .filter(name -> !name.equals("locks"))
-        .forEach(name -> complain("journal entry " + name));
+    lane.journal().forEach(name -> complain(Complaint.Kind.LEAKED, "journal entry " + name));
     removeOldImages(subjects, whole);
   }
 
   private void lost(String why) {
-    lost++;
-    complain("lost: " + why);
+    complain(Complaint.Kind.LOST, why);
+  }
+
+  /** What does not run is in the journal, so that it is found when its controller dies. */
+  private void lookForForgotten(SoakSubject subject) {
+    subject.signal(Signals.CONTINUE);
+    List<String> states = new ArrayList<>();
+    boolean known =
+        Waiting.until(
+            PATIENCE,
+            () -> {
+              // First the journal: the entry of what comes back just now goes.
+              boolean noted =
+                  checkpoints.recover().stream()
+                      .anyMatch(found -> found.process().pid() == subject.pid());
+              return noted || isSettled(subject, states);
+            });
+    if (!known) {
+      complain(
+          Complaint.Kind.LEFT_BEHIND,
+          "the journal does not know of process %d: %s"
+              .formatted(subject.pid(), states.get(states.size() - 1)));
+    }
+  }
+
+  /** Whether nobody has to be told of it; else says why. */
+  private boolean isSettled(SoakSubject subject, List<String> states) {
+    try {
+      GpuProcess found = checkpoints.inspect(subject.pid());
+      states.add(found.toString());
+      return found instanceof RunningProcess || found instanceof FailedProcess;
+    } catch (NoSuchProcessException e) {
+      return true;
+    } catch (GpuCheckpointException e) {
+      states.add(e.toString());
+      return false;
+    }
   }
 
   /** What has an image's name is one, and verifies. */
   private List<ProcessImage> wholeImages(List<SoakSubject> subjects) {
     List<ProcessImage> whole = new ArrayList<>();
-    for (String name : Lane.names(lane.images())) {
+    for (String name : lane.imageNames()) {
       try {
         ProcessImage image = checkpoints.open(lane.images().resolve(name));
         image.verify();
@@ -94,7 +128,7 @@ final class SoakJudge {
             .filter(subject -> subject.pid() == image.manifest().pid())
             .forEach(subject -> subject.imageFound(name));
       } catch (ImageException e) {
-        complain("not a whole image: " + e.getMessage());
+        complain(Complaint.Kind.WRONG, "not a whole image: " + e.getMessage());
       }
     }
     return whole;
@@ -160,6 +194,18 @@ final class SoakJudge {
     return Optional.of(false);
   }
 
+  /** Jobs that nothing was made to go wrong with run, and count on. */
+  void judgeQuiet(List<Subject> quiet) {
+    for (Subject job : quiet) {
+      GpuProcess found = checkpoints.inspect(job.pid());
+      if (!(found instanceof RunningProcess)) {
+        complain(Complaint.Kind.LEFT_BEHIND, "the quiet job " + job.pid() + " is " + found);
+        SoakVerbs.bringBack(found);
+      }
+      job.fault().ifPresent(why -> lost("the quiet job " + job.pid() + ": " + why));
+    }
+  }
+
   private void removeOldImages(List<SoakSubject> subjects, List<ProcessImage> whole) {
     images += whole.size();
     for (ProcessImage image : whole) {
@@ -172,6 +218,6 @@ final class SoakJudge {
       }
     }
     // The one that is kept is counted again in the next round.
-    images -= Lane.names(lane.images()).size();
+    images -= lane.imageNames().size();
   }
 }

@@ -1,16 +1,20 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.criu.Hoard;
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
 
 /** A {@link SoakController} as its parent sees it. */
 final class SoakRemote implements AutoCloseable {
@@ -20,22 +24,27 @@ final class SoakRemote implements AutoCloseable {
   private final Process process;
   private final BufferedWriter orders;
   private final BufferedReader answers;
+  private final String description;
   private int done;
   private int refused;
 
-  SoakRemote(Lane lane, String name) {
+  SoakRemote(SoakPlace place, Path temporary, String name, Random random) {
+    Map<String, String> environment = new TreeMap<>(Locales.environment(random));
+    environment.put(Crash.MARK, place.state().toString());
+    List<String> arguments = new ArrayList<>(place.arguments());
+    arguments.addAll(List.of(name, Long.toString(random.nextLong())));
+    List<String> options = Locales.options(random);
+    description = name + " with " + options + " and " + environment.get("LC_ALL");
     process =
         ChildJvm.start(
-            SoakController.class,
-            lane.temporary(),
-            Map.of(Crash.MARK, lane.state().toString()),
-            List.of(
-                lane.machine.directory().toString(),
-                lane.state().toString(),
-                lane.images().toString(),
-                name));
+            Hoard.launcher(), options, SoakController.class, temporary, environment, arguments);
     orders = process.outputWriter(StandardCharsets.UTF_8);
     answers = process.inputReader(StandardCharsets.UTF_8);
+  }
+
+  @Override
+  public String toString() {
+    return description;
   }
 
   /** How many verbs went through, and how many did not. */
@@ -47,18 +56,12 @@ final class SoakRemote implements AutoCloseable {
     return refused;
   }
 
-  void work(long seed, long millis, List<Integer> pids) {
-    order(
-        "%s %d %d %s"
-            .formatted(
-                SoakController.ROUND,
-                seed,
-                millis,
-                pids.stream().map(String::valueOf).collect(Collectors.joining(" "))));
+  void work(SoakOrder order) {
+    order(order.line());
   }
 
   void countLeaks() {
-    order(SoakController.LEAKS);
+    order(SoakShift.LEAKS);
   }
 
   private void order(String order) {
@@ -71,28 +74,40 @@ final class SoakRemote implements AutoCloseable {
   }
 
   /** Waits until the last order is carried out; tells what must not be. */
-  List<String> await() {
-    List<String> complaints = new ArrayList<>();
-    return CompletableFuture.supplyAsync(() -> answer(complaints))
-        .orTimeout(PATIENCE_SECONDS, TimeUnit.SECONDS)
-        .join();
+  List<Complaint> await() {
+    List<Complaint> complaints = new ArrayList<>();
+    try {
+      CompletableFuture.runAsync(() -> answer(complaints))
+          .orTimeout(PATIENCE_SECONDS, TimeUnit.SECONDS)
+          .join();
+    } catch (CompletionException e) {
+      throw new IllegalStateException(
+          this + " does not come to an end, having said " + complaints, e);
+    }
+    return complaints;
   }
 
-  private List<String> answer(List<String> complaints) {
+  private void answer(List<Complaint> complaints) {
     try {
       for (String line = answers.readLine(); line != null; line = answers.readLine()) {
-        if (line.startsWith(SoakController.DONE)) {
-          String[] counts = line.substring(SoakController.DONE.length()).split(" ");
-          done = Integer.parseInt(counts[0]);
-          refused = Integer.parseInt(counts[1]);
-          return complaints;
+        if (line.equals(SoakController.END)) {
+          return;
         }
-        complaints.add(line);
+        if (line.startsWith(SoakShift.DONE)) {
+          String[] counts = line.substring(SoakShift.DONE.length()).split(" ");
+          done += Integer.parseInt(counts[0]);
+          refused += Integer.parseInt(counts[1]);
+        } else {
+          String said = line;
+          complaints.add(
+              Complaint.read(line)
+                  .orElseGet(() -> new Complaint(Complaint.Kind.WRONG, this + " says " + said)));
+        }
       }
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    throw new IllegalStateException("a controller ended: " + complaints);
+    throw new IllegalStateException("it ended");
   }
 
   @Override

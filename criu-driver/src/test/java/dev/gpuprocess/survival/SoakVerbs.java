@@ -10,8 +10,10 @@ import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.image.LogDirectory;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -20,23 +22,28 @@ import java.util.function.IntConsumer;
 /** Does verbs at random; that many of them are refused or fail is as it should be. */
 final class SoakVerbs {
 
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
+
   private final GpuCheckpoints checkpoints;
   private final Path images;
+  private final Path squat;
   private final String name;
+  private final Tally tally;
   private final AtomicInteger made = new AtomicInteger();
-  private final AtomicInteger done = new AtomicInteger();
-  private final AtomicInteger refused = new AtomicInteger();
   private final List<IntConsumer> verbs;
 
   /**
    * Verbs of one controller.
    *
+   * @param squat has state directories that must not be used
    * @param name no other controller has it; its images are called after it
    */
-  SoakVerbs(GpuCheckpoints checkpoints, Path images, String name) {
+  SoakVerbs(GpuCheckpoints checkpoints, Path images, Path squat, String name, Tally tally) {
     this.checkpoints = checkpoints;
     this.images = images;
+    this.squat = squat;
     this.name = name;
+    this.tally = tally;
     this.verbs =
         List.of(
             pid -> checkpoints.process(pid).suspend().resume(),
@@ -49,17 +56,8 @@ final class SoakVerbs {
             this::dumpAndRestore,
             pid -> checkpoints.process(pid).suspend().dump(newImage(pid)),
             pid -> checkpoints.doctor(pid),
-            pid -> checkpoints.recover());
-  }
-
-  /** How many verbs, or rows of them, went through. */
-  int done() {
-    return done.get();
-  }
-
-  /** How many ended with an exception of the library. */
-  int refused() {
-    return refused.get();
+            pid -> checkpoints.recover(),
+            this::squatted);
   }
 
   /** Works on these processes until the time is over. */
@@ -68,9 +66,9 @@ final class SoakVerbs {
       int pid = pids.get(random.nextInt(pids.size()));
       try {
         verbs.get(random.nextInt(verbs.size())).accept(pid);
-        done.incrementAndGet();
+        tally.done();
       } catch (GpuCheckpointException e) {
-        refused.incrementAndGet();
+        tally.refused();
         removeLogs(e);
       }
     }
@@ -96,6 +94,18 @@ final class SoakVerbs {
     }
   }
 
+  /** In a directory that belongs to somebody else nothing is done, and nothing hangs. */
+  private void squatted(int pid) {
+    List<Path> directories = Squat.directories(squat);
+    Path squatted = directories.get(made.incrementAndGet() % directories.size());
+    CheckpointedProcess suspended = checkpoints.withStateDirectory(squatted).process(pid).suspend();
+    tally.complain(
+        Complaint.Kind.WRONG,
+        "process %s was suspended with the state directory %s, which is somebody else's"
+            .formatted(suspended.pid(), squatted.getFileName()));
+    suspended.resume();
+  }
+
   /** As a tool does that comes in the middle. */
   static void bringBack(GpuProcess found) {
     if (found instanceof LockedProcess locked) {
@@ -107,15 +117,16 @@ final class SoakVerbs {
   }
 
   private Path newImage(int pid) {
-    return images.resolve("%d-%s-%d".formatted(pid, name, made.incrementAndGet()));
+    // The digits of no language.
+    return images.resolve(pid + "-" + name + "-" + made.incrementAndGet());
   }
 
   /** The exception names CRIU's log, which is kept for whoever reads it. */
   static void removeLogs(Throwable thrown) {
     if (thrown instanceof CriuException criu && criu.criu().log() != null) {
       Path directory = criu.criu().log().getParent();
-      if (LogDirectory.isOne(directory) && Files.exists(directory)) {
-        FileTree.remove(directory);
+      if (LogDirectory.isOne(directory)) {
+        Waiting.until(PATIENCE, () -> isRemoved(directory));
       }
     }
     if (thrown.getCause() != null) {
@@ -123,6 +134,18 @@ final class SoakVerbs {
     }
     for (Throwable suppressed : thrown.getSuppressed()) {
       removeLogs(suppressed);
+    }
+  }
+
+  /** False while there are no descriptors. What stays is found as a leak. */
+  private static boolean isRemoved(Path directory) {
+    try {
+      if (Files.exists(directory)) {
+        FileTree.remove(directory);
+      }
+      return true;
+    } catch (UncheckedIOException e) {
+      return false;
     }
   }
 }

@@ -9,38 +9,58 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.function.Consumer;
+import java.util.function.ObjIntConsumer;
 
 /** A CRIU that tells its stages, and is given up at a deadline. */
 final class WatchedCriu {
 
   static final String STAGE = "CRIU ";
 
+  /** From here on CRIU ends the tree. */
+  static final String MAY_KILL = STAGE + "may kill";
+
   /** The stage after which CRIU may kill the tree. */
   private static final String COMPLETE = "postDump";
 
-  private final Consumer<String> moments;
+  private final ObjIntConsumer<String> moments;
   private final Duration deadline;
 
-  private WatchedCriu(Consumer<String> moments, Duration deadline) {
+  private WatchedCriu(ObjIntConsumer<String> moments, Duration deadline) {
     this.moments = moments;
     this.deadline = deadline;
   }
 
   static CriuDriver of(CriuDriver driver, Consumer<String> moments, Duration deadline) {
+    return ofProcess(driver, (moment, pid) -> moments.accept(moment), deadline);
+  }
+
+  /** Tells for each stage also the pid of the process that is dumped or restored. */
+  static CriuDriver ofProcess(
+      CriuDriver driver, ObjIntConsumer<String> moments, Duration deadline) {
     WatchedCriu watched = new WatchedCriu(moments, deadline);
     return proxy(CriuDriver.class, (method, args) -> call(method, driver, watched.replace(args)));
   }
 
   private Object[] replace(Object[] args) {
     Object[] replaced = new Object[args.length];
+    int pid = Arrays.stream(args).mapToInt(WatchedCriu::pid).max().orElse(0);
     for (int i = 0; i < args.length; i++) {
-      replaced[i] = replace(args[i]);
+      replaced[i] = replace(args[i], pid);
     }
     return replaced;
   }
 
-  private Object replace(Object argument) {
+  /** Of a request; 0 of anything else. */
+  private static int pid(Object argument) {
+    if (argument instanceof DumpRequest dump) {
+      return dump.process().pid();
+    }
+    return argument instanceof RestoreRequest restore ? restore.pid() : 0;
+  }
+
+  private Object replace(Object argument, int pid) {
     if (argument instanceof DumpRequest dump) {
       return new DumpRequest(
           dump.process(),
@@ -56,19 +76,19 @@ final class WatchedCriu {
           restore.options().toBuilder().deadline(deadline).build());
     }
     if (argument instanceof DumpListener listener) {
-      return proxy(DumpListener.class, (method, args) -> tell(method, listener, args));
+      return proxy(DumpListener.class, (method, args) -> tell(method, listener, args, pid));
     }
     if (argument instanceof RestoreListener listener) {
-      return proxy(RestoreListener.class, (method, args) -> tell(method, listener, args));
+      return proxy(RestoreListener.class, (method, args) -> tell(method, listener, args, pid));
     }
     return argument;
   }
 
-  private Object tell(Method stage, Object listener, Object[] args) throws Throwable {
-    moments.accept(STAGE + stage.getName());
+  private Object tell(Method stage, Object listener, Object[] args, int pid) throws Throwable {
+    moments.accept(STAGE + stage.getName(), pid);
     Object answer = call(stage, listener, args);
     if (stage.getName().equals(COMPLETE)) {
-      moments.accept(STAGE + "may kill");
+      moments.accept(MAY_KILL, pid);
     }
     return answer;
   }

@@ -6,9 +6,12 @@ import java.util.List;
  * The checkpoint functions of the CUDA driver, one method each, with no policy: every answer is
  * handed back as the driver gave it.
  *
- * <p>All methods may be called from any thread, on different processes in parallel. Every one of
- * them <b>hangs for as long as its target is stopped</b>, whatever timeout it was given, so callers
- * run them where they can be abandoned; {@link dev.gpuprocess.GpuProcess} does.
+ * <p>All methods may be called from any thread, on different processes in parallel. Calls on one
+ * process are served one after the other, not always in the order of their coming, and {@link
+ * #getState} is no exception: during a checkpoint or a restore, and while a lock waits for GPU
+ * work, every other call waits until that has ended; the timeout of a lock does not run meanwhile.
+ * Every one of them <b>hangs for as long as its target is stopped</b>, whatever timeout it was
+ * given, so callers run them where they can be abandoned; {@link dev.gpuprocess.GpuProcess} does.
  *
  * <p>All methods throw {@link dev.gpuprocess.error.NoCudaDriverException} when there is no libcuda,
  * and {@link dev.gpuprocess.error.DriverTooOldException} when it lacks the function.
@@ -23,7 +26,8 @@ public interface CudaDriver {
   int version();
 
   /**
-   * Reads the state of a process ({@code cuCheckpointProcessGetState}).
+   * Reads the state of a process ({@code cuCheckpointProcessGetState}). What is under way is not
+   * seen: the answer comes when that has ended, and tells where it led.
    *
    * @param pid the process
    * @return its state

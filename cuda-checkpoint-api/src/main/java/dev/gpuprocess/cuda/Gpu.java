@@ -1,6 +1,7 @@
 package dev.gpuprocess.cuda;
 
 import java.util.List;
+import java.util.OptionalLong;
 
 /**
  * A GPU and who uses it, at one moment.
@@ -16,8 +17,9 @@ public record Gpu(GpuUuid uuid, String name, long totalBytes, long freeBytes, Li
   /**
    * A process with memory on a GPU.
    *
-   * @param pid the process, in the pid namespace of the driver
-   * @param bytes what it holds
+   * @param pid the process, in the pid namespace that NVML reports in
+   * @param bytes what it holds; empty where NVML does not tell, as for processes of others and with
+   *     MIG
    */
-  public record User(int pid, long bytes) {}
+  public record User(int pid, OptionalLong bytes) {}
 }

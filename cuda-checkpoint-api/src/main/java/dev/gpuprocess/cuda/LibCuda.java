@@ -4,6 +4,8 @@ import dev.gpuprocess.cuda.jnr.CudaFunctions;
 import dev.gpuprocess.cuda.jnr.NativeLibrary;
 import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.NoCudaDriverException;
 import java.lang.ref.Reference;
 import java.nio.file.Path;
 import java.util.List;
@@ -166,14 +168,22 @@ public final class LibCuda implements CudaDriver {
     try {
       return body.applyAsInt(cuda);
     } catch (UnsatisfiedLinkError e) {
-      throw tooOld(function, e);
+      throw missing(function, e);
     }
   }
 
-  private DriverTooOldException tooOld(String function, UnsatisfiedLinkError cause) {
-    int found = function.equals("cuDriverGetVersion") ? 0 : version();
+  private GpuCheckpointException missing(String function, UnsatisfiedLinkError cause) {
+    if (function.equals("cuDriverGetVersion")) {
+      return new NoCudaDriverException(
+          library
+              + " is no driver of NVIDIA, as it has no cuDriverGetVersion: install the driver, or"
+              + " correct the directory of its libraries in GPUPROCESS_DRIVER_DIR",
+          Failure.of(function, 0),
+          cause);
+    }
+    int found = version();
     return new DriverTooOldException(
-        "the NVIDIA driver here supports CUDA %d.%d and has no %s; CUDA 12.8 (driver 570) or later is needed: update the driver"
+        "the NVIDIA driver here supports CUDA %s.%s and has no %s; CUDA 12.8 (driver 570) or later is needed: update the driver"
             .formatted(found / 1000, found % 1000 / 10, function),
         Failure.of(function, 0),
         cause);

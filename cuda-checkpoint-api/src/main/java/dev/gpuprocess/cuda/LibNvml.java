@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalLong;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -61,7 +62,22 @@ public final class LibNvml implements GpuInventory {
 
   @Override
   public Optional<List<Gpu>> gpus() {
-    return ask("list the GPUs", this::readGpus);
+    return read()
+        .filter(reading -> reading.unreadable().isEmpty() || !reading.gpus().isEmpty())
+        .map(GpuReading::gpus);
+  }
+
+  @Override
+  public Optional<GpuReading> read() {
+    try {
+      return Optional.of(readGpus(start()));
+    } catch (NvmlFailure e) {
+      LOG.debug("NVML cannot list the GPUs: {}", e.getMessage());
+      return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
+    } catch (NoCudaDriverException | UnsatisfiedLinkError e) {
+      LOG.debug("there is no NVML: {}", e.getMessage());
+      return Optional.empty();
+    }
   }
 
   @Override
@@ -94,31 +110,39 @@ public final class LibNvml implements GpuInventory {
     return nvml;
   }
 
-  private List<Gpu> readGpus(NvmlFunctions nvml) throws NvmlFailure {
+  private static GpuReading readGpus(NvmlFunctions nvml) throws NvmlFailure {
     IntByReference count = new IntByReference();
     check("nvmlDeviceGetCount_v2", nvml.nvmlDeviceGetCount_v2(count));
     List<Gpu> gpus = new ArrayList<>();
+    List<String> unreadable = new ArrayList<>();
     for (int i = 0; i < count.intValue(); i++) {
-      PointerByReference device = new PointerByReference();
-      check("nvmlDeviceGetHandleByIndex_v2", nvml.nvmlDeviceGetHandleByIndex_v2(i, device));
-      gpus.add(readGpu(nvml, device.getValue()));
+      String name = "GPU " + i;
+      try {
+        PointerByReference device = new PointerByReference();
+        check("nvmlDeviceGetHandleByIndex_v2", nvml.nvmlDeviceGetHandleByIndex_v2(i, device));
+        byte[] uuid = new byte[TEXT_BYTES];
+        check("nvmlDeviceGetUUID", nvml.nvmlDeviceGetUUID(device.getValue(), uuid, TEXT_BYTES));
+        name = string(uuid);
+        gpus.add(readGpu(nvml, device.getValue(), GpuUuid.of(name)));
+      } catch (NvmlFailure | IllegalArgumentException e) {
+        LOG.debug("NVML cannot read {}: {}", name, e.getMessage());
+        unreadable.add(name + ": " + e.getMessage());
+      }
     }
-    return gpus;
+    return new GpuReading(gpus, unreadable);
   }
 
-  private static Gpu readGpu(NvmlFunctions nvml, Pointer device) throws NvmlFailure {
-    byte[] uuid = new byte[TEXT_BYTES];
-    check("nvmlDeviceGetUUID", nvml.nvmlDeviceGetUUID(device, uuid, TEXT_BYTES));
+  private static Gpu readGpu(NvmlFunctions nvml, Pointer device, GpuUuid uuid) throws NvmlFailure {
     byte[] name = new byte[TEXT_BYTES];
     check("nvmlDeviceGetName", nvml.nvmlDeviceGetName(device, name, TEXT_BYTES));
     Pointer memory = Memory.allocateDirect(Runtime.getRuntime(nvml), MEMORY_BYTES, true);
     check("nvmlDeviceGetMemoryInfo", nvml.nvmlDeviceGetMemoryInfo(device, memory));
-    return new Gpu(
-        GpuUuid.of(string(uuid)),
-        string(name),
-        memory.getLong(0),
-        memory.getLong(8),
-        readUsers(nvml, device));
+    long total = memory.getLong(0);
+    long free = memory.getLong(8);
+    if (free < 0 || free > total) {
+      throw new NvmlFailure("nvmlDeviceGetMemoryInfo says %s of %s free".formatted(free, total));
+    }
+    return new Gpu(uuid, string(name), total, free, readUsers(nvml, device));
   }
 
   private static List<Gpu.User> readUsers(NvmlFunctions nvml, Pointer device) throws NvmlFailure {
@@ -133,7 +157,11 @@ public final class LibNvml implements GpuInventory {
         List<Gpu.User> users = new ArrayList<>();
         for (int i = 0; i < count.intValue(); i++) {
           long at = (long) i * PROCESS_BYTES;
-          users.add(new Gpu.User(infos.getInt(at), infos.getLong(at + 8)));
+          // NVML_VALUE_NOT_AVAILABLE is all ones.
+          long bytes = infos.getLong(at + 8);
+          users.add(
+              new Gpu.User(
+                  infos.getInt(at), bytes < 0 ? OptionalLong.empty() : OptionalLong.of(bytes)));
         }
         return List.copyOf(users);
       }

@@ -1,5 +1,7 @@
 package dev.gpuprocess.dumped;
 
+import dev.gpuprocess.proc.Printable;
+
 /**
  * A descriptor of a dumped process.
  *
@@ -59,6 +61,6 @@ public record DumpedFile(int descriptor, int id, Kind kind, String text) {
 
   @Override
   public String toString() {
-    return descriptor + " -> " + text;
+    return descriptor + " -> " + Printable.of(text);
   }
 }

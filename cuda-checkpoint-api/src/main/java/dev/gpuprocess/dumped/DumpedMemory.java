@@ -38,10 +38,11 @@ public record DumpedMemory(Kind kind, int mappings, long mapped, long dumped, lo
 
   @Override
   public String toString() {
-    return "%s %.1f of %.1f MiB"
-        .formatted(
-            kind.name().toLowerCase(Locale.ROOT).replace('_', ' '),
-            dumped / 1048576.0,
-            mapped / 1048576.0);
+    return String.format(
+        Locale.ROOT,
+        "%s %.1f of %.1f MiB",
+        kind.name().toLowerCase(Locale.ROOT).replace('_', ' '),
+        dumped / 1048576.0,
+        mapped / 1048576.0);
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.dumped;
 
+import dev.gpuprocess.proc.Printable;
 import java.util.List;
 import java.util.stream.Collectors;
 
@@ -70,8 +71,7 @@ public record DumpedProcess(
   @Override
   public String toString() {
     String words = commandLine.isEmpty() ? name : String.join(" ", commandLine);
-    StringBuilder text =
-        new StringBuilder("%d %s".formatted(pid, words.replaceAll("\\p{Cntrl}", "?")));
+    StringBuilder text = new StringBuilder("%s %s".formatted(pid, Printable.of(words)));
     if (state != State.ALIVE) {
       text.append(" (").append(state.name().toLowerCase(java.util.Locale.ROOT)).append(')');
     }

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -64,7 +65,8 @@ public record DumpedTree(
     StringBuilder text = new StringBuilder();
     for (DumpedProcess process : processes) {
       String indent = "  ".repeat(depth(process));
-      process.toString().lines().forEach(line -> text.append(indent).append(line).append('\n'));
+      Stream.of(process.toString().split("\n"))
+          .forEach(line -> text.append(indent).append(line).append('\n'));
     }
     return text.toString().stripTrailing();
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.error;
 
+import dev.gpuprocess.proc.Printable;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -25,12 +26,13 @@ public class GpuCheckpointException extends RuntimeException {
   /**
    * An error with its data and its cause.
    *
-   * @param message one sentence
+   * @param message one sentence; what could be mistaken in a terminal or a log is escaped
    * @param failure what was tried, on whom, and what came of it
    * @param cause what was caught, or null
    */
   public GpuCheckpointException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, cause);
+    // In it may be names from outside.
+    super(Printable.of(message), cause);
     this.failure = failure;
   }
 

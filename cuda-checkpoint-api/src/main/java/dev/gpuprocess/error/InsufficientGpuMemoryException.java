@@ -15,7 +15,7 @@ public class InsufficientGpuMemoryException extends GpuCheckpointException {
    *
    * @param message one sentence
    * @param failure what was tried, on whom, and what came of it
-   * @param shortage what is missing where; null when only the driver knows
+   * @param shortage what is missing where; null when only the driver knows, or a GPU cannot be read
    */
   public InsufficientGpuMemoryException(
       String message, Failure failure, @Nullable GpuShortage shortage) {
@@ -26,7 +26,8 @@ public class InsufficientGpuMemoryException extends GpuCheckpointException {
   /**
    * What is missing where.
    *
-   * @return both numbers, and who holds the rest; empty when only the driver knows
+   * @return both numbers, and who holds the rest; empty when only the driver knows, or a GPU cannot
+   *     be read
    */
   public final Optional<GpuShortage> shortage() {
     return Optional.ofNullable(shortage);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.error;
 
+import dev.gpuprocess.proc.Printable;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -14,8 +15,11 @@ import org.jspecify.annotations.Nullable;
  */
 public record UnsupportedResource(int pid, String handle, String name, @Nullable String option) {
 
+  private static final int MOST_OF_NAME = 200;
+
+  /** For people: what could be mistaken in a terminal or a log is escaped, a long name cut. */
   @Override
   public String toString() {
-    return "%s of process %d (%s)".formatted(handle, pid, name);
+    return "%s of process %s (%s)".formatted(handle, pid, Printable.of(name, MOST_OF_NAME));
   }
 }

@@ -1,7 +1,9 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.Descriptors;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.LinkOption;
@@ -20,11 +22,8 @@ public enum Checksum {
   /** Finds what was altered on purpose too; several times slower. Images with a key have it. */
   SHA256(64);
 
-  private static final int BUFFER_BYTES = 256 << 10;
-
-  // Of the short-lived threads of Workers, so that it goes when the work is done.
-  private static final ThreadLocal<ByteBuffer> BUFFER =
-      ThreadLocal.withInitial(() -> ByteBuffer.allocateDirect(BUFFER_BYTES));
+  /** Of the memory that is read into where there is no direct memory. */
+  private static final int HEAP_BYTES = 64 << 10;
 
   private final int digits;
 
@@ -37,15 +36,15 @@ public enum Checksum {
     return digits;
   }
 
-  /** Sums a part of a file. */
-  String of(Path file, long from, long to) throws IOException {
+  /** Sums a part of a file that is no link. */
+  String of(Path file, long from, long to, Reading reading) throws IOException {
     if (this == CRC32C) {
       CRC32C crc = new CRC32C();
-      read(file, from, to, crc::update);
+      read(file, from, to, crc::update, reading);
       return HexFormat.of().toHexDigits((int) crc.getValue());
     }
     MessageDigest digest = sha256();
-    read(file, from, to, digest::update);
+    read(file, from, to, digest::update, reading);
     return HexFormat.of().formatHex(digest.digest());
   }
 
@@ -57,21 +56,59 @@ public enum Checksum {
     }
   }
 
-  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum)
+  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
       throws IOException {
-    ByteBuffer buffer = BUFFER.get();
+    ByteBuffer direct = Buffers.take();
+    if (direct == null) {
+      readIntoHeap(file, from, to, sum, reading);
+      return;
+    }
+    try {
+      read(file, from, to, direct, sum, reading);
+    } finally {
+      Buffers.give(direct);
+    }
+  }
+
+  private static void read(
+      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, Reading reading)
+      throws IOException {
     try (FileChannel channel =
         FileChannel.open(file, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS)) {
       long at = from;
       while (at < to) {
-        buffer.clear().limit((int) Math.min(BUFFER_BYTES, to - at));
+        reading.requireTime();
+        buffer.clear().limit((int) Math.min(buffer.capacity(), to - at));
         int count = channel.read(buffer, at);
         if (count < 0) {
-          throw new EOFException(file + " became shorter while it was read");
+          throw shorter(file);
         }
         sum.accept(buffer.flip());
         at += count;
       }
     }
+  }
+
+  /** A channel would read into direct memory first. */
+  private static void readIntoHeap(
+      Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading) throws IOException {
+    byte[] bytes = new byte[HEAP_BYTES];
+    try (RandomAccessFile in = Descriptors.read(file)) {
+      in.seek(from);
+      long at = from;
+      while (at < to) {
+        reading.requireTime();
+        int count = in.read(bytes, 0, (int) Math.min(bytes.length, to - at));
+        if (count < 0) {
+          throw shorter(file);
+        }
+        sum.accept(ByteBuffer.wrap(bytes, 0, count));
+        at += count;
+      }
+    }
+  }
+
+  private static EOFException shorter(Path file) {
+    return new EOFException(file + " became shorter while it was read");
   }
 }

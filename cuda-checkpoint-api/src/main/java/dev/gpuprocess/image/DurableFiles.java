@@ -1,15 +1,16 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.Descriptors;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
@@ -33,25 +34,34 @@ final class DurableFiles {
 
   /** Writes a new file of mode 0600, whatever the umask, and syncs it. */
   static void write(Path file, byte[] content) throws IOException {
-    try (FileChannel channel =
-        FileChannel.open(
-            file,
-            Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE),
-            PosixFilePermissions.asFileAttribute(PRIVATE_FILE))) {
-      Files.setPosixFilePermissions(file, PRIVATE_FILE);
-      ByteBuffer buffer = ByteBuffer.wrap(content);
-      while (buffer.hasRemaining()) {
-        channel.write(buffer);
+    Files.createFile(file, PosixFilePermissions.asFileAttribute(PRIVATE_FILE));
+    Files.setPosixFilePermissions(file, PRIVATE_FILE);
+    // Not a channel: those need direct memory, and an interrupt closes them.
+    try (FileOutputStream out = new FileOutputStream(file.toFile())) {
+      out.write(content);
+      out.getFD().sync();
+    }
+  }
+
+  /**
+   * Reads a small file that is no link, by a path that is good as text.
+   *
+   * @throws FileSystemException when it is longer
+   */
+  static byte[] read(Path file, int most) throws IOException {
+    // Not a channel, as above.
+    try (FileInputStream in = new FileInputStream(file.toFile())) {
+      byte[] content = in.readNBytes(most + 1);
+      if (content.length > most) {
+        throw new FileSystemException(file.toString(), null, "has more than " + most + " bytes");
       }
-      channel.force(true);
+      return content;
     }
   }
 
   /** Syncs a file or a directory. */
   static void sync(Path path) throws IOException {
-    try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
-      channel.force(true);
-    }
+    Descriptors.sync(path);
   }
 
   /** The entries of a directory, in the order of their names. */

@@ -1,14 +1,15 @@
 package dev.gpuprocess.image;
 
 import dev.gpuprocess.image.jnr.WritebackFunctions;
+import dev.gpuprocess.internal.NativeLibraries;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import jnr.ffi.LibraryLoader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -29,8 +30,7 @@ final class EarlyWriteback implements AutoCloseable {
 
   /** Loaded when first needed. */
   private static final class C {
-    static final WritebackFunctions LIBRARY =
-        LibraryLoader.create(WritebackFunctions.class).failImmediately().load("c");
+    static final WritebackFunctions LIBRARY = NativeLibraries.load(WritebackFunctions.class, "c");
   }
 
   private final Path images;
@@ -98,9 +98,17 @@ final class EarlyWriteback implements AutoCloseable {
   public void close() {
     closed = true;
     LockSupport.unpark(thread);
-    try {
-      thread.join(PATIENCE_MILLIS);
-    } catch (InterruptedException e) {
+    boolean interrupted = false;
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
+    for (long left = PATIENCE_MILLIS; left > 0 && thread.isAlive(); ) {
+      try {
+        thread.join(left);
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+      left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+    }
+    if (interrupted) {
       Thread.currentThread().interrupt();
     }
     if (thread.isAlive()) {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.image.jnr.DirectoryFunctions;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -10,19 +10,12 @@ import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.Objects;
-import jnr.ffi.LastError;
-import jnr.ffi.LibraryLoader;
-import jnr.ffi.Runtime;
 
 /**
  * A directory held by a descriptor. Whoever may write in its parent can put another directory in
  * its place at any moment; {@link #path} goes on to mean the one that was looked at.
  */
 final class HeldDirectory implements AutoCloseable {
-
-  // The same on every architecture that CRIU runs on, which O_DIRECTORY and O_NOFOLLOW are not.
-  private static final int O_PATH = 0x200000;
-  private static final int O_CLOEXEC = 0x80000;
 
   private final Path name;
   private final int descriptor;
@@ -31,12 +24,6 @@ final class HeldDirectory implements AutoCloseable {
   private HeldDirectory(Path name, int descriptor) {
     this.name = name;
     this.descriptor = descriptor;
-  }
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final DirectoryFunctions LIBRARY =
-        LibraryLoader.create(DirectoryFunctions.class).failImmediately().load("c");
   }
 
   /** Holds the directory that a name leads to, through links too. */
@@ -60,12 +47,7 @@ final class HeldDirectory implements AutoCloseable {
     if (!expected.isDirectory()) {
       throw new NotDirectoryException(name.toString());
     }
-    int descriptor = C.LIBRARY.open(at.toString(), O_PATH | O_CLOEXEC);
-    if (descriptor < 0) {
-      int errno = LastError.getLastError(Runtime.getSystemRuntime());
-      throw new FileSystemException(name.toString(), null, "cannot be opened, errno " + errno);
-    }
-    HeldDirectory held = new HeldDirectory(name, descriptor);
+    HeldDirectory held = new HeldDirectory(name, Descriptors.hold(at));
     try {
       BasicFileAttributes found = Files.readAttributes(held.path(), BasicFileAttributes.class);
       if (!Objects.equals(found.fileKey(), expected.fileKey())) {
@@ -118,8 +100,7 @@ final class HeldDirectory implements AutoCloseable {
   public void close() {
     if (!closed) {
       closed = true;
-      // Nothing was written through this descriptor, so there is no error to hear of.
-      C.LIBRARY.close(descriptor);
+      Descriptors.close(descriptor);
     }
   }
 }

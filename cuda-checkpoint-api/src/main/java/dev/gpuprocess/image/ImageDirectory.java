@@ -98,7 +98,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
         || Files.size(file) > ManifestFile.MOST_BYTES) {
       throw corrupt(held.shown(file) + " is not a manifest's file: it was altered", null);
     }
-    return Files.readAllBytes(file);
+    return DurableFiles.read(file, ManifestFile.MOST_BYTES);
   }
 
   /**
@@ -112,7 +112,8 @@ public record ImageDirectory(Path path, Manifest manifest) {
   }
 
   /**
-   * Reads every file and compares it with the manifest.
+   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * stays interrupted.
    *
    * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
    *     manifest
@@ -124,17 +125,33 @@ public record ImageDirectory(Path path, Manifest manifest) {
   }
 
   /**
-   * Reads every file, on every core, compares it with the manifest, and holds on to what it read. A
-   * restore does this before CRIU is started, which would loop for ever on a truncated memory
-   * image.
+   * Does what {@link #verified(Reading)} does, for as long as it takes.
    *
    * @return the image, to be closed
    * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
-   *     manifest, or the memory images are shorter than their page maps say
+   *     manifest, or the memory images are not as long as their page maps say
    * @throws ImageNotTrustedException when somebody else could have written it
    * @throws ImageMissingException when the image is gone
    */
   public VerifiedImage verified() {
+    return verified(Reading.unlimited("verify", manifest.pid()));
+  }
+
+  /**
+   * Reads every file, on every core, compares it with the manifest, and holds on to what it read. A
+   * restore does this before CRIU is started, which would loop for ever on a truncated memory
+   * image.
+   *
+   * @param reading for how long
+   * @return the image, to be closed
+   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
+   *     manifest, or the memory images are not as long as their page maps say
+   * @throws ImageNotTrustedException when somebody else could have written it
+   * @throws ImageMissingException when the image is gone
+   * @throws dev.gpuprocess.error.OperationCancelledException when it is no longer wanted
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is over
+   */
+  public VerifiedImage verified(Reading reading) {
     if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
       throw missing(path + " is not there any more");
     }
@@ -145,7 +162,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
       throw corrupt(path + " cannot be read: " + e, e);
     }
     try {
-      new Verification(held, manifest).run();
+      new Verification(held, manifest, reading).run();
       return new VerifiedImage(held);
     } catch (IOException e) {
       held.close();

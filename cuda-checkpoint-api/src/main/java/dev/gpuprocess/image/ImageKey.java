@@ -61,10 +61,10 @@ public final class ImageKey {
       if (bytes < LEAST_BYTES || bytes > MOST_BYTES) {
         throw refused(
             path,
-            "has %d bytes and a key has %d to %d".formatted(bytes, LEAST_BYTES, MOST_BYTES),
+            "has %s bytes and a key has %s to %s".formatted(bytes, LEAST_BYTES, MOST_BYTES),
             null);
       }
-      return new ImageKey(Files.readAllBytes(key));
+      return new ImageKey(DurableFiles.read(key, MOST_BYTES));
     } catch (IOException e) {
       throw refused(path, "cannot be read: " + e, e);
     }

@@ -1,12 +1,20 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -25,6 +33,9 @@ public record LogDirectory(Path path) {
 
   /** In a directory that an exception has named. */
   static final String KEPT = "named-in-an-exception";
+
+  private static final List<String> USUAL =
+      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore");
 
   /**
    * Chooses a name where the JVM puts temporary files, and makes nothing yet: it can be written
@@ -81,6 +92,50 @@ public record LogDirectory(Path path) {
   }
 
   /**
+   * Tells whether a process has a file open that is in it. Only what we started can, if it is what
+   * {@link #make} made: of mode 0700, and ours.
+   *
+   * @param process a process
+   * @return false also when this is no such directory
+   */
+  public boolean isHeldBy(ProcessIdentity process) {
+    try {
+      if (!isOne(path)
+          || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)
+          || !Ownership.of(path).isSecret()) {
+        return false;
+      }
+      Set<Object> files = new HashSet<>();
+      for (Path file : DurableFiles.list(path)) {
+        files.add(keyOf(file, LinkOption.NOFOLLOW_LINKS));
+      }
+      Path descriptors = Path.of("/proc", Integer.toString(process.pid()), "fd");
+      for (Path descriptor : DurableFiles.list(descriptors)) {
+        if (files.contains(keyOfOpen(descriptor))) {
+          return process.isAlive();
+        }
+      }
+      return false;
+    } catch (IOException e) {
+      LOG.warn("whether process {} writes to {} is not known: {}", process, path, e.toString());
+      return false;
+    }
+  }
+
+  private static Object keyOfOpen(Path descriptor) throws IOException {
+    try {
+      return keyOf(descriptor);
+    } catch (NoSuchFileException closedMeanwhile) {
+      return descriptor;
+    }
+  }
+
+  private static Object keyOf(Path file, LinkOption... options) throws IOException {
+    Object key = Files.readAttributes(file, BasicFileAttributes.class, options).fileKey();
+    return key == null ? file : key;
+  }
+
+  /**
    * Removes what controllers that died left where this JVM puts temporary files, except what an
    * exception has named within the last day.
    */
@@ -124,9 +179,9 @@ public record LogDirectory(Path path) {
   /** Removes it if nothing was written there. */
   void deleteIfEmpty() {
     try {
-      if (Files.exists(path) && DurableFiles.list(path).isEmpty()) {
-        Files.delete(path);
-      }
+      Files.deleteIfExists(path);
+    } catch (DirectoryNotEmptyException e) {
+      LOG.debug("{} stays, for the exception names what is in it", path);
     } catch (IOException e) {
       LOG.warn("{} could not be removed: {}", path, e.toString());
     }
@@ -137,7 +192,19 @@ public record LogDirectory(Path path) {
     try {
       DurableFiles.delete(path);
     } catch (IOException e) {
-      LOG.warn("{} could not be removed: {}", path, e.toString());
+      deleteUnseen(e);
+    }
+  }
+
+  /** Removes what is usually in it: without a descriptor it cannot be listed. */
+  private void deleteUnseen(IOException why) {
+    try {
+      for (String name : USUAL) {
+        Files.deleteIfExists(path.resolve(name));
+      }
+      Files.deleteIfExists(path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, why.toString());
     }
   }
 }

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What an image holds ({@code manifest.json}).
@@ -25,6 +26,7 @@ import java.util.regex.Pattern;
  * @param criuVersion the CRIU that wrote the images
  * @param kernel the kernel's release
  * @param options what a restore must know of the dump
+ * @param label what the caller of the dump calls it, null where nothing was said
  * @param files every file below {@code criu}
  */
 public record Manifest(
@@ -39,10 +41,79 @@ public record Manifest(
     String criuVersion,
     String kernel,
     Options options,
+    @Nullable String label,
     List<ImageFile> files) {
 
   /** The format that this version writes and reads. */
   public static final int FORMAT = 1;
+
+  /** The longest label, in characters. */
+  public static final int LONGEST_LABEL = 200;
+
+  /**
+   * Makes a manifest without a label.
+   *
+   * @param formatVersion the format of the image
+   * @param created when the dump was made
+   * @param pid the root of the process tree
+   * @param startTicks when it had started, in clock ticks since boot
+   * @param commandLine its arguments, program first
+   * @param gpuBytes what it held on each GPU, by UUID
+   * @param cudaVersion what the driver supported
+   * @param driverVersion the NVIDIA driver
+   * @param criuVersion the CRIU that wrote the images
+   * @param kernel the kernel's release
+   * @param options what a restore must know of the dump
+   * @param files every file below {@code criu}
+   * @throws IllegalArgumentException when a value cannot be
+   * @throws NullPointerException when one is missing
+   */
+  public Manifest(
+      int formatVersion,
+      Instant created,
+      int pid,
+      long startTicks,
+      List<String> commandLine,
+      Map<String, Long> gpuBytes,
+      int cudaVersion,
+      String driverVersion,
+      String criuVersion,
+      String kernel,
+      Options options,
+      List<ImageFile> files) {
+    this(
+        formatVersion,
+        created,
+        pid,
+        startTicks,
+        commandLine,
+        gpuBytes,
+        cudaVersion,
+        driverVersion,
+        criuVersion,
+        kernel,
+        options,
+        null,
+        files);
+  }
+
+  /**
+   * Checks that a text can be a label.
+   *
+   * @param label the text
+   * @return the same
+   * @throws IllegalArgumentException when it is blank, longer than {@value #LONGEST_LABEL}
+   *     characters, or has control characters in it
+   */
+  public static String requireLabel(String label) {
+    if (label.isBlank()
+        || label.length() > LONGEST_LABEL
+        || label.chars().anyMatch(Character::isISOControl)) {
+      throw new IllegalArgumentException(
+          "a label has 1 to %s characters and no control characters".formatted(LONGEST_LABEL));
+    }
+    return label;
+  }
 
   /**
    * Checks that nothing is missing or impossible.
@@ -60,9 +131,12 @@ public record Manifest(
     // In order, so that one manifest is always one text.
     gpuBytes = Collections.unmodifiableMap(new TreeMap<>(gpuBytes));
     files = List.copyOf(files);
+    if (label != null) {
+      requireLabel(label);
+    }
     if (pid <= 1 || startTicks < 0 || cudaVersion < 0) {
       throw new IllegalArgumentException(
-          "an image cannot be of pid %d, started at %d, with CUDA version %d"
+          "an image cannot be of pid %s, started at %s, with CUDA version %s"
               .formatted(pid, startTicks, cudaVersion));
     }
     gpuBytes.forEach(

@@ -11,6 +11,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageFormatException;
 import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.proc.Printable;
 import java.io.IOException;
 import java.io.StringReader;
 import java.nio.ByteBuffer;
@@ -38,7 +39,7 @@ final class ManifestFile {
   static final String CODE_NAME = "manifest.hmac";
 
   /** Far above any real manifest, far below what would hurt. */
-  static final long MOST_BYTES = 16L << 20;
+  static final int MOST_BYTES = 16 << 20;
 
   private static final int MOST_REASON = 200;
 
@@ -132,7 +133,7 @@ final class ManifestFile {
     int format = json.nextInt();
     if (format != Manifest.FORMAT) {
       throw new ImageFormatException(
-          "%s has format %d and this version reads format %d: use the version that wrote it"
+          "%s has format %s and this version reads format %s: use the version that wrote it"
               .formatted(file, format, Manifest.FORMAT),
           Failure.of("open", 0));
     }
@@ -144,11 +145,11 @@ final class ManifestFile {
     while (root.getCause() != null) {
       root = root.getCause();
     }
-    String text = String.valueOf(root.getMessage()).replaceAll("\\p{Cntrl}", "?");
+    String text = String.valueOf(root.getMessage());
     if (root instanceof NullPointerException) {
       return root.getMessage() == null ? "a value is missing" : text + " is missing";
     }
-    return text.length() <= MOST_REASON ? text : text.substring(0, MOST_REASON) + "...";
+    return Printable.of(text, MOST_REASON);
   }
 
   private static ImageCorruptException corrupt(Path file, String why, @Nullable Throwable cause) {

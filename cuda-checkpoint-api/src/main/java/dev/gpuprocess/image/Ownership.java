@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /**
  * Who could have written a file. The mode tells of access lists too: with one, its group bits are
@@ -74,6 +75,6 @@ record Ownership(int uid, int mode) {
 
   @Override
   public String toString() {
-    return "uid %s, mode %04o".formatted(Integer.toUnsignedString(uid), mode);
+    return String.format(Locale.ROOT, "uid %s, mode %04o", Integer.toUnsignedString(uid), mode);
   }
 }

@@ -14,6 +14,9 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 
 /**
  * Compares CRIU's memory images with their page maps. CRIU loops for ever on a {@code pages-N.img}
@@ -49,19 +52,41 @@ final class PageMaps {
 
   private PageMaps() {}
 
-  /** Checks every page map in a directory of CRIU image files. */
+  /**
+   * Checks every page map in a directory of CRIU image files, and that no memory image is longer
+   * than the page maps explain: a file of a few blocks can be terabytes long.
+   */
   static void requireComplete(HeldDirectory image, Path images, String operation, long pid)
       throws IOException {
-    for (Path file : DurableFiles.list(images)) {
+    Map<String, Long> explained = new HashMap<>();
+    List<Path> files = DurableFiles.list(images);
+    for (Path file : files) {
       if (file.getFileName().toString().startsWith("pagemap-")) {
         try {
-          requireComplete(file);
+          requireComplete(file, explained);
         } catch (ArithmeticException | BufferUnderflowException | EOFException e) {
           throw corrupt(image.shown(file) + " is cut off or altered", operation, pid, e);
         } catch (MismatchException e) {
           throw corrupt(image.shown(file) + " " + e.getMessage(), operation, pid, e);
         }
       }
+    }
+    for (Path file : files) {
+      String name = file.getFileName().toString();
+      if (name.startsWith("pages-")) {
+        requireExplained(
+            image.shown(file), size(file), explained.getOrDefault(name, 0L), operation, pid);
+      }
+    }
+  }
+
+  private static void requireExplained(
+      Path file, long bytes, long needed, String operation, long pid) {
+    if (bytes > needed) {
+      throw new ImageCorruptException(
+          "%s has %s bytes and the page maps speak of %s: it was altered; use another copy of the image"
+              .formatted(file, bytes, needed),
+          Failure.of(operation, pid));
     }
   }
 
@@ -73,7 +98,9 @@ final class PageMaps {
         cause);
   }
 
-  private static void requireComplete(Path pagemap) throws IOException, MismatchException {
+  /** Adds the memory image that it speaks of, and how much of it. */
+  private static void requireComplete(Path pagemap, Map<String, Long> explained)
+      throws IOException, MismatchException {
     try (DataInputStream in =
         new DataInputStream(
             new BufferedInputStream(Files.newInputStream(pagemap, LinkOption.NOFOLLOW_LINKS)))) {
@@ -87,15 +114,12 @@ final class PageMaps {
       }
       long needed = Math.multiplyExact(pages, PageSize.BYTES);
       Path memory = pagemap.resolveSibling("pages-" + id + ".img");
-      long bytes =
-          Files.exists(memory, LinkOption.NOFOLLOW_LINKS)
-              ? Files.readAttributes(memory, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS)
-                  .size()
-              : 0;
+      long bytes = Files.exists(memory, LinkOption.NOFOLLOW_LINKS) ? size(memory) : 0;
       if (bytes < needed) {
         throw new MismatchException(
-            "needs %d bytes of %s, which has %d".formatted(needed, memory.getFileName(), bytes));
+            "needs %s bytes of %s, which has %s".formatted(needed, memory.getFileName(), bytes));
       }
+      explained.merge(memory.getFileName().toString(), needed, Math::max);
     }
   }
 
@@ -108,6 +132,10 @@ final class PageMaps {
       throw new MismatchException("has a run without a length");
     }
     return present ? pages : 0;
+  }
+
+  private static long size(Path file) throws IOException {
+    return Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS).size();
   }
 
   private static int int32(DataInputStream in) throws IOException {

@@ -3,6 +3,7 @@ package dev.gpuprocess.image;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.proc.Printable;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -40,7 +41,8 @@ public final class Retention {
    * command line) and were made before it. What stays is verified first, every byte; an image that
    * does not verify neither counts nor is removed. Links are not followed, and what is no complete
    * image of ours is not touched, except half images whose makers died ({@link
-   * StagedImage#abandonedIn}); an image that is being removed becomes one first.
+   * StagedImage#abandonedIn}); an image that is being removed becomes one first. An interrupt
+   * changes nothing: the thread stays interrupted.
    *
    * @param count how many stay, the newest included; at least 1
    * @return what was removed, oldest first
@@ -73,7 +75,10 @@ public final class Retention {
       image.verify();
       return true;
     } catch (ImageException e) {
-      LOG.warn("{} does not count as an image and stays: {}", image.path(), e.getMessage());
+      LOG.warn(
+          "{} does not count as an image and stays: {}",
+          Printable.of(image.path().toString()),
+          e.getMessage());
       return false;
     }
   }
@@ -110,7 +115,7 @@ public final class Retention {
         older.add(image);
       }
     } catch (ImageException e) {
-      LOG.debug("{} is no image of ours: {}", entry, e.getMessage());
+      LOG.debug("{} is no image of ours: {}", Printable.of(entry.toString()), e.getMessage());
     }
   }
 

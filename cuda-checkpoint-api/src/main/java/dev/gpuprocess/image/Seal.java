@@ -30,9 +30,11 @@ final class Seal {
         Workers cores = Workers.cores()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       List<Sums> sums = new ArrayList<>();
+      Reading unlimited = Reading.unlimited("dump", pid);
       for (Path file : files) {
         syncs.add(disk.start(() -> synced(file)));
-        sums.add(Sums.start(cores, image, image.path().relativize(file).toString(), checksum));
+        String name = image.path().relativize(file).toString();
+        sums.add(Sums.start(cores, image, name, checksum, unlimited));
       }
       List<ImageFile> summed = new ArrayList<>();
       for (Sums file : sums) {

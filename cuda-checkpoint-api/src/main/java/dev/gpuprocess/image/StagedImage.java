@@ -5,6 +5,7 @@ import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -194,9 +195,15 @@ public final class StagedImage implements AutoCloseable {
 
   private static void requireRoom(HeldDirectory parent, long expectedBytes, int pid) {
     long room = parent.path().toFile().getUsableSpace();
+    if (room < expectedBytes && parent.path().toFile().getTotalSpace() == 0) {
+      throw unusable(
+          pid,
+          parent.name() + " is on a file system that stores nothing, such as /proc: choose another",
+          null);
+    }
     if (room < expectedBytes) {
       throw new DiskFullException(
-          "%s has room for %d MiB and the image of process %d needs about %d MiB: free some or use another file system"
+          "%s has room for %s MiB and the image of process %s needs about %s MiB: free some or use another file system"
               .formatted(parent.name(), room >> 20, pid, expectedBytes >> 20),
           Failure.of("dump", pid));
     }
@@ -211,7 +218,7 @@ public final class StagedImage implements AutoCloseable {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
-    return reason.contains("No space left") || reason.contains("quota exceeded")
+    return Descriptors.saysFull(reason)
         ? new DiskFullException(
             otherwise.getMessage() + ": free some room or use another file system",
             Failure.of("dump", pid),
@@ -244,6 +251,25 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
+   * Writes a file beside those of CRIU; the manifest will name it too.
+   *
+   * @param name its name
+   * @param content what is in it
+   * @throws DiskFullException when the file system has no room for it
+   * @throws ImageException when it cannot be written
+   */
+  public void add(String name, byte[] content) {
+    try {
+      Files.write(images().resolve(name), content);
+    } catch (IOException e) {
+      String why =
+          "the image of process %s could not be completed at %s: %s"
+              .formatted(pid, target, staging.held().explain(e));
+      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+    }
+  }
+
+  /**
    * Checks that the memory is complete, sums and syncs every image file, writes the manifest, and
    * gives the image its name. When this returns the image survives a loss of power. Not bounded in
    * time: a disk that hangs holds it up, and so it does {@link #close}.
@@ -268,7 +294,7 @@ public final class StagedImage implements AutoCloseable {
       return new ImageDirectory(target, sealed);
     } catch (IOException e) {
       String why =
-          "the image of process %d could not be made durable at %s: %s"
+          "the image of process %s could not be made durable at %s: %s"
               .formatted(pid, target, image.explain(e));
       throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
     }

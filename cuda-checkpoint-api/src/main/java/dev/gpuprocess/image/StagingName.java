@@ -4,6 +4,7 @@ import dev.gpuprocess.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Matcher;
@@ -53,7 +54,7 @@ record StagingName(String boot, String namespace, ProcessIdentity maker, Process
 
   /** A name that no other directory has. */
   String text() {
-    return ".gpuprocess-%s-%s-%d-%d-%d-%d-%08x.partial"
+    return ".gpuprocess-%s-%s-%s-%s-%s-%s-%s.partial"
         .formatted(
             boot,
             namespace,
@@ -61,7 +62,7 @@ record StagingName(String boot, String namespace, ProcessIdentity maker, Process
             maker.startTicks(),
             process.pid(),
             process.startTicks(),
-            ThreadLocalRandom.current().nextInt());
+            HexFormat.of().toHexDigits(ThreadLocalRandom.current().nextInt()));
   }
 
   /**

@@ -22,7 +22,8 @@ final class Sums {
   }
 
   /** Starts to read a file, named as in the manifest. */
-  static Sums start(Workers cores, HeldDirectory image, String path, Checksum checksum)
+  static Sums start(
+      Workers cores, HeldDirectory image, String path, Checksum checksum, Reading reading)
       throws IOException {
     Path file = image.path().resolve(path);
     long bytes = Files.size(file);
@@ -30,7 +31,7 @@ final class Sums {
     for (long at = 0; at < bytes; at += ImageFile.CHUNK_BYTES) {
       long from = at;
       long to = Math.min(bytes, at + ImageFile.CHUNK_BYTES);
-      sums.chunks.add(cores.start(() -> checksum.of(file, from, to)));
+      sums.chunks.add(cores.start(() -> checksum.of(file, from, to, reading)));
     }
     return sums;
   }

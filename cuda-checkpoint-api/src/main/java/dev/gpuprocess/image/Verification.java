@@ -1,6 +1,8 @@
 package dev.gpuprocess.image;
 
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -16,10 +18,12 @@ final class Verification {
   private final HeldDirectory image;
   private final Manifest manifest;
   private final Path images;
+  private final Reading reading;
 
-  Verification(HeldDirectory image, Manifest manifest) {
+  Verification(HeldDirectory image, Manifest manifest, Reading reading) {
     this.image = image;
     this.manifest = manifest;
+    this.reading = reading;
     this.images = image.path().resolve(ImageDirectory.IMAGES);
   }
 
@@ -32,6 +36,7 @@ final class Verification {
     Ownership.of(images).requireOurs(image.shown(images));
     requireSameNames();
     for (ImageFile file : manifest.files()) {
+      reading.requireTime();
       requireForm(file);
     }
     PageMaps.requireComplete(image, images, "open", 0);
@@ -43,11 +48,16 @@ final class Verification {
         manifest.files().stream()
             .map(ImageFile::path)
             .collect(Collectors.toCollection(TreeSet::new));
-    for (Path file : DurableFiles.list(images)) {
-      if (!listed.remove(image.path().relativize(file).toString())) {
-        throw ImageDirectory.corrupt(
-            image.shown(file) + " is not in the manifest: the image was altered", null);
+    // The first one too many ends it, so a directory of any size costs no more than its manifest.
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(images)) {
+      for (Path file : files) {
+        if (!listed.remove(image.path().relativize(file).toString())) {
+          throw ImageDirectory.corrupt(
+              image.shown(file) + " is not in the manifest: the image was altered", null);
+        }
       }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
     }
     if (!listed.isEmpty()) {
       throw ImageDirectory.corrupt(
@@ -65,7 +75,7 @@ final class Verification {
     long bytes = Files.size(real);
     if (bytes != file.bytes()) {
       throw ImageDirectory.corrupt(
-          "%s has %d bytes instead of %d: it was truncated or altered; use another copy of the image"
+          "%s has %s bytes instead of %s: it was truncated or altered; use another copy of the image"
               .formatted(shown, bytes, file.bytes()),
           null);
     }
@@ -75,7 +85,7 @@ final class Verification {
     try (Workers cores = Workers.cores()) {
       List<Sums> started = new ArrayList<>();
       for (ImageFile file : manifest.files()) {
-        started.add(Sums.start(cores, image, file.path(), file.checksum()));
+        started.add(Sums.start(cores, image, file.path(), file.checksum(), reading));
       }
       for (int i = 0; i < started.size(); i++) {
         requireSame(manifest.files().get(i), started.get(i).await());

@@ -74,12 +74,21 @@ final class Workers implements AutoCloseable {
   @Override
   public void close() {
     threads.shutdownNow();
-    try {
-      // After a failure: whoever called us is about to remove the files or to unmount them.
-      if (!threads.awaitTermination(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
-        LOG.warn("a read or sync of an image does not end: look at its disk");
+    // After a failure: whoever called us is about to remove the files or to unmount them. So an
+    // interrupt waits as well.
+    boolean interrupted = false;
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
+    while (true) {
+      try {
+        if (!threads.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
+          LOG.warn("a read or sync of an image does not end: look at its disk");
+        }
+        break;
+      } catch (InterruptedException e) {
+        interrupted = true;
       }
-    } catch (InterruptedException e) {
+    }
+    if (interrupted) {
       Thread.currentThread().interrupt();
     }
   }

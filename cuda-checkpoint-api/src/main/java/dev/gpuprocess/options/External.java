@@ -105,6 +105,17 @@ public record External(String text) {
   }
 
   /**
+   * A pipe whose other end is outside the tree. Without this a dump refuses it: CRIU would make a
+   * new one at the restore, and nobody at its other end.
+   *
+   * @param inode as in {@code /proc/PID/fd/N -> pipe:[inode]}
+   * @return for a dump; the restore needs {@link InheritedDescriptor#pipe}
+   */
+  public static External pipe(long inode) {
+    return of("pipe", Long.toString(inode), null);
+  }
+
+  /**
    * A network namespace that somebody else makes and keeps.
    *
    * @param inode as in {@code /proc/PID/ns/net -> net:[inode]}

@@ -1,8 +1,10 @@
 package dev.gpuprocess.proc;
 
+import dev.gpuprocess.internal.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -10,9 +12,8 @@ import java.util.regex.Pattern;
 /** The control group of a process (version 2). */
 public final class ControlGroup {
 
-  private static final Path ROOT = Path.of("/sys/fs/cgroup");
-  private static final Pattern UNIFIED = Pattern.compile("(?m)^0::(/.*)$");
-  private static final Pattern CACHE = Pattern.compile("(?m)^(?:in)?active_file (\\d+)$");
+  private static final Pattern UNIFIED = Pattern.compile("(?md)^0::(/.*)$");
+  private static final Pattern CACHE = Pattern.compile("(?md)^(?:in)?active_file (\\d+)$");
 
   private ControlGroup() {}
 
@@ -25,12 +26,20 @@ public final class ControlGroup {
    */
   public static OptionalLong memoryRoom(long pid) {
     Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));
-    return group.find() ? memoryRoom(ROOT, group.group(1)) : OptionalLong.empty();
+    if (!group.find()) {
+      return OptionalLong.empty();
+    }
+    CgroupMounts mounts = CgroupMounts.ours();
+    Optional<Path> root = mounts.unified();
+    Optional<Path> directory = mounts.unified(group.group(1));
+    return root.isPresent() && directory.isPresent()
+        ? memoryRoom(root.get(), "/" + root.get().relativize(directory.get()))
+        : OptionalLong.empty();
   }
 
   static OptionalLong memoryRoom(Path root, String group) {
     OptionalLong least = OptionalLong.empty();
-    Path directory = root.resolve(group.substring(1));
+    Path directory = root.resolve(NativePath.of(group.substring(1)));
     while (directory != null && directory.startsWith(root)) {
       OptionalLong room = ownRoom(directory);
       if (room.isPresent() && (least.isEmpty() || room.getAsLong() < least.getAsLong())) {

@@ -1,5 +1,9 @@
 package dev.gpuprocess.proc;
 
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
 /**
  * A mapping of a process ({@code /proc/PID/maps}).
  *
@@ -12,18 +16,30 @@ package dev.gpuprocess.proc;
  */
 public record Mapping(long start, long end, String device, long inode, String name) {
 
-  private static final int FIELDS_BEFORE_NAME = 5;
+  /** In the name may be anything but a newline, which the kernel writes as {@code \012}. */
+  private static final Pattern LINE =
+      Pattern.compile(
+          "([0-9a-f]{1,16})-([0-9a-f]{1,16}) \\S+ \\S+ (\\S+) (\\d{1,18})(?: +(.*))?",
+          Pattern.DOTALL);
 
-  /** Reads one line. */
-  static Mapping parse(String line) {
-    String[] fields = line.split(" +", FIELDS_BEFORE_NAME + 1);
-    int dash = fields[0].indexOf('-');
-    return new Mapping(
-        Long.parseUnsignedLong(fields[0], 0, dash, 16),
-        Long.parseUnsignedLong(fields[0], dash + 1, fields[0].length(), 16),
-        fields[3],
-        Long.parseLong(fields[4]),
-        fields.length > FIELDS_BEFORE_NAME ? fields[FIELDS_BEFORE_NAME] : "");
+  /**
+   * Reads one line.
+   *
+   * @return empty when it is none of a mapping
+   */
+  static Optional<Mapping> parse(String line) {
+    Matcher fields = LINE.matcher(line);
+    if (!fields.matches()) {
+      return Optional.empty();
+    }
+    String name = fields.group(5);
+    return Optional.of(
+        new Mapping(
+            Long.parseUnsignedLong(fields.group(1), 16),
+            Long.parseUnsignedLong(fields.group(2), 16),
+            fields.group(3),
+            Long.parseLong(fields.group(4)),
+            name == null ? "" : name));
   }
 
   /**

@@ -1,27 +1,41 @@
 package dev.gpuprocess.proc;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryStream;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * Reads {@code /proc}. A process may end at any moment, so every answer can be empty; nothing here
- * throws because a process is gone.
+ * throws because a process is gone. What is there and cannot be read is never taken for gone: every
+ * method throws {@link ProcessUnreadableException} then.
+ *
+ * <p>A process lives as long as one of its threads does. The kernel shows one whose first thread
+ * has ended as a zombie without descriptors, mappings and control groups; these are read from a
+ * thread that lives.
  */
 public final class ProcFs {
 
+  private static final Pattern NEWLINE = Pattern.compile("\n", Pattern.LITERAL);
+  private static final Path PROC = Path.of("/proc");
   private static final long SIGKILL_BIT = 1L << (9 - 1);
+  private static final int MOST_ARGUMENT_BYTES = 4096;
+  private static final String CUT = "...";
+  private static final int MOST_DESCENDANTS = 1 << 15;
 
   private ProcFs() {}
 
@@ -35,38 +49,70 @@ public final class ProcFs {
     if (pid <= 0 || pid > Integer.MAX_VALUE) {
       return Optional.empty();
     }
-    return read(pid, "stat").flatMap(ProcFs::parseStat);
+    Optional<ProcStat> leader = parse(directory(pid));
+    return leader.filter(ProcStat::isDead).isEmpty()
+        ? leader
+        : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  private static Optional<ProcStat> parseStat(String line) {
-    // The name is in parentheses and may itself hold blanks and parentheses.
-    int open = line.indexOf('(');
-    int close = line.lastIndexOf(')');
-    if (open < 0 || close < open) {
-      return Optional.empty();
-    }
-    String[] rest = line.substring(close + 2).trim().split(" ");
-    return Optional.of(
-        new ProcStat(
-            Integer.parseInt(line.substring(0, open).trim()),
-            line.substring(open + 1, close),
-            rest[0].charAt(0),
-            Integer.parseInt(rest[1]),
-            Integer.parseInt(rest[2]),
-            Integer.parseInt(rest[3]),
-            Long.parseLong(rest[6]),
-            Long.parseLong(rest[19])));
+  /** The thread to look at in place of the first one. */
+  private static Optional<ProcStat> livingThread(long pid) {
+    return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
   }
 
   /**
-   * Reads the arguments of a process.
+   * Reads the states of all threads of a process.
    *
    * @param pid the process
-   * @return program first; empty for a kernel thread, a zombie, or a process that is gone
+   * @return one for each thread, with the thread's id in place of the pid; empty when it is gone
+   */
+  public static List<ProcStat> tasks(long pid) {
+    return threads(pid).stream().flatMap(thread -> parse(task(pid, thread)).stream()).toList();
+  }
+
+  static Optional<ProcStat> parse(Path task) {
+    Path file = task.resolve("stat");
+    Optional<String> line = ProcFile.text(file);
+    try {
+      return line.map(ProcStat::parse);
+    } catch (IllegalArgumentException e) {
+      throw new ProcessUnreadableException(
+          "%s is not understood (%s): this kernel writes it in another way"
+              .formatted(file, e.getMessage()),
+          Failure.of("read stat", 0),
+          e);
+    }
+  }
+
+  private static Path directory(long pid) {
+    return PROC.resolve(Long.toString(pid));
+  }
+
+  static Path task(long pid, int thread) {
+    return directory(pid).resolve("task").resolve(Integer.toString(thread));
+  }
+
+  /** Where what a process has is to be seen: with its first thread, or with one that lives. */
+  private static Path alive(long pid) {
+    return stat(pid).filter(ProcStat::firstThreadEnded).isEmpty()
+        ? directory(pid)
+        : livingThread(pid).map(thread -> directory(thread.pid())).orElse(directory(pid));
+  }
+
+  /**
+   * Reads the arguments of a process, up to 4096 bytes of them.
+   *
+   * @param pid the process
+   * @return program first; the last one ends with {@code ...} when there is more; empty for a
+   *     kernel thread, a zombie, or a process that is gone
    */
   public static List<String> commandLine(long pid) {
-    String line = read(pid, "cmdline").orElse("");
-    return line.isEmpty() ? List.of() : List.of(line.split("\0"));
+    byte[] bytes =
+        ProcFile.head(alive(pid).resolve("cmdline"), MOST_ARGUMENT_BYTES + 1).orElse(new byte[0]);
+    boolean cut = bytes.length > MOST_ARGUMENT_BYTES;
+    String line =
+        new String(bytes, 0, Math.min(bytes.length, MOST_ARGUMENT_BYTES), StandardCharsets.UTF_8);
+    return line.isEmpty() ? List.of() : List.of((cut ? line + CUT : line).split("\0"));
   }
 
   /**
@@ -74,22 +120,40 @@ public final class ProcFs {
    *
    * @param pid the root, not part of the answer
    * @return pids, as of now
+   * @throws ProcessUnreadableException also when there are more than 32768
    */
   public static List<Integer> descendants(long pid) {
-    List<Integer> found = new ArrayList<>();
+    Set<Integer> found = new LinkedHashSet<>();
     Deque<Long> todo = new ArrayDeque<>(List.of(pid));
     while (!todo.isEmpty()) {
       long parent = todo.remove();
-      for (String task : names(Path.of("/proc", Long.toString(parent), "task"))) {
-        for (String child : read(parent, "task/" + task + "/children").orElse("").split(" ")) {
-          if (!child.isBlank()) {
-            found.add(Integer.valueOf(child.trim()));
+      for (int thread : threads(parent)) {
+        for (String child : children(task(parent, thread)).split(" ")) {
+          if (!child.isBlank() && found.add(Integer.valueOf(child.trim()))) {
             todo.add(Long.valueOf(child.trim()));
           }
         }
+        if (found.size() > MOST_DESCENDANTS) {
+          throw new ProcessUnreadableException(
+              "process %s has more than %s descendants, too many to look at: end some"
+                  .formatted(pid, MOST_DESCENDANTS),
+              Failure.of("read children", pid));
+        }
       }
     }
-    return found;
+    return List.copyOf(found);
+  }
+
+  private static String children(Path task) {
+    Path file = task.resolve("children");
+    Optional<String> children = ProcFile.text(file);
+    if (children.isEmpty() && !ProcFile.isGone(task) && ProcFile.isGone(file)) {
+      throw new ProcessUnreadableException(
+          "this kernel does not tell the children of a process: it needs CONFIG_PROC_CHILDREN, as"
+              + " CRIU does",
+          Failure.of("read children", 0));
+    }
+    return children.orElse("");
   }
 
   /**
@@ -99,13 +163,24 @@ public final class ProcFs {
    * @return one entry a descriptor, in no order
    */
   public static List<OpenFile> openFiles(long pid) {
-    Path directory = Path.of("/proc", Long.toString(pid), "fd");
     List<OpenFile> files = new ArrayList<>();
-    for (String name : names(directory)) {
-      linkTarget(directory.resolve(name))
-          .ifPresent(target -> files.add(new OpenFile(Integer.parseInt(name), target)));
-    }
+    openFiles(pid, files::add);
     return files;
+  }
+
+  /**
+   * Goes through the descriptors of a process, of which there may be a million.
+   *
+   * @param pid the process
+   * @param each told what one points to; what it throws ends the walk
+   */
+  public static void openFiles(long pid, Consumer<OpenFile> each) {
+    Path directory = alive(pid).resolve("fd");
+    ProcFile.names(
+        directory,
+        name ->
+            ProcFile.link(directory.resolve(name))
+                .ifPresent(target -> each.accept(new OpenFile(Integer.parseInt(name), target))));
   }
 
   /**
@@ -117,27 +192,12 @@ public final class ProcFs {
   public static List<OpenFile> visibleFiles(long pid) {
     try {
       return openFiles(pid);
-    } catch (UncheckedIOException forbidden) {
-      return List.of();
+    } catch (ProcessUnreadableException e) {
+      if (e.getCause() instanceof AccessDeniedException) {
+        return List.of();
+      }
+      throw e;
     }
-  }
-
-  private static Optional<String> linkTarget(Path link) {
-    try {
-      return Optional.of(Files.readSymbolicLink(link).toString());
-    } catch (IOException closedMeanwhile) {
-      return Optional.empty();
-    }
-  }
-
-  /**
-   * Lists the mappings of a process as the kernel prints them.
-   *
-   * @param pid the process
-   * @return the lines of {@code /proc/PID/maps}
-   */
-  public static List<String> mappings(long pid) {
-    return read(pid, "maps").map(text -> text.lines().toList()).orElse(List.of());
   }
 
   /**
@@ -147,7 +207,20 @@ public final class ProcFs {
    * @return in the order of their addresses
    */
   public static List<Mapping> memory(long pid) {
-    return mappings(pid).stream().map(Mapping::parse).toList();
+    List<Mapping> mappings = new ArrayList<>();
+    memory(pid, mappings::add);
+    return mappings;
+  }
+
+  /**
+   * Goes through the mappings of a process, of which there may be a million.
+   *
+   * @param pid the process
+   * @param each told of one after the other, in the order of their addresses; what it throws ends
+   *     the walk
+   */
+  public static void memory(long pid, Consumer<Mapping> each) {
+    ProcFile.lines(alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each));
   }
 
   /**
@@ -174,9 +247,23 @@ public final class ProcFs {
    * @return their ids, the process's own among them; empty when it is gone
    */
   public static List<Integer> threads(long pid) {
-    return names(Path.of("/proc", Long.toString(pid), "task")).stream()
-        .map(Integer::valueOf)
-        .toList();
+    List<Integer> threads = new ArrayList<>();
+    ProcFile.names(directory(pid).resolve("task"), name -> threads.add(Integer.valueOf(name)));
+    return threads;
+  }
+
+  /**
+   * Finds who traces a process, by any of its threads.
+   *
+   * @param pid the process
+   * @return the tracer's pid; empty when nobody does, or nobody in this pid namespace
+   */
+  public static OptionalInt tracer(long pid) {
+    return threads(pid).stream()
+        .map(thread -> status(thread).getOrDefault("TracerPid", "0"))
+        .filter(tracer -> !tracer.equals("0"))
+        .mapToInt(Integer::parseInt)
+        .findFirst();
   }
 
   /**
@@ -189,7 +276,7 @@ public final class ProcFs {
     return read(pid, "status")
         .map(
             text ->
-                text.lines()
+                lines(text)
                     .filter(line -> line.startsWith("RssAnon:") || line.startsWith("RssShmem:"))
                     .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) << 10)
                     .sum())
@@ -197,39 +284,13 @@ public final class ProcFs {
   }
 
   /**
-   * Tells whether a process stands still because its control group is frozen.
+   * Tells whether a process stands still because a control group of it is frozen, or about to.
    *
    * @param pid the process
-   * @return true for a frozen group of either version of cgroups
+   * @return true for a frozen group of any of its threads, or above, of either version of cgroups
    */
   public static boolean isFrozen(long pid) {
-    for (String line : read(pid, "cgroup").orElse("").lines().toList()) {
-      String[] parts = line.split(":", 3);
-      if (parts.length == 3 && isFrozen(parts[1], parts[2])) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  private static boolean isFrozen(String controllers, String group) {
-    Path root = Path.of("/sys/fs/cgroup");
-    String name = group.startsWith("/") ? group.substring(1) : group;
-    if (controllers.isEmpty()) {
-      // Where both versions are mounted the second one has a directory of its own.
-      return says(root.resolve(name).resolve("cgroup.events"), "frozen 1")
-          || says(root.resolve("unified").resolve(name).resolve("cgroup.events"), "frozen 1");
-    }
-    return controllers.equals("freezer")
-        && says(root.resolve("freezer").resolve(name).resolve("freezer.state"), "FROZEN");
-  }
-
-  private static boolean says(Path file, String line) {
-    try {
-      return Files.readAllLines(file).contains(line);
-    } catch (IOException noSuchGroupHere) {
-      return false;
-    }
+    return Freezer.look().of(pid) == Freezer.State.FROZEN;
   }
 
   /**
@@ -248,8 +309,7 @@ public final class ProcFs {
   }
 
   private static boolean isKilled(String status) {
-    return status
-        .lines()
+    return lines(status)
         .filter(line -> line.startsWith("SigPnd:") || line.startsWith("ShdPnd:"))
         .map(line -> line.substring(line.indexOf(':') + 1).strip())
         .anyMatch(mask -> (Long.parseUnsignedLong(mask, 16) & SIGKILL_BIT) != 0);
@@ -261,13 +321,13 @@ public final class ProcFs {
    * @return clock ticks since boot
    */
   public static long ticksNow() {
-    try {
-      String uptime = Files.readString(Path.of("/proc/uptime"));
-      // USER_HZ is 100 on every Linux that CUDA runs on.
-      return (long) (Double.parseDouble(uptime.substring(0, uptime.indexOf(' '))) * 100);
-    } catch (IOException e) {
-      throw new UncheckedIOException("/proc is not mounted", e);
+    String uptime = ProcFile.text(PROC.resolve("uptime")).orElse("");
+    if (uptime.isBlank()) {
+      throw new ProcessUnreadableException(
+          "/proc is not mounted", Failure.of("read /proc/uptime", 0));
     }
+    // USER_HZ is 100 on every Linux that CUDA runs on.
+    return (long) (Double.parseDouble(uptime.substring(0, uptime.indexOf(' '))) * 100);
   }
 
   /**
@@ -276,28 +336,17 @@ public final class ProcFs {
    * @param pid the process
    * @param file such as {@code status}
    * @return its text; empty when process or file is gone
+   * @throws ProcessUnreadableException also when it has more than 16 MiB
    */
   public static Optional<String> read(long pid, String file) {
-    Path path = Path.of("/proc", Long.toString(pid), file);
-    try {
-      return Optional.of(new String(Files.readAllBytes(path), StandardCharsets.UTF_8));
-    } catch (IOException gone) {
-      return Optional.empty();
-    }
+    return ProcFile.text(alive(pid).resolve(file));
   }
 
-  private static List<String> names(Path directory) {
-    List<String> names = new ArrayList<>();
-    try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
-      entries.forEach(entry -> names.add(String.valueOf(entry.getFileName())));
-    } catch (NoSuchFileException gone) {
-      return names;
-    } catch (java.nio.file.DirectoryIteratorException | IOException e) {
-      if (Files.exists(directory)) {
-        throw new UncheckedIOException(
-            "cannot read " + directory, e instanceof IOException io ? io : new IOException(e));
-      }
-    }
-    return names;
+  /**
+   * The lines of a text of the kernel. Only a newline ends one: a carriage return, which {@link
+   * String#lines()} takes for an end too, can be in the name of a process, a group or a file.
+   */
+  static Stream<String> lines(String text) {
+    return text.isEmpty() ? Stream.empty() : NEWLINE.splitAsStream(text);
   }
 }

@@ -6,8 +6,13 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 
-/** The sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}. */
+/**
+ * The TCP sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}.
+ */
 public final class SocketTables {
+
+  /** sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode, ... */
+  private static final int FIELDS = 10;
 
   private SocketTables() {}
 
@@ -20,19 +25,17 @@ public final class SocketTables {
   public static Map<Long, TcpSocket> tcp(long pid) {
     Map<Long, TcpSocket> sockets = new HashMap<>();
     for (String table : new String[] {"net/tcp", "net/tcp6"}) {
-      ProcFs.read(pid, table)
-          .orElse("")
-          .lines()
+      ProcFs.lines(ProcFs.read(pid, table).orElse(""))
           .skip(1)
+          .map(line -> line.strip().split(" +"))
+          .filter(fields -> fields.length >= FIELDS)
           .map(SocketTables::tcpSocket)
           .forEach(socket -> sockets.put(socket.inode(), socket));
     }
     return sockets;
   }
 
-  private static TcpSocket tcpSocket(String line) {
-    // sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode
-    String[] fields = line.strip().split(" +");
+  private static TcpSocket tcpSocket(String[] fields) {
     String queues = fields[4];
     return new TcpSocket(
         Long.parseLong(fields[9]),
@@ -65,32 +68,5 @@ public final class SocketTables {
     byte kept = bytes[one];
     bytes[one] = bytes[other];
     bytes[other] = kept;
-  }
-
-  /**
-   * Reads the UNIX sockets.
-   *
-   * @param pid a process in the namespace
-   * @return by inode; empty when the process is gone
-   */
-  public static Map<Long, UnixSocket> unix(long pid) {
-    Map<Long, UnixSocket> sockets = new HashMap<>();
-    ProcFs.read(pid, "net/unix")
-        .orElse("")
-        .lines()
-        .skip(1)
-        .map(SocketTables::unixSocket)
-        .forEach(socket -> sockets.put(socket.inode(), socket));
-    return sockets;
-  }
-
-  private static UnixSocket unixSocket(String line) {
-    // Num RefCount Protocol Flags Type St Inode Path, where Path may hold blanks or be missing
-    String[] fields = line.strip().split(" +", 8);
-    return new UnixSocket(
-        Long.parseLong(fields[6]),
-        Integer.parseInt(fields[4], 16),
-        fields[5].equals("03"),
-        fields.length > 7 ? fields[7] : "");
   }
 }

@@ -50,8 +50,10 @@ public interface CriuDriver {
    * is certain, as long as the tree keeps the resource; other findings may be less.
    *
    * @param process the root of the tree
-   * @param options how it would be dumped; the findings name those that would help
+   * @param options how it would be dumped; the findings name those that would help, and the look
+   *     takes as long as the dump may at most
    * @return empty when nothing speaks against a dump, or when this driver cannot tell
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
    */
   default List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
     return List.of();
@@ -69,6 +71,8 @@ public interface CriuDriver {
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump, with its first real error
    * @throws dev.gpuprocess.error.DiskFullException when the file system had no room
    * @throws dev.gpuprocess.error.NoSuchProcessException when the process is gone
+   * @throws dev.gpuprocess.error.ProcessStoppedException when a process of the tree is in a frozen
+   *     control group; it was not touched
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    */
   DumpReport dump(DumpRequest request, DumpListener listener);

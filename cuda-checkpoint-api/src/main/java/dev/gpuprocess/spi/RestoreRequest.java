@@ -11,4 +11,17 @@ import java.nio.file.Path;
  * @param pid the pid that the root of the tree had and will have
  * @param options how to restore, with the deadline
  */
-public record RestoreRequest(Path images, Path work, int pid, RestoreOptions options) {}
+public record RestoreRequest(Path images, Path work, int pid, RestoreOptions options) {
+
+  /**
+   * Checks the options.
+   *
+   * @throws IllegalArgumentException when an image is expected that only a manifest could tell
+   */
+  public RestoreRequest {
+    if (options.expectedLabel().isPresent() || options.expectedProcess().isPresent()) {
+      throw new IllegalArgumentException(
+          "CRIU's images have no label: to expect one, restore with ProcessImage");
+    }
+  }
+}

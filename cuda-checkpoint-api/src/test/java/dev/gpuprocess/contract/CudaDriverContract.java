@@ -1,10 +1,12 @@
 package dev.gpuprocess.contract;
 
 import static java.util.Objects.requireNonNull;
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -26,7 +28,11 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -270,7 +276,7 @@ public abstract class CudaDriverContract {
           inventory().gpus().orElseThrow().stream()
               .flatMap(gpu -> gpu.users().stream())
               .filter(user -> user.pid() == pattern.pid())
-              .mapToLong(Gpu.User::bytes)
+              .mapToLong(user -> user.bytes().orElseThrow())
               .sum();
       assertTrue(held >= 64L << 20, "holds " + held);
     }
@@ -398,6 +404,140 @@ public abstract class CudaDriverContract {
       assertMoves(unlock(free), free, ProcessState.RUNNING);
       assertEquals(CudaResult.SUCCESS, waiting.join());
     }
+  }
+
+  /** Takes a while to checkpoint and to restore: on an H200 about half a second, simulated one. */
+  private Pattern slow() {
+    return on(Pattern.launch(256)).environment("LIBCUDA_SIM_BANDWIDTH", "250").start();
+  }
+
+  private static CompletableFuture<CudaResult> begin(Supplier<CudaResult> verb) {
+    return CompletableFuture.supplyAsync(verb);
+  }
+
+  /** Asks for the state until that is not answered any more, since a verb is under way. */
+  private CompletableFuture<ProcessState> askInVain(Workload workload) {
+    AtomicReference<CompletableFuture<ProcessState>> asked = new AtomicReference<>();
+    await()
+        .atMost(20, SECONDS)
+        .until(
+            () -> {
+              asked.set(CompletableFuture.supplyAsync(() -> state(workload)));
+              try {
+                asked.get().get(200, MILLISECONDS);
+                return false;
+              } catch (TimeoutException e) {
+                return true;
+              }
+            });
+    return asked.get();
+  }
+
+  /** While a verb is under way: what the states were, and the longest that one took to be told. */
+  private Duration assertNoStateBetween(
+      CompletableFuture<CudaResult> verb,
+      Workload workload,
+      ProcessState before,
+      ProcessState after) {
+    Duration longest = Duration.ZERO;
+    ProcessState last = before;
+    while (!verb.isDone()) {
+      long asked = System.nanoTime();
+      ProcessState state = state(workload);
+      Duration took = Duration.ofNanos(System.nanoTime() - asked);
+      assertTrue(state == last || (last == before && state == after), last + ", then " + state);
+      longest = longest.compareTo(took) > 0 ? longest : took;
+      last = state;
+    }
+    assertMoves(verb.join(), workload, after);
+    return longest;
+  }
+
+  @Test
+  void stateIsToldWhenACheckpointOrRestoreHasEnded() {
+    try (Pattern pattern = slow()) {
+      assertMoves(lock(pattern), pattern, ProcessState.LOCKED);
+      long begun = System.nanoTime();
+      Duration longest =
+          assertNoStateBetween(
+              begin(() -> checkpoint(pattern)),
+              pattern,
+              ProcessState.LOCKED,
+              ProcessState.CHECKPOINTED);
+      Duration took = Duration.ofNanos(System.nanoTime() - begun);
+      assertTrue(longest.multipliedBy(4).compareTo(took) > 0, longest + " of " + took);
+      begun = System.nanoTime();
+      longest =
+          assertNoStateBetween(
+              begin(() -> restore(pattern)),
+              pattern,
+              ProcessState.CHECKPOINTED,
+              ProcessState.LOCKED);
+      took = Duration.ofNanos(System.nanoTime() - begun);
+      assertTrue(longest.multipliedBy(4).compareTo(took) > 0, longest + " of " + took);
+      assertMoves(unlock(pattern), pattern, ProcessState.RUNNING);
+    }
+  }
+
+  @Test
+  void restoreSentDuringACheckpointIsDoneAfterIt() {
+    try (Pattern pattern = slow()) {
+      assertMoves(lock(pattern), pattern, ProcessState.LOCKED);
+      CompletableFuture<CudaResult> checkpoint = begin(() -> checkpoint(pattern));
+      CompletableFuture<ProcessState> asked = askInVain(pattern);
+      assertEquals(CudaResult.SUCCESS, restore(pattern));
+      assertEquals(CudaResult.SUCCESS, checkpoint.join());
+      // They are not always served in the order of their coming.
+      assertNotEquals(ProcessState.RUNNING, asked.join());
+      assertEquals(ProcessState.LOCKED, state(pattern));
+      assertMoves(unlock(pattern), pattern, ProcessState.RUNNING);
+      assertEquals("ok %d bytes".formatted(256L << 20), pattern.verify());
+    }
+  }
+
+  @Test
+  void timeoutOfALockDoesNotRunWhileAnotherIsUnderWay() {
+    try (Counter counter = counter()) {
+      counter.spin(Duration.ofSeconds(3));
+      CompletableFuture<CudaResult> first =
+          begin(() -> driver().lock((int) counter.pid(), FOREVER));
+      CompletableFuture<ProcessState> asked = askInVain(counter);
+      // Else it would be NOT_READY after 300 ms.
+      assertEquals(CudaResult.ILLEGAL_STATE, driver().lock((int) counter.pid(), 300));
+      assertEquals(CudaResult.SUCCESS, first.join());
+      assertEquals(ProcessState.LOCKED, asked.join());
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+    }
+  }
+
+  @Test
+  void unlockSentWhileALockWaitsIsDoneAfterIt() {
+    try (Counter counter = counter()) {
+      counter.spin(Duration.ofSeconds(2));
+      CompletableFuture<CudaResult> lock = begin(() -> driver().lock((int) counter.pid(), FOREVER));
+      CompletableFuture<ProcessState> asked = askInVain(counter);
+      assertMoves(unlock(counter), counter, ProcessState.RUNNING);
+      assertEquals(CudaResult.SUCCESS, lock.join());
+      assertNotEquals(ProcessState.CHECKPOINTED, asked.join());
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void sameVerbByTwoAtOnceIsDoneOnce() {
+    try (Counter counter = counter()) {
+      assertOneDoes(() -> lock(counter));
+      assertOneDoes(() -> checkpoint(counter));
+      assertOneDoes(() -> restore(counter));
+      assertOneDoes(() -> unlock(counter));
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  private static void assertOneDoes(Supplier<CudaResult> verb) {
+    CompletableFuture<CudaResult> other = begin(verb);
+    CudaResult mine = verb.get();
+    assertEquals(Set.of(CudaResult.SUCCESS, CudaResult.ILLEGAL_STATE), Set.of(mine, other.join()));
   }
 
   @Test

@@ -13,31 +13,32 @@ import org.junit.platform.commons.support.AnnotationSupport;
 
 /**
  * Notes how each test of a row ended, one line a test, in the file that the build names in {@code
- * gpuprocess.outside}; does nothing where it names none.
+ * gpuprocess.outside}; does nothing where it names none. A line is {@code ROW passed|failed|skipped
+ * Class.method}, and why it was skipped.
  */
 final class OutsideUseReport implements TestWatcher {
 
   @Override
   public void testSuccessful(ExtensionContext test) {
-    note(test, "passed");
+    note(test, "passed", "");
   }
 
   @Override
   public void testFailed(ExtensionContext test, Throwable cause) {
-    note(test, "failed");
+    note(test, "failed", "");
   }
 
   @Override
   public void testAborted(ExtensionContext test, Throwable cause) {
-    note(test, "skipped");
+    note(test, "skipped", String.valueOf(cause.getMessage()));
   }
 
   @Override
   public void testDisabled(ExtensionContext test, Optional<String> reason) {
-    note(test, "skipped");
+    note(test, "skipped", reason.orElse(""));
   }
 
-  private static void note(ExtensionContext test, String how) {
+  private static void note(ExtensionContext test, String how, String why) {
     String file = System.getProperty("gpuprocess.outside");
     if (file == null) {
       return;
@@ -47,12 +48,15 @@ final class OutsideUseReport implements TestWatcher {
             row ->
                 append(
                     Path.of(file),
-                    "%s %s %s.%s%n"
-                        .formatted(
+                    String.join(
+                            " ",
                             row,
                             how,
-                            test.getRequiredTestClass().getSimpleName(),
-                            test.getRequiredTestMethod().getName())));
+                            test.getRequiredTestClass().getSimpleName()
+                                + "."
+                                + test.getRequiredTestMethod().getName(),
+                            why.replaceFirst("^Assumption failed: ", "").replaceAll("\\s+", " "))
+                        .strip()));
   }
 
   /** The method's own row, or else that of the class. */
@@ -66,7 +70,8 @@ final class OutsideUseReport implements TestWatcher {
   private static void append(Path file, String line) {
     try {
       Files.createDirectories(file.toAbsolutePath().getParent());
-      Files.writeString(file, line, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+      // One write, so that lines of two JVMs do not mix.
+      Files.writeString(file, line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

@@ -6,10 +6,12 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 
 /**
  * The contract, through the same binding as the real driver, on a simulated machine with two GPUs.
  */
+@Tag("jdk")
 class SimulatedDriverContractTest extends CudaDriverContract {
 
   private static SimulatedDriver machine;

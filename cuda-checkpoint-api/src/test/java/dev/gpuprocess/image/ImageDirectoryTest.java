@@ -5,11 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.Cancellation;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageFormatException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
@@ -17,15 +21,20 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Tag("jdk")
 class ImageDirectoryTest {
 
   private static final int SOMEBODY = 12345;
@@ -151,7 +160,7 @@ class ImageDirectoryTest {
   /** Needs more than one chunk; the file has holes, so it takes no room. */
   @Test
   void aBitWasFlippedFarInALargeFile() throws IOException {
-    Path large = image.resolve("criu/pages-9.img");
+    Path large = image.resolve("criu/ghost-file-9.img");
     long bytes = 2 * ImageFile.CHUNK_BYTES + 17;
     try (RandomAccessFile file = new RandomAccessFile(large.toFile(), "rw")) {
       file.setLength(bytes);
@@ -166,7 +175,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(image).verify();
     for (long at : List.of(0L, ImageFile.CHUNK_BYTES - 1, ImageFile.CHUNK_BYTES, bytes - 1)) {
       flip(large, at);
-      refused(ImageCorruptException.class, "pages-9.img has other content");
+      refused(ImageCorruptException.class, "ghost-file-9.img has other content");
       flip(large, at);
     }
     ImageDirectory.open(image).verify();
@@ -294,6 +303,60 @@ class ImageDirectoryTest {
     return dev.gpuprocess.proc.ProcFs.openFiles(ProcessHandle.current().pid()).stream()
         .filter(file -> file.target().startsWith(directory.toString()))
         .count();
+  }
+
+  /** The first JVM has memory for some reads and never gets any back, the second for none. */
+  @ParameterizedTest
+  @ValueSource(strings = {"1m", "16k"})
+  @OutsideUse("A22")
+  void littleDirectMemoryIsEnough(String limit) throws IOException, InterruptedException {
+    Path target = root.resolve("made with little");
+    List<String> flags =
+        List.of("-XX:+DisableExplicitGC", "-XX:MaxDirectMemorySize=" + limit, "-Xmn64m");
+    try (OtherJvm maker = OtherJvm.withFlags(flags, "publish", target.toString())) {
+      maker.waitForSuccess();
+    }
+    try (OtherJvm reader = OtherJvm.withFlags(flags, "verify", target.toString(), "20")) {
+      reader.waitForSuccess();
+    }
+  }
+
+  /** Who reads far more than there is time for stops, and leaves no thread behind that goes on. */
+  @Test
+  @OutsideUse("D5")
+  void readingEndsWithItsTimeOrItsCancellation() throws IOException {
+    Path sparse = image.resolve("criu/ghost-file-9.img");
+    // One sum for all chunks; that they are wrong is not seen before the first is read.
+    long bytes = 1L << 40;
+    try (RandomAccessFile file = new RandomAccessFile(sparse.toFile(), "rw")) {
+      file.setLength(bytes);
+    }
+    mode(sparse, "rw-------");
+    List<ImageFile> files = new ArrayList<>(ImageDirectory.open(image).manifest().files());
+    files.add(
+        new ImageFile(
+            "criu/ghost-file-9.img",
+            bytes,
+            Checksum.CRC32C,
+            Collections.nCopies((int) ImageFile.chunksOf(bytes), "00000000")));
+    files.sort(Comparator.comparing(ImageFile::path));
+    TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
+    ImageDirectory opened = ImageDirectory.open(image);
+    Reading shortly = Reading.within("restore", 4242, Duration.ofMillis(50), null);
+    OperationTimedOutException late =
+        assertThrows(OperationTimedOutException.class, () -> opened.verified(shortly));
+    TestImages.says(late, "did not begin");
+    Cancellation cancellation = new Cancellation();
+    cancellation.cancel();
+    Reading unwanted =
+        Reading.within("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
+    assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
+    assertEquals(
+        0,
+        Thread.getAllStackTraces().keySet().stream()
+            .filter(thread -> thread.getName().equals("gpuprocess-sum"))
+            .filter(Thread::isAlive)
+            .count());
   }
 
   /** An interrupt is a wish of the caller, and says nothing about the image. */

@@ -4,15 +4,18 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageFormatException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Tag("jdk")
 class ManifestFileTest {
 
   private static final Path FILE = Path.of("/images/job/manifest.json");
@@ -138,6 +141,19 @@ class ManifestFileTest {
             FORMAT_1.replace("123456789Z", "123456789+00:00"))) {
       assertThrows(ImageCorruptException.class, () -> read(other), other);
     }
+  }
+
+  /** An image without a label is what images were before there were labels. */
+  @Test
+  @OutsideUse("D4")
+  void aLabelIsPartOfTheManifest() {
+    String labelled = FORMAT_1.replace("  \"files\"", "  \"label\": \"job 42 – 7\",\n  \"files\"");
+    Manifest manifest = read(labelled);
+    assertEquals("job 42 – 7", manifest.label());
+    assertEquals(labelled, new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    refused(labelled.replace("job 42 – 7", " "), "a label has");
+    refused(labelled.replace("job 42 – 7", "\\u001b[2J"), "a label has");
+    refused(labelled.replace("job 42 – 7", "x".repeat(201)), "a label has");
   }
 
   @Test

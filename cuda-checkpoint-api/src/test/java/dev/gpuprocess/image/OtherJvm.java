@@ -29,6 +29,12 @@ final class OtherJvm implements AutoCloseable {
     return new OtherJvm(java(arguments));
   }
 
+  static OtherJvm withFlags(List<String> flags, String... arguments) throws IOException {
+    List<String> command = java(arguments);
+    command.addAll(1, flags);
+    return new OtherJvm(command);
+  }
+
   static OtherJvm withUmask(String umask, String... arguments) throws IOException {
     List<String> command = new ArrayList<>(List.of("sh", "-c", "umask $0; exec \"$@\"", umask));
     command.addAll(java(arguments));
@@ -53,6 +59,12 @@ final class OtherJvm implements AutoCloseable {
     Path target = Path.of(arguments[1]);
     switch (arguments[0]) {
       case "publish" -> TestImages.publish(target, null);
+      case "verify" -> {
+        // Each used to take new direct memory, and none came back without a collection.
+        for (int i = 0; i < Integer.parseInt(arguments[2]); i++) {
+          ImageDirectory.open(target).verify();
+        }
+      }
       case "begin" -> {
         ProcessIdentity self = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
         try (StagedImage staged = StagedImage.create(target, self, 0, null)) {

@@ -2,6 +2,7 @@ package dev.gpuprocess.image;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -59,8 +60,20 @@ class PageMapsTest {
     write(new PageMapBytes(3).run(0x1000, 4, PageMapBytes.PRESENT));
     memory(3, 4);
     check();
-    memory(3, 5);
+  }
+
+  @Test
+  @OutsideUse("D5")
+  void memoryThatNoMapSpeaksOfIsRefusedBeforeItIsRead() throws IOException {
+    write(new PageMapBytes(3).run(0x1000, 4, PageMapBytes.PRESENT));
+    bytes(3, 2L << 40);
+    pagemap = images.resolve("pages-3.img");
+    refused("the page maps speak of " + 4 * PageSize.BYTES);
+    memory(3, 4);
     check();
+    memory(8, 1);
+    pagemap = images.resolve("pages-8.img");
+    refused("the page maps speak of 0");
   }
 
   @Test
@@ -95,6 +108,7 @@ class PageMapsTest {
     write(new PageMapBytes(9).run(0x1000, 2, PageMapBytes.PRESENT));
     memory(7, 2);
     refused("pages-9.img");
+    Files.delete(images.resolve("pages-7.img"));
     memory(9, 2);
     check();
   }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -82,6 +83,20 @@ class RetentionTest {
     assertEquals(List.of("image0", "newest"), left());
     newest.verify();
     assertEquals(List.of(), keep(newest, 2));
+  }
+
+  @Test
+  @OutsideUse("B2")
+  void keep_onAnInterruptedThread_leavesNoHiddenImage() throws IOException {
+    image("old", 0);
+    ImageDirectory newest = image("newest", 1);
+    Thread.currentThread().interrupt();
+    try {
+      assertEquals(List.of("old"), names(keep(newest, 1)));
+    } finally {
+      assertTrue(Thread.interrupted(), "the flag stays");
+    }
+    assertEquals(List.of("newest"), left());
   }
 
   @Test

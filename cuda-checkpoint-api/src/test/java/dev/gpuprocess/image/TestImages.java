@@ -72,6 +72,10 @@ final class TestImages {
   }
 
   static Manifest manifest(List<ImageFile> files) {
+    return labelled(null, files);
+  }
+
+  static Manifest labelled(@Nullable String label, List<ImageFile> files) {
     return new Manifest(
         Manifest.FORMAT,
         Instant.parse("2026-11-21T10:15:30.123456789Z"),
@@ -100,6 +104,7 @@ final class TestImages {
             true,
             List.of("squashfs"),
             "SOFT"),
+        label,
         files);
   }
 
@@ -109,7 +114,14 @@ final class TestImages {
         Workers cores = Workers.cores()) {
       List<ImageFile> summed = new ArrayList<>();
       for (Path file : DurableFiles.list(image.resolve(ImageDirectory.IMAGES))) {
-        summed.add(Sums.start(cores, held, image.relativize(file).toString(), checksum).await());
+        summed.add(
+            Sums.start(
+                    cores,
+                    held,
+                    image.relativize(file).toString(),
+                    checksum,
+                    Reading.unlimited("sum", 0))
+                .await());
       }
       return summed;
     } catch (IOException e) {

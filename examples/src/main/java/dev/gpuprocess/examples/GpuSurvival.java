@@ -38,6 +38,7 @@ public final class GpuSurvival {
       checks.run("busy GPU", () -> StuckChecks.busy(machine));
       checks.run("killed in checkpoint", () -> StuckChecks.killed(machine));
       checks.run("no room on the GPU", () -> RoomCheck.run(machine, new Progress(out)));
+      checks.run("two resumes at once", () -> TwoResumesCheck.run(machine, new Progress(out)));
     }
     if (small > 0) {
       checks.run(small + " small cycles", () -> CycleCheck.small(machine, small));

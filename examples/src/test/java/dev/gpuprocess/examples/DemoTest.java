@@ -13,8 +13,10 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
+@Tag("jdk")
 class DemoTest {
 
   private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();

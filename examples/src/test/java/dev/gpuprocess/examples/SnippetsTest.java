@@ -31,6 +31,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -40,6 +41,7 @@ import org.junit.jupiter.api.Test;
  * <p>Surefire sets {@code gpuprocess.driver.dir} and a working directory of its own, so that the
  * snippets find a simulated driver as users find theirs, and may write to {@code images}.
  */
+@Tag("jdk")
 class SnippetsTest {
 
   private static SimulatedDriver driver;

@@ -22,6 +22,7 @@ final class FileTable {
   private final Path images;
   private final Map<Integer, file_entry> files = new HashMap<>();
   private final Map<Integer, String> memfds = new HashMap<>();
+  private final Map<Integer, List<DumpedFile>> tables = new HashMap<>();
 
   FileTable(Path images) throws IOException {
     this.images = images;
@@ -39,6 +40,15 @@ final class FileTable {
 
   /** The descriptors of a table that one process has, or several share. */
   List<DumpedFile> descriptors(int table) throws IOException {
+    List<DumpedFile> known = tables.get(table);
+    if (known == null) {
+      known = List.copyOf(read(table));
+      tables.put(table, known);
+    }
+    return known;
+  }
+
+  private List<DumpedFile> read(int table) throws IOException {
     Path file = images.resolve("fdinfo-" + Integer.toUnsignedString(table) + ".img");
     if (!Files.exists(file)) {
       return List.of();

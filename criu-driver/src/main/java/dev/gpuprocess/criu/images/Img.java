@@ -15,11 +15,15 @@ import java.util.Optional;
 
 /**
  * One image file: magic numbers, then messages, each after its size. {@code inventory.img} has one
- * magic number, all others have two. Never allocates more than the file is long.
+ * magic number, all others have two. Never allocates more than the file is long, nor more than this
+ * JVM can do with: a hostile file may be of any length.
  */
 final class Img implements AutoCloseable {
 
   private static final int COMMON = 0x54564319;
+
+  /** In memory, messages can be more than ten times what they are in a file. */
+  private static final long MOST_BYTES = Math.max(4 << 20, Runtime.getRuntime().maxMemory() / 64);
 
   /** The kinds of file that are read, with their magic number. */
   enum Kind {
@@ -44,6 +48,7 @@ final class Img implements AutoCloseable {
   private final Path file;
   private final DataInputStream in;
   private long left;
+  private long read;
 
   private Img(Path file, DataInputStream in, long size) {
     this.file = file;
@@ -97,6 +102,12 @@ final class Img implements AutoCloseable {
     int size = number();
     if (size < 0 || size > left) {
       throw cutOff();
+    }
+    read += (long) Integer.BYTES + size;
+    if (read > MOST_BYTES) {
+      throw new BadImageException(
+          "%s has more than the %s MiB that this JVM can read; give it more memory (-Xmx)"
+              .formatted(file, MOST_BYTES >> 20));
     }
     byte[] bytes = new byte[size];
     try {

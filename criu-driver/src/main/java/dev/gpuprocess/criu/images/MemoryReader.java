@@ -9,7 +9,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.EnumMap;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -28,15 +27,12 @@ final class MemoryReader {
 
   private static final int LONGEST_COMMAND_LINE = 1 << 20;
 
-  private final Path images;
-  private final long pageSize;
   private final mm_entry mm;
   private final PageMap own;
-  private final Map<Long, PageMap> segments = new HashMap<>();
+  private final Segments segments;
 
-  MemoryReader(Path images, int pid, long pageSize) throws IOException {
-    this.images = images;
-    this.pageSize = pageSize;
+  MemoryReader(Path images, int pid, long pageSize, Segments segments) throws IOException {
+    this.segments = segments;
     this.mm = Img.only(images.resolve("mm-" + pid + ".img"), Img.Kind.MM, mm_entry.parser());
     this.own = PageMap.read(images, Integer.toString(pid), pageSize).orElse(PageMap.empty(images));
   }
@@ -66,23 +62,11 @@ final class MemoryReader {
   private DumpedMemory one(vma_entry mapping) throws IOException {
     Kind kind = kind(mapping.getStatus());
     boolean shared = kind == Kind.SHARED || kind == Kind.MEMFD || kind == Kind.SYSTEM_V;
-    PageMap pages = shared ? segment(mapping.getShmid()) : own;
+    PageMap pages = shared ? segments.map(mapping.getShmid()) : own;
     long length = mapping.getEnd() - mapping.getStart();
     long from = shared ? mapping.getPgoff() : mapping.getStart();
     return new DumpedMemory(
         kind, 1, length, pages.present(from, from + length), pages.inParent(from, from + length));
-  }
-
-  /** Its addresses begin at 0. */
-  private PageMap segment(long id) throws IOException {
-    PageMap known = segments.get(id);
-    if (known == null) {
-      known =
-          PageMap.read(images, "shmem-" + Long.toUnsignedString(id), pageSize)
-              .orElse(PageMap.empty(images));
-      segments.put(id, known);
-    }
-    return known;
   }
 
   private static Kind kind(int status) {

@@ -1,10 +1,9 @@
 package dev.gpuprocess.criu.images;
 
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -38,12 +37,12 @@ public final class PageFiles {
         requireComplete(directory, name, pageSize);
         any = true;
       }
-      sync(file, StandardOpenOption.WRITE);
+      Descriptors.sync(file);
     }
     if (!any) {
       throw new BadImageException(directory + " has no page map");
     }
-    sync(directory, StandardOpenOption.READ);
+    Descriptors.sync(directory);
   }
 
   private static boolean isPages(String name) {
@@ -56,22 +55,12 @@ public final class PageFiles {
     PageMap map =
         PageMap.read(directory, name, pageSize)
             .orElseThrow(() -> new BadImageException(file + " has vanished"));
-    long needed =
-        map.runs().stream()
-            .filter(PageMap.Run::isPresent)
-            .mapToLong(run -> run.end() - run.start())
-            .sum();
+    long needed = map.present();
     long there = Files.exists(map.pages()) ? Files.size(map.pages()) : 0;
     if (there < needed) {
       throw new BadImageException(
-          "%s needs %d bytes of %s, which has %d"
+          "%s needs %s bytes of %s, which has %s"
               .formatted(file, needed, map.pages().getFileName(), there));
-    }
-  }
-
-  private static void sync(Path file, StandardOpenOption how) throws IOException {
-    try (FileChannel channel = FileChannel.open(file, how)) {
-      channel.force(true);
     }
   }
 }

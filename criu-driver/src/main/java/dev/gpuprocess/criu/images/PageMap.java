@@ -2,22 +2,23 @@ package dev.gpuprocess.criu.images;
 
 import dev.gpuprocess.criu.proto.Images.pagemap_entry;
 import dev.gpuprocess.criu.proto.Images.pagemap_head;
+import dev.gpuprocess.internal.Descriptors;
+import java.io.EOFException;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
+import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Predicate;
 
 /**
- * Which pages of an address space, or of a shared memory segment, are in the images.
- *
- * @param pages the file with the pages
- * @param runs what is in it, in its order
+ * Which pages of an address space, or of a shared memory segment, are in the images. A process can
+ * have as many mappings as runs of pages, so both are found by halving.
  */
-record PageMap(Path pages, List<Run> runs) {
+final class PageMap {
 
   private static final int IN_PARENT = 1;
   private static final int LAZY = 2;
@@ -31,16 +32,36 @@ record PageMap(Path pages, List<Run> runs) {
    * @param offset where they are in the file; -1 when they are not
    * @param inParent whether they are in the images of the pre-dump before
    */
-  record Run(long start, long end, long offset, boolean inParent) {
+  private record Run(long start, long end, long offset, boolean inParent) {
 
     boolean isPresent() {
       return offset >= 0;
     }
+  }
 
-    /** How many bytes of it are between two addresses. */
-    long within(long from, long to) {
-      return Math.max(0, Math.min(end, to) - Math.max(start, from));
+  private final Path pages;
+  private final List<Run> runs;
+
+  /** How many bytes are in the images in all runs before each. */
+  private final long[] presentBefore;
+
+  private final long[] inParentBefore;
+
+  private PageMap(Path pages, List<Run> runs) {
+    this.pages = pages;
+    // CRIU writes them in this order, and reads no other.
+    this.runs = runs.stream().sorted(Comparator.comparingLong(Run::start)).toList();
+    this.presentBefore = sums(Run::isPresent);
+    this.inParentBefore = sums(Run::inParent);
+  }
+
+  private long[] sums(Predicate<Run> counts) {
+    long[] before = new long[runs.size() + 1];
+    for (int i = 0; i < runs.size(); i++) {
+      Run run = runs.get(i);
+      before[i + 1] = before[i] + (counts.test(run) ? run.end() - run.start() : 0);
     }
+    return before;
   }
 
   /** A map without pages, for what has none. */
@@ -65,11 +86,13 @@ record PageMap(Path pages, List<Run> runs) {
       while (next.isPresent()) {
         Run run = run(next.get(), offset, pageSize, file);
         runs.add(run);
-        offset += run.isPresent() ? run.end() - run.start() : 0;
+        offset = Math.addExact(offset, run.isPresent() ? run.end() - run.start() : 0);
         next = image.next(pagemap_entry.parser());
       }
       Path pages = images.resolve("pages-" + Integer.toUnsignedString(head.getPagesId()) + ".img");
       return Optional.of(new PageMap(pages, runs));
+    } catch (ArithmeticException e) {
+      throw new BadImageException(file + " has more pages than there can be");
     }
   }
 
@@ -81,25 +104,66 @@ record PageMap(Path pages, List<Run> runs) {
         entry.hasFlags() ? (entry.getFlags() & (PRESENT | LAZY)) >= PRESENT : !inParent;
     long count =
         entry.hasNrPages() ? entry.getNrPages() : Integer.toUnsignedLong(entry.getCompatNrPages());
-    try {
-      long end = Math.addExact(entry.getVaddr(), Math.multiplyExact(count, pageSize));
-      if (count < 0 || entry.getVaddr() < 0) {
-        throw new BadImageException(file + " has pages where none can be");
-      }
-      return new Run(entry.getVaddr(), end, present ? offset : -1, inParent);
-    } catch (ArithmeticException e) {
-      throw new BadImageException(file + " has more pages than there can be");
+    long end = Math.addExact(entry.getVaddr(), Math.multiplyExact(count, pageSize));
+    if (count < 0 || entry.getVaddr() < 0) {
+      throw new BadImageException(file + " has pages where none can be");
     }
+    return new Run(entry.getVaddr(), end, present ? offset : -1, inParent);
+  }
+
+  /** How many runs of pages there are. */
+  int size() {
+    return runs.size();
+  }
+
+  /** The file with the pages. */
+  Path pages() {
+    return pages;
+  }
+
+  /** How many bytes are in the images. */
+  long present() {
+    return presentBefore[runs.size()];
   }
 
   /** How many bytes between two addresses are in the images. */
   long present(long from, long to) {
-    return runs.stream().filter(Run::isPresent).mapToLong(run -> run.within(from, to)).sum();
+    return between(from, to, presentBefore);
   }
 
   /** How many bytes between two addresses are in the images of the pre-dump before. */
   long inParent(long from, long to) {
-    return runs.stream().filter(Run::inParent).mapToLong(run -> run.within(from, to)).sum();
+    return between(from, to, inParentBefore);
+  }
+
+  private long between(long from, long to, long[] before) {
+    return from >= to ? 0 : below(to, before) - below(from, before);
+  }
+
+  /** How many of the bytes that are counted are below an address. */
+  private long below(long address, long[] before) {
+    int next = firstAt(address);
+    if (next == 0) {
+      return 0;
+    }
+    Run last = runs.get(next - 1);
+    long above = Math.max(0, last.end() - address);
+    return before[next] - (before[next] > before[next - 1] ? above : 0);
+  }
+
+  /** The first run that begins at an address or above. */
+  private int firstAt(long address) {
+    int low = 0;
+    int high = runs.size();
+    while (low < high) {
+      int middle = (low + high) >>> 1;
+      if (runs.get(middle).start() < address) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
   }
 
   /**
@@ -108,26 +172,25 @@ record PageMap(Path pages, List<Run> runs) {
    * @return empty when some of it is not in the images
    */
   Optional<byte[]> read(long address, int length) throws IOException {
-    ByteBuffer bytes = ByteBuffer.allocate(length);
     if (present(address, address + length) < length) {
       return Optional.empty();
     }
-    try (FileChannel file = FileChannel.open(pages)) {
-      for (Run run : runs) {
-        long part = run.isPresent() ? run.within(address + bytes.position(), address + length) : 0;
-        if (part > 0 && run.start() <= address + bytes.position()) {
-          bytes.limit(bytes.position() + (int) part);
-          long from = run.offset() + address + bytes.position() - run.start();
-          while (bytes.hasRemaining()) {
-            int count = file.read(bytes, from);
-            if (count <= 0) {
-              throw new BadImageException(pages + " is cut off");
-            }
-            from += count;
-          }
+    byte[] bytes = new byte[length];
+    int count = 0;
+    try (RandomAccessFile file = Descriptors.read(pages)) {
+      for (int i = Math.max(0, firstAt(address) - 1); i < runs.size() && count < length; i++) {
+        Run run = runs.get(i);
+        long at = address + count;
+        if (run.isPresent() && run.start() <= at && at < run.end()) {
+          int part = (int) Math.min(run.end() - at, length - count);
+          file.seek(run.offset() + at - run.start());
+          file.readFully(bytes, count, part);
+          count += part;
         }
       }
+    } catch (EOFException e) {
+      throw new BadImageException(pages + " is cut off");
     }
-    return bytes.position() == length ? Optional.of(bytes.array()) : Optional.empty();
+    return count == length ? Optional.of(bytes) : Optional.empty();
   }
 }

@@ -12,7 +12,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 
 /** One process after the other. */
 final class ProcessReader {
@@ -20,11 +22,14 @@ final class ProcessReader {
   private final Path images;
   private final long pageSize;
   private final FileTable files;
+  private final Segments segments;
+  private final Set<Integer> threads = new HashSet<>();
 
   ProcessReader(Path images, long pageSize) throws IOException {
     this.images = images;
     this.pageSize = pageSize;
     this.files = new FileTable(images);
+    this.segments = new Segments(images, pageSize);
   }
 
   DumpedProcess read(pstree_entry entry) throws IOException {
@@ -53,7 +58,7 @@ final class ProcessReader {
 
   private DumpedProcess alive(DumpedProcess known, pstree_entry entry, core_entry core)
       throws IOException {
-    MemoryReader memory = new MemoryReader(images, known.pid(), pageSize);
+    MemoryReader memory = new MemoryReader(images, known.pid(), pageSize, segments);
     Path directories = images.resolve("fs-" + known.pid() + ".img");
     fs_entry directory = Img.only(directories, Img.Kind.FS, fs_entry.parser());
     return new DumpedProcess(
@@ -102,6 +107,9 @@ final class ProcessReader {
   private List<DumpedThread> threads(pstree_entry entry) throws IOException {
     List<DumpedThread> threads = new ArrayList<>();
     for (int tid : entry.getThreadsList()) {
+      if (!this.threads.add(tid)) {
+        throw new BadImageException(images.resolve("pstree.img") + " has thread " + tid + " twice");
+      }
       core_entry core = core(tid);
       String name = core.getThreadCore().getComm();
       threads.add(

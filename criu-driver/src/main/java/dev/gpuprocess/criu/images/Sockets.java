@@ -9,6 +9,7 @@ import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 
@@ -117,7 +118,8 @@ final class Sockets {
       return Optional.of("netlink protocol " + file.getNlsk().getProtocol());
     }
     return file.hasPsk()
-        ? Optional.of("packet protocol 0x%04x".formatted(file.getPsk().getProtocol()))
+        ? Optional.of(
+            "packet protocol 0x" + HexFormat.of().toHexDigits((short) file.getPsk().getProtocol()))
         : Optional.empty();
   }
 }

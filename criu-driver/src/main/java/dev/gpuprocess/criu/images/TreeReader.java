@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -77,8 +78,13 @@ public final class TreeReader {
     inventory_entry inventory = inventory();
     ProcessReader reader = new ProcessReader(images, pageSize);
     List<DumpedProcess> processes = new ArrayList<>();
+    Set<Integer> pids = new HashSet<>();
     for (pstree_entry entry :
         Img.all(images.resolve("pstree.img"), Img.Kind.PSTREE, pstree_entry.parser())) {
+      if (!pids.add(entry.getPid())) {
+        throw new BadImageException(
+            images.resolve("pstree.img") + " has process " + entry.getPid() + " twice");
+      }
       processes.add(reader.read(entry));
     }
     if (processes.isEmpty()) {

@@ -5,12 +5,15 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.FileNode;
 import dev.gpuprocess.proc.OpenFile;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ScanLimit;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /** The open files of the tree. */
 final class DescriptorCheck {
 
-  private static final String SOCKET = "socket:[";
   private static final String ANONYMOUS = "anon_inode:";
 
   /** What CRIU dumps of the files that have neither a name nor a type. */
@@ -18,38 +21,64 @@ final class DescriptorCheck {
       Set.of(
           "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
 
+  /** What {@code memfd_secret(2)} makes. */
+  private static final String SECRET = "/secretmem (deleted)";
+
   private final Troubles troubles;
+
+  /** Whether a file system, by its device, is one of message queues. */
+  private final Map<Long, Boolean> queues = new HashMap<>();
+
+  private final ScanLimit limit;
   private final RemovedFileCheck removed;
   private final LockCheck locks;
   private final SocketCheck sockets;
+  private final PipeCheck pipes;
   private final TerminalCheck terminals;
 
+  /** For a tree with these processes. */
   DescriptorCheck(
-      Troubles troubles, DumpOptions options, RemovedFileCheck removed, ProcessIdentity root) {
+      Troubles troubles,
+      ScanLimit limit,
+      DumpOptions options,
+      RemovedFileCheck removed,
+      ProcessIdentity root,
+      List<Integer> tree) {
     this.troubles = troubles;
+    this.limit = limit;
     this.removed = removed;
     this.locks = new LockCheck(troubles, options);
-    this.sockets = new SocketCheck(troubles, options);
+    this.sockets = new SocketCheck(troubles, options, tree);
+    this.pipes = new PipeCheck(troubles, options, tree);
     this.terminals = new TerminalCheck(troubles, options, root);
   }
 
   void look(int pid) {
-    for (OpenFile file : ProcFs.openFiles(pid)) {
-      Place place = Place.descriptor(pid, file.number());
-      String target = file.target();
-      if (target.startsWith("/")) {
-        FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
-      } else if (target.startsWith(SOCKET)) {
-        sockets.look(place, Long.parseLong(target, SOCKET.length(), target.length() - 1, 10));
-      } else if (target.startsWith(ANONYMOUS)) {
-        lookAtAnonymous(place, target);
-      }
+    ProcFs.openFiles(
+        pid,
+        file -> {
+          limit.check();
+          look(pid, file);
+        });
+  }
+
+  private void look(int pid, OpenFile file) {
+    Place place = Place.descriptor(pid, file.number());
+    String target = file.target();
+    if (target.startsWith("/")) {
+      FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
+    } else if (target.startsWith(ANONYMOUS)) {
+      lookAtAnonymous(place, target);
+    } else {
+      SocketCheck.inode(target).ifPresent(inode -> sockets.look(place, inode));
+      PipeCheck.inode(target).ifPresent(inode -> pipes.look(place, inode));
     }
   }
 
   /** Says what only the whole tree tells. */
   void finish() {
     sockets.finish();
+    pipes.finish();
     terminals.finish();
   }
 
@@ -60,6 +89,12 @@ final class DescriptorCheck {
       }
     } else if (node.isBlockDevice()) {
       Devices.refuse(troubles, place, target, node);
+    } else if (target.equals(SECRET)) {
+      troubles.problem(
+          place, target, "is secret memory, which nobody else can read", "close it first");
+    } else if (queues.computeIfAbsent(node.device(), none -> Kernel.isQueue(place.link()))) {
+      troubles.problem(
+          place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
     } else {
       removed.look(place, target, node);
       locks.look(place, target, node);

@@ -29,7 +29,7 @@ final class Devices {
     troubles.problem(
         place,
         name,
-        "is a device (%d:%d) that CRIU does not dump".formatted(device.major(), device.minor()),
+        "is a device (%s:%s) that CRIU does not dump".formatted(device.major(), device.minor()),
         name.contains("/dev/nvidia")
             ? "suspend the process first; a forked child cannot let go of it, start it with spawn or"
                 + " forkserver"

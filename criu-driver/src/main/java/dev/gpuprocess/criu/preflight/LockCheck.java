@@ -22,7 +22,7 @@ final class LockCheck {
   private static final Pattern LOCKED_INODE = Pattern.compile(" [0-9a-f]+:[0-9a-f]+:(\\d+) ");
 
   /** The kernel leaves the rest empty when it may not tell. */
-  private static final Pattern HELD = Pattern.compile("(?m)^lock:\\s+\\d+:\\s*(\\w+)");
+  private static final Pattern HELD = Pattern.compile("(?md)^lock:\\s+\\d+:\\s*(\\w+)");
 
   private final Troubles troubles;
   private final Set<Long> lockedInodes;

@@ -4,6 +4,7 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.FileNode;
 import dev.gpuprocess.proc.Mapping;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ScanLimit;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,11 +24,21 @@ final class MappingCheck {
       List.of("/dev/zero (deleted)", "/memfd:", "/[aio]", "/anon_hugepage");
 
   private final Troubles troubles;
+  private final ScanLimit limit;
   private final RemovedFileCheck removed;
   private final boolean ownIpcNamespace;
 
-  MappingCheck(Troubles troubles, RemovedFileCheck removed, ProcessIdentity root) {
+  /** Names are long, and there can be many: of each the hash is kept. */
+  private record FileSeen(String device, long inode, int name) {
+
+    static FileSeen by(Mapping mapping) {
+      return new FileSeen(mapping.device(), mapping.inode(), mapping.name().hashCode());
+    }
+  }
+
+  MappingCheck(Troubles troubles, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
     this.troubles = troubles;
+    this.limit = limit;
     this.removed = removed;
     this.ownIpcNamespace = !ipcNamespace(Integer.toString(root.pid())).equals(ipcNamespace("self"));
   }
@@ -42,12 +53,15 @@ final class MappingCheck {
 
   /** A file mapped in pieces is looked at once. */
   void look(int pid) {
-    Set<String> seen = new HashSet<>();
-    for (Mapping mapping : ProcFs.memory(pid)) {
-      if (hasFile(mapping) && seen.add(mapping.device() + ' ' + mapping.inode() + mapping.name())) {
-        look(Place.mapping(pid, mapping), mapping.name());
-      }
-    }
+    Set<FileSeen> seen = new HashSet<>();
+    ProcFs.memory(
+        pid,
+        mapping -> {
+          limit.check();
+          if (hasFile(mapping) && seen.add(FileSeen.by(mapping))) {
+            look(Place.mapping(pid, mapping), mapping.name());
+          }
+        });
   }
 
   /** The inode of a System V segment is its identifier, and the first of a machine is 0. */
@@ -69,7 +83,7 @@ final class MappingCheck {
           place, name, "is of a kind that CRIU does not dump", "let the process unmap it first");
     } else if (name.startsWith("/") && SHARED_MEMORY.stream().noneMatch(name::startsWith)) {
       FileNode.at(place.link())
-          .or(() -> FileNode.at(place.seenByProcess(name)))
+          .or(() -> place.seenByProcess(name).flatMap(FileNode::at))
           .ifPresent(node -> lookAtFile(place, name, node));
     }
   }

@@ -1,7 +1,10 @@
 package dev.gpuprocess.criu.preflight;
 
+import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.proc.Mapping;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.util.Optional;
 
 /**
  * By what a process has something.
@@ -25,8 +28,16 @@ record Place(int pid, String kind, String handle) {
     return Path.of("/proc/" + pid + (kind.equals("mapping") ? "/map_files/" : "/fd/") + handle);
   }
 
-  /** What a path means to the process. */
-  Path seenByProcess(String path) {
-    return Path.of("/proc/" + pid + "/root" + path);
+  /**
+   * What a path means to the process.
+   *
+   * @return empty when the path has characters that this JVM cannot put into one
+   */
+  Optional<Path> seenByProcess(String path) {
+    try {
+      return Optional.of(NativePath.of("/proc/" + pid + "/root" + path));
+    } catch (InvalidPathException unmappable) {
+      return Optional.empty();
+    }
   }
 }

@@ -4,8 +4,9 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.Finding;
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.proc.ProcFs;
-import java.io.UncheckedIOException;
+import dev.gpuprocess.proc.ScanLimit;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -13,26 +14,29 @@ import java.util.List;
 public final class Preflight {
 
   private final Troubles troubles = new Troubles();
+  private final ScanLimit limit;
   private final TaskCheck tasks;
   private final DescriptorCheck descriptors;
   private final MappingCheck mappings;
   private final List<Integer> tree = new ArrayList<>();
 
   private Preflight(ProcessIdentity root, DumpOptions options) {
+    limit = ScanLimit.of("dump", root.pid(), options.deadline());
     tree.add(root.pid());
     tree.addAll(ProcFs.descendants(root.pid()));
     RemovedFileCheck removed = new RemovedFileCheck(troubles, options);
     tasks = new TaskCheck(troubles, root);
-    descriptors = new DescriptorCheck(troubles, options, removed, root);
-    mappings = new MappingCheck(troubles, removed, root);
+    descriptors = new DescriptorCheck(troubles, limit, options, removed, root, tree);
+    mappings = new MappingCheck(troubles, limit, removed, root);
   }
 
   /**
    * Looks.
    *
    * @param root the root of the tree
-   * @param options how it would be dumped
+   * @param options how it would be dumped; the look takes as long as the dump may at most
    * @return what stands in the way
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
    */
   public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
     if (!root.isAlive()) {
@@ -47,8 +51,9 @@ public final class Preflight {
    * Looks, for a CRIU that has other rights than this JVM.
    *
    * @param root the root of the tree
-   * @param options how it would be dumped
+   * @param options how it would be dumped; the look takes as long as the dump may at most
    * @return what stands in the way, whoever runs CRIU
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
    */
   public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
     return root.isAlive() ? new Preflight(root, options).look() : List.of();
@@ -57,16 +62,17 @@ public final class Preflight {
   private List<Finding> look() {
     tasks.lookAtRoot();
     for (int pid : tree) {
+      limit.check();
       try {
         tasks.look(pid);
         descriptors.look(pid);
         mappings.look(pid);
-      } catch (UncheckedIOException e) {
+      } catch (ProcessUnreadableException e) {
         troubles.add(
             Severity.WARNING,
             "process " + pid,
-            "cannot be looked into: " + e.getMessage(),
-            "look as root, or as the user of the process");
+            "cannot be looked into",
+            String.valueOf(e.getMessage()));
       }
     }
     descriptors.finish();

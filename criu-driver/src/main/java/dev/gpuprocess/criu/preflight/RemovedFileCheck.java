@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.internal.NativeLibraries;
 import dev.gpuprocess.proc.FileNode;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -30,7 +31,10 @@ final class RemovedFileCheck {
       lookAtSize(place, name(target), node);
     } else if (!options.linkRemap()
         && target.endsWith(REMOVED)
-        && !Files.exists(place.seenByProcess(target), LinkOption.NOFOLLOW_LINKS)) {
+        && place
+            .seenByProcess(target)
+            .filter(path -> Files.exists(path, LinkOption.NOFOLLOW_LINKS))
+            .isEmpty()) {
       troubles.needs(
           place,
           name(target),
@@ -62,16 +66,21 @@ final class RemovedFileCheck {
       troubles.needs(
           place,
           name,
-          "was removed, and its %d bytes are more than CRIU may copy into the image"
+          "was removed, and its %s bytes are more than CRIU may copy into the image"
               .formatted(bytes),
-          "DumpOptions.ghostLimit(%d)".formatted(bytes));
+          "DumpOptions.ghostLimit(%s)".formatted(bytes));
     }
   }
 
   /** Loaded only when a file is large enough to ask: it takes a third of a second. */
   private static final class Blocks {
 
-    private static final POSIX LIBRARY = POSIXFactory.getNativePOSIX();
+    private static final POSIX LIBRARY;
+
+    static {
+      NativeLibraries.prepare();
+      LIBRARY = POSIXFactory.getNativePOSIX();
+    }
 
     private Blocks() {}
 

@@ -1,78 +1,102 @@
 package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.options.External;
+import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.SocketTables;
 import dev.gpuprocess.proc.TcpSocket;
-import dev.gpuprocess.proc.UnixSocket;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.HashMap;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
-import org.jspecify.annotations.Nullable;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** The sockets of the tree. */
 final class SocketCheck {
 
+  private static final Pattern SOCKET = Pattern.compile("socket:\\[(\\d{1,18})]");
+
   private final Troubles troubles;
   private final DumpOptions options;
-  private final Map<String, Tables> namespaces = new HashMap<>();
+  private final List<Integer> tree;
 
-  /** By inode, for the other end of a pair has the next one. */
-  private final TreeMap<Long, Connected> connected = new TreeMap<>();
+  /** By the network namespace of the process, or the process where that cannot be known. */
+  private final Map<String, List<Held>> namespaces = new LinkedHashMap<>();
 
-  private record Connected(Place place, UnixSocket socket) {}
+  /** The sockets that processes of the tree have open. */
+  private final Set<Long> inside = new HashSet<>();
 
-  SocketCheck(Troubles troubles, DumpOptions options) {
+  private record Held(Place place, long inode) {}
+
+  SocketCheck(Troubles troubles, DumpOptions options, List<Integer> tree) {
     this.troubles = troubles;
     this.options = options;
+    this.tree = tree;
+  }
+
+  /** The inode behind a descriptor such as {@code socket:[12]}. */
+  static Optional<Long> inode(String target) {
+    Matcher socket = SOCKET.matcher(target);
+    return socket.matches() ? Optional.of(Long.valueOf(socket.group(1))) : Optional.empty();
   }
 
   void look(Place place, long inode) {
-    Tables tables = tables(place.pid());
-    UnixSocket unix = tables.unix.get(inode);
-    TcpSocket tcp = unix == null ? tables.tcp().get(inode) : null;
-    if (tcp != null) {
-      lookAtTcp(place, tcp);
-    } else if (unix != null && unix.connected()) {
-      connected.putIfAbsent(inode, new Connected(place, unix));
+    if (inside.add(inode)) {
+      namespaces
+          .computeIfAbsent(namespace(place.pid()), none -> new ArrayList<>())
+          .add(new Held(place, inode));
     }
   }
 
-  /** The sockets of a network namespace. The kernel takes milliseconds to list those of TCP. */
-  private static final class Tables {
-
-    private final int pid;
-    private final Map<Long, UnixSocket> unix;
-    private @Nullable Map<Long, TcpSocket> tcp;
-
-    Tables(int pid) {
-      this.pid = pid;
-      this.unix = SocketTables.unix(pid);
-    }
-
-    Map<Long, TcpSocket> tcp() {
-      Map<Long, TcpSocket> known = tcp;
-      if (known == null) {
-        known = SocketTables.tcp(pid);
-        tcp = known;
-      }
-      return known;
-    }
-  }
-
-  /** All processes of a network namespace see the same tables. */
-  private Tables tables(int pid) {
-    String namespace;
+  private static String namespace(int pid) {
+    Path link = Path.of("/proc", Integer.toString(pid), "ns", "net");
     try {
-      Path link = Path.of("/proc", Integer.toString(pid), "ns", "net");
-      namespace = Files.readSymbolicLink(link).toString();
+      return Files.readSymbolicLink(link).toString();
     } catch (IOException goneOrForbidden) {
-      return new Tables(pid);
+      return link.toString();
     }
-    return namespaces.computeIfAbsent(namespace, name -> new Tables(pid));
+  }
+
+  /** Asks the kernel about each namespace once: the tables are those of the whole machine. */
+  void finish() {
+    namespaces.values().forEach(this::lookAtNamespace);
+  }
+
+  private void lookAtNamespace(List<Held> held) {
+    int member = held.get(0).place().pid();
+    Map<Long, UnixSocket> unix = unix(member);
+    List<Held> others = held.stream().filter(each -> !unix.containsKey(each.inode())).toList();
+    if (!others.isEmpty()) {
+      Map<Long, TcpSocket> tcp = SocketTables.tcp(member);
+      for (Held each : others) {
+        TcpSocket socket = tcp.get(each.inode());
+        if (socket != null) {
+          lookAtTcp(each.place(), socket);
+        }
+      }
+    }
+    lookAtUnix(held, unix);
+  }
+
+  private Map<Long, UnixSocket> unix(int member) {
+    try {
+      return UnixSockets.seenBy(member);
+    } catch (IOException e) {
+      troubles.add(
+          Severity.OK,
+          Troubles.who(member),
+          "may have UNIX sockets, of which it is not known where they lead: " + e.getMessage(),
+          "");
+      return Map.of();
+    }
   }
 
   private void lookAtTcp(Place place, TcpSocket socket) {
@@ -91,45 +115,63 @@ final class SocketCheck {
     }
   }
 
-  /**
-   * Which socket a UNIX socket is connected to the kernel does not say in {@code /proc}. The two
-   * ends of a socketpair are made one after the other, so their inodes are neighbours; of all
-   * others it cannot be known.
-   */
-  void finish() {
-    while (!connected.isEmpty()) {
-      Map.Entry<Long, Connected> one = connected.pollFirstEntry();
-      Connected next = connected.get(one.getKey() + 1);
-      if (isPair(one.getValue(), next)) {
-        connected.remove(one.getKey() + 1);
-      } else {
-        lookAtUnix(one.getValue());
+  private void lookAtUnix(List<Held> held, Map<Long, UnixSocket> unix) {
+    Map<Held, UnixSocket> suspects = new LinkedHashMap<>();
+    for (Held each : held) {
+      UnixSocket socket = unix.get(each.inode());
+      if (socket != null && !isAllowed(socket, unix) && leadsOutside(socket, inside, unix)) {
+        suspects.put(each, socket);
       }
     }
-  }
-
-  private static boolean isPair(Connected one, @Nullable Connected next) {
-    return next != null
-        && one.socket().type() == next.socket().type()
-        && one.socket().name().isEmpty()
-        && next.socket().name().isEmpty();
-  }
-
-  private void lookAtUnix(Connected one) {
-    UnixSocket socket = one.socket();
-    if (options.external().contains(External.unixSocket(socket.inode()))
-        || (socket.isDatagram() && options.externalUnixSockets())) {
-      return;
+    if (!suspects.isEmpty()) {
+      // The tree runs: what it made while it was looked at is seen now.
+      tree.stream()
+          .flatMap(pid -> ProcFs.visibleFiles(pid).stream())
+          .forEach(file -> inode(file.target()).ifPresent(inside::add));
     }
-    troubles.warning(
-        one.place(),
+    suspects.forEach(
+        (each, socket) -> {
+          if (leadsOutside(socket, inside, unix)) {
+            report(each.place(), socket, unix);
+          }
+        });
+  }
+
+  /** Whether the other end is one that no process of the tree has open. */
+  private static boolean leadsOutside(
+      UnixSocket socket, Set<Long> inside, Map<Long, UnixSocket> unix) {
+    if (socket.peer() != 0) {
+      return !inside.contains(socket.peer());
+    }
+    // Nobody has accepted it yet: its other end is where its listener is.
+    return socket.connected()
+        && unix.values().stream()
+            .anyMatch(
+                each -> each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
+  }
+
+  private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
+    return options.external().contains(External.unixSocket(socket.inode()))
+        || (options.externalUnixSockets() && sendsToName(socket, unix));
+  }
+
+  /** CRIU connects a datagram socket anew, if there is a name to connect to. */
+  private static boolean sendsToName(UnixSocket socket, Map<Long, UnixSocket> unix) {
+    UnixSocket peer = unix.get(socket.peer());
+    return socket.isDatagram() && (peer == null || !peer.name().isEmpty());
+  }
+
+  private void report(Place place, UnixSocket socket, Map<Long, UnixSocket> unix) {
+    String holder =
+        socket.peer() == 0 ? "" : Outsiders.holder("socket:[" + socket.peer() + "]", tree);
+    troubles.needs(
+        place,
         "unix %s socket %s"
             .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())
             .strip(),
-        "is connected, and the kernel does not tell whether to this tree",
-        "if it leads outside, set DumpOptions."
-            + (socket.isDatagram()
-                ? "externalUnixSockets(true)"
-                : "external(External.unixSocket(%d))".formatted(socket.inode())));
+        "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
+        sendsToName(socket, unix)
+            ? "DumpOptions.externalUnixSockets(true)"
+            : "DumpOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
   }
 }

@@ -3,14 +3,15 @@ package dev.gpuprocess.criu.preflight;
 import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.proc.ProcStat;
 import java.util.Set;
 import java.util.TreeSet;
 
 /** What the tasks of the tree are up to: CRIU must trace each of them. */
 final class TaskCheck {
 
-  /** What the kernel says of a session that this pid namespace has no number for. */
-  private static final int OUTSIDE = 0;
+  /** What the kernel says of a session that a pid namespace has no number for. */
+  private static final String OUTSIDE = "0";
 
   private final Troubles troubles;
   private final ProcessIdentity root;
@@ -22,13 +23,13 @@ final class TaskCheck {
 
   void lookAtRoot() {
     root.stat()
-        .filter(stat -> !stat.leadsSession() && stat.session() != OUTSIDE)
+        .filter(stat -> !stat.leadsSession() && stat.session() != 0)
         .ifPresent(
             stat ->
                 troubles.add(
                     Severity.OK,
                     Troubles.who(root.pid()),
-                    "does not lead its session %d, so what is restored joins the session of whoever restores it"
+                    "does not lead its session %s, so what is restored joins the session of whoever restores it"
                         .formatted(stat.session()),
                     ""));
   }
@@ -42,18 +43,36 @@ final class TaskCheck {
           "is this JVM, which cannot be in the tree that it dumps",
           "dump from a process outside the tree");
     }
+    lookAtFirstThread(pid);
     lookAtTracers(pid);
   }
 
-  private void lookAtSession(int pid) {
+  /**
+   * CRIU cannot trace such a root, and says of such a child that it dumps no zombies with threads.
+   */
+  private void lookAtFirstThread(int pid) {
     ProcFs.stat(pid)
-        .filter(stat -> stat.session() == OUTSIDE && !stat.isDead())
+        .filter(ProcStat::firstThreadEnded)
         .ifPresent(
             stat ->
                 troubles.problem(
-                    new Place(pid, "session", Integer.toString(OUTSIDE)),
+                    new Place(pid, "thread", Integer.toString(pid)),
+                    "its first thread",
+                    "has ended while others go on, and CRIU cannot dump such a process",
+                    "let the main thread of the program wait for the others"));
+  }
+
+  private void lookAtSession(int pid) {
+    // The last is the number in the process's own pid namespace, and 0 when it has none there.
+    String[] sessions = ProcFs.status(pid).getOrDefault("NSsid", "").split("\\s+");
+    ProcFs.stat(pid)
+        .filter(stat -> sessions[sessions.length - 1].equals(OUTSIDE) && !stat.isDead())
+        .ifPresent(
+            stat ->
+                troubles.problem(
+                    new Place(pid, "session", OUTSIDE),
                     "a session from outside",
-                    "has its leader outside of this pid namespace, so CRIU has no number for it",
+                    "has its leader outside of the pid namespace of the process, so CRIU has no number for it",
                     "start the process in a session of its own, with setsid"));
   }
 
@@ -65,11 +84,11 @@ final class TaskCheck {
     }
     tracers.remove(0);
     for (int tracer : tracers) {
-      troubles.add(
-          Severity.PROBLEM,
-          Troubles.who(pid),
-          "is traced by " + Troubles.who(tracer) + ", and CRIU must trace it itself",
-          "end the tracer");
+      troubles.problem(
+          new Place(pid, "tracer", Integer.toString(tracer)),
+          Troubles.who(tracer),
+          "traces it, and CRIU must trace it itself",
+          "end the tracer, or wait until it has let go");
     }
   }
 }

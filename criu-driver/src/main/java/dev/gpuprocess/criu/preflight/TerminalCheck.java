@@ -29,7 +29,7 @@ final class TerminalCheck {
   private static final int USB_SERIAL_MAJOR = 188;
   private static final int SERIAL_MAJOR = 204;
 
-  private static final Pattern INDEX = Pattern.compile("(?m)^tty-index:\\s*(\\d+)");
+  private static final Pattern INDEX = Pattern.compile("(?md)^tty-index:\\s*(\\d+)");
 
   private final Troubles troubles;
   private final DumpOptions options;
@@ -86,7 +86,8 @@ final class TerminalCheck {
         leader
             ? "is a terminal whose other end is outside the tree, and the root leads its session"
             : "is one of several terminals whose other ends are outside the tree",
-        "DumpOptions.external(External.terminal(%#x, %#x))"
-            .formatted(slave.node().number(), slave.node().device()));
+        "DumpOptions.external(External.terminal(0x%s, 0x%s))"
+            .formatted(
+                Long.toHexString(slave.node().number()), Long.toHexString(slave.node().device())));
   }
 }

@@ -6,6 +6,7 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,8 +20,32 @@ final class Troubles {
 
   private static final int MOST_NAMED = 8;
 
+  /** Of each severity. A tree can be made to have any number of troubles; one would be enough. */
+  private static final int MOST_FOUND = 64;
+
   private final List<Finding> general = new ArrayList<>();
-  private final Map<Trouble, List<String>> found = new LinkedHashMap<>();
+  private final Map<Trouble, Handles> found = new LinkedHashMap<>();
+  private final Map<Severity, Integer> kept = new EnumMap<>(Severity.class);
+  private final Map<Severity, Integer> more = new EnumMap<>(Severity.class);
+
+  /** The first few, and how many there are. */
+  private static final class Handles {
+
+    private final List<String> first = new ArrayList<>();
+    private int count;
+
+    void add(String handle) {
+      if (count++ < MOST_NAMED) {
+        first.add(handle);
+      }
+    }
+
+    @Override
+    public String toString() {
+      String named = String.join(", ", first);
+      return count <= MOST_NAMED ? named : named + " and " + (count - MOST_NAMED) + " more";
+    }
+  }
 
   private record Trouble(
       Severity severity,
@@ -31,21 +56,14 @@ final class Troubles {
       String cure,
       @Nullable String option) {
 
-    Finding finding(List<String> handles) {
-      String handle = (handles.size() == 1 ? kind : kind + "s") + " " + join(handles);
+    Finding finding(Handles handles) {
+      String handle = (handles.count == 1 ? kind : kind + "s") + " " + handles;
       return new Finding(
           severity,
           who(pid) + ", " + handle,
           name + " " + why,
           cure,
           new UnsupportedResource(pid, handle, name, option));
-    }
-
-    private static String join(List<String> handles) {
-      int more = handles.size() - MOST_NAMED;
-      return more <= 0
-          ? String.join(", ", handles)
-          : String.join(", ", handles.subList(0, MOST_NAMED)) + " and " + more + " more";
     }
   }
 
@@ -63,17 +81,23 @@ final class Troubles {
 
   /** Something that an option allows, such as {@code DumpOptions.fileLocks(true)}. */
   void needs(Place place, String name, String why, String option) {
-    String cure = "set " + option;
+    needs(place, name, why, option, "set " + option);
+  }
+
+  /** Something that an option allows, which is not the best cure, or not the whole one. */
+  void needs(Place place, String name, String why, String option, String cure) {
     add(place, new Trouble(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, option));
   }
 
-  /** Something that may stop the dump, or not. */
-  void warning(Place place, String name, String why, String cure) {
-    add(place, new Trouble(Severity.WARNING, place.pid(), place.kind(), name, why, cure, null));
-  }
-
   private void add(Place place, Trouble trouble) {
-    found.computeIfAbsent(trouble, none -> new ArrayList<>()).add(place.handle());
+    Handles known = found.get(trouble);
+    if (known != null) {
+      known.add(place.handle());
+    } else if (kept.merge(trouble.severity(), 1, Integer::sum) <= MOST_FOUND) {
+      found.computeIfAbsent(trouble, none -> new Handles()).add(place.handle());
+    } else {
+      more.merge(trouble.severity(), 1, Integer::sum);
+    }
   }
 
   /** What concerns no resource. */
@@ -84,6 +108,14 @@ final class Troubles {
   List<Finding> findings() {
     List<Finding> all = new ArrayList<>(general);
     found.forEach((trouble, handles) -> all.add(trouble.finding(handles)));
+    more.forEach(
+        (severity, count) ->
+            all.add(
+                new Finding(
+                    severity,
+                    "the process tree",
+                    "has %s more findings like these, which are not listed".formatted(count),
+                    "")));
     return all;
   }
 }

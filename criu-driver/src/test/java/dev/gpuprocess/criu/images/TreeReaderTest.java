@@ -2,11 +2,13 @@ package dev.gpuprocess.criu.images;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeout;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.MessageLite;
 import com.google.protobuf.UnknownFieldSet;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.proto.Images.core_entry;
 import dev.gpuprocess.criu.proto.Images.fdinfo_entry;
 import dev.gpuprocess.criu.proto.Images.file_entry;
@@ -29,21 +31,25 @@ import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.ImageCorruptException;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Images made by hand. What CRIU itself writes is compared with /proc in WorkloadsTest. */
+@Tag("jdk")
 class TreeReaderTest {
 
   private static final int COMMON = 0x54564319;
@@ -249,6 +255,93 @@ class TreeReaderTest {
     assertEquals(DumpedProcess.State.ZOMBIE, child.state());
     assertTrue(tree.toString().contains("\n  41 gone (zombie)"), tree::toString);
     assertEquals(40, new TreeReader(images).rootPid());
+  }
+
+  /** As many mappings as Linux lets a process have, each with its own run of pages. */
+  @Test
+  @OutsideUse("D5")
+  void timeIsInProportionToMappings() throws IOException {
+    int count = 65_000;
+    mm_entry.Builder mm = mm_entry.newBuilder().setExeFileId(1);
+    MessageLite[] runs = new MessageLite[count + 1];
+    runs[0] = pagemap_head.newBuilder().setPagesId(3).build();
+    for (int i = 0; i < count; i++) {
+      long start = 0x10000 + 3L * PAGE * i;
+      mm.addVmas(vma(start, 2, ANONYMOUS));
+      runs[i + 1] = run(start, 1, 4);
+    }
+    write("mm-40.img", file(0x57492820, mm.build()));
+    write("pagemap-40.img", file(0x56084025, runs));
+    DumpedTree tree = assertTimeout(Duration.ofSeconds(10), this::read);
+    assertEquals(
+        List.of(
+            new DumpedMemory(
+                DumpedMemory.Kind.ANONYMOUS, count, 2L * count * PAGE, (long) count * PAGE, 0)),
+        tree.root().memory());
+  }
+
+  @Test
+  void runsAreFoundWhereverAMappingBegins() throws IOException {
+    write(
+        "pagemap-40.img",
+        file(
+            0x56084025,
+            pagemap_head.newBuilder().setPagesId(3).build(),
+            run(0x10000, 4, 4),
+            run(0x20000, 4, 1),
+            run(0x30000, 4, 4)));
+    PageMap map = PageMap.read(images, "40", PAGE).orElseThrow();
+    for (long from = 0xf000; from <= 0x35000; from += 0x800) {
+      for (long to = 0xf000; to <= 0x35000; to += 0x800) {
+        long present =
+            Math.max(0, Math.min(to, 0x14000) - Math.max(from, 0x10000))
+                + Math.max(0, Math.min(to, 0x34000) - Math.max(from, 0x30000));
+        assertEquals(present, map.present(from, to), from + " to " + to);
+        long inParent = Math.max(0, Math.min(to, 0x24000) - Math.max(from, 0x20000));
+        assertEquals(inParent, map.inParent(from, to), from + " to " + to);
+      }
+    }
+    assertEquals(0, map.present(Long.MAX_VALUE - 5, Long.MIN_VALUE));
+  }
+
+  @Test
+  @OutsideUse("B2")
+  void anInterruptSaysNothingOfTheImages() {
+    Thread.currentThread().interrupt();
+    try {
+      assertEquals(List.of("tool", "-x", "a b"), read().root().commandLine());
+    } finally {
+      assertTrue(Thread.interrupted(), "the flag stays");
+    }
+  }
+
+  /** A file of no blocks can be of any length, and so can what it says of itself. */
+  @Test
+  @OutsideUse("D5")
+  void whatThisJvmHasNoMemoryForIsRefused() throws IOException {
+    try (RandomAccessFile file = new RandomAccessFile(images.resolve("mm-40.img").toFile(), "rw")) {
+      file.write(file(0x57492820));
+      file.write(number(Integer.MAX_VALUE));
+      file.setLength(3L << 30);
+    }
+    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
+    assertTrue(e.getMessage().contains("mm-40.img has more than"), e.getMessage());
+  }
+
+  @Test
+  @OutsideUse("D5")
+  void aThreadThatIsListedTwiceIsNotReadTwice() throws IOException {
+    write(
+        "pstree.img",
+        file(
+            0x50273030,
+            pstree_entry.newBuilder().setPid(40).addThreads(40).addThreads(40).build()));
+    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
+    assertTrue(e.getMessage().contains("thread 40 twice"), e.getMessage());
+    pstree_entry one = pstree_entry.newBuilder().setPid(41).build();
+    write("pstree.img", file(0x50273030, one, one));
+    e = assertThrows(ImageCorruptException.class, this::read);
+    assertTrue(e.getMessage().contains("process 41 twice"), e.getMessage());
   }
 
   @Test

@@ -2,10 +2,9 @@ package dev.gpuprocess.cuda.jnr;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.internal.NativeLibraries;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import jnr.ffi.LibraryLoader;
-import jnr.ffi.LibraryOption;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -50,6 +49,12 @@ public final class NativeLibrary<T> {
     return library;
   }
 
+  /** Which file it is. */
+  @Override
+  public String toString() {
+    return directory == null ? file : directory.resolve(file).toString();
+  }
+
   private T load() {
     if (directory != null && !Files.exists(directory.resolve(file))) {
       throw missing("there is no such file in " + directory, null);
@@ -57,10 +62,7 @@ public final class NativeLibrary<T> {
     // With an absolute path the loader cannot fall back to the system's driver.
     String name = directory == null ? file : directory.resolve(file).toString();
     try {
-      return LibraryLoader.create(functions)
-          .failImmediately()
-          .option(LibraryOption.LoadNow, true)
-          .load(name);
+      return NativeLibraries.load(functions, name);
     } catch (LinkageError | RuntimeException e) {
       throw missing(
           String.valueOf(e.getMessage()).lines().findFirst().orElse("cannot be loaded"), e);

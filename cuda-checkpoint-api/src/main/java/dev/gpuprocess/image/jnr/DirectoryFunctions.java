@@ -1,9 +1,18 @@
 package dev.gpuprocess.image.jnr;
 
-/** The functions of the C library that hold a directory open, as {@code fcntl.h} declares them. */
+import jnr.ffi.annotations.In;
+
+/**
+ * The functions of the C library that hold a directory open and sync it, as {@code fcntl.h}, {@code
+ * unistd.h} and {@code string.h} declare them.
+ */
 public interface DirectoryFunctions {
 
-  int open(String path, int flags);
+  int open(@In byte[] path, int flags);
+
+  int fsync(int descriptor);
 
   int close(int descriptor);
+
+  String strerror(int errno);
 }

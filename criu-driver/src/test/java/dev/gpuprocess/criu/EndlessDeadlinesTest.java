@@ -1,0 +1,82 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.ResumeOptions;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Dumps and restores that may take for ever. */
+@OutsideUse("A12")
+class EndlessDeadlinesTest {
+
+  private static final Duration FOREVER = ChronoUnit.FOREVER.getDuration();
+
+  @TempDir Path directory;
+
+  @BeforeEach
+  void assumeCriu() {
+    RealCriu.assume();
+  }
+
+  @Test
+  void dumpRestoreSnapshotAndInsurance_withEndlessDeadlines_doWhatTheyDo() {
+    DumpOptions dump = DumpOptions.builder().deadline(FOREVER).freezeTimeout(FOREVER).build();
+    RestoreOptions restore = RestoreOptions.builder().deadline(FOREVER).build();
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Counter counter = Counter.start(machine)) {
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.standard()
+              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .withStateDirectory(directory.resolve("state"));
+      checkpoints.process(counter.pid()).snapshot(directory.resolve("backup"), dump);
+      assertEquals(101, counter.increment());
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      ProcessImage image = suspended.dump(directory.resolve("image"), dump);
+      image
+          .restore(restore)
+          .resume(ResumeOptions.ofDefaults().withInsurance(directory.resolve("insurance")));
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void deadline_isNeverPassedAndPollsInTurns() {
+    for (Duration endless :
+        List.of(FOREVER, Duration.ofMillis(Long.MAX_VALUE), Duration.ofNanos(Long.MAX_VALUE))) {
+      Deadline deadline = Deadline.after(endless);
+      assertFalse(deadline.passed());
+      assertEquals(100, deadline.millis(100));
+      assertTrue(deadline.total().compareTo(Duration.ofDays(1000)) > 0);
+    }
+  }
+
+  @Test
+  void freezeTimeout_staysInWhatCriuCanCount() {
+    for (Duration endless : List.of(FOREVER, Duration.ofHours(2))) {
+      int seconds = RpcOptions.seconds(DumpOptions.builder().freezeTimeout(endless).build());
+      assertEquals(4294, seconds);
+      assertTrue(seconds * 1_000_000L <= 0xffff_ffffL, "in microseconds, in 32 bits");
+    }
+    assertEquals(
+        2,
+        RpcOptions.seconds(DumpOptions.builder().freezeTimeout(Duration.ofMillis(1001)).build()));
+  }
+}

@@ -1,0 +1,94 @@
+package dev.gpuprocess.criu;
+
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** Every descriptor that this JVM could still open, but for a few, so that nobody else has them. */
+public final class Hoard implements AutoCloseable {
+
+  /** A JVM that is to be starved gets so many: soon reached, and enough to work with. */
+  private static final int LIMIT = 400;
+
+  private final Deque<InputStream> held = new ArrayDeque<>();
+
+  /**
+   * Takes them.
+   *
+   * @param free how many are left to others
+   */
+  public Hoard(int free) {
+    try {
+      while (held.size() < LIMIT) {
+        held.push(new FileInputStream("/dev/null"));
+      }
+      throw new IllegalStateException("this JVM can open more than " + LIMIT + " files");
+    } catch (IOException full) {
+      for (int i = 0; i < free; i++) {
+        release();
+      }
+    }
+  }
+
+  /** What starts a JVM that can be starved. */
+  public static List<String> launcher() {
+    return List.of("prlimit", "--nofile=" + LIMIT + ":" + LIMIT);
+  }
+
+  private void release() {
+    try {
+      held.pop().close();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Gives them back. */
+  @Override
+  public void close() {
+    while (!held.isEmpty()) {
+      release();
+    }
+  }
+
+  /**
+   * Loads all classes of ours: a class in a directory is a file of its own, and one that cannot be
+   * loaded once never can be.
+   *
+   * @param loader has them all
+   */
+  public static void loadClasses(ClassLoader loader) throws IOException, ClassNotFoundException {
+    List<Path> directories =
+        Stream.of(TestJvm.classPath().split(File.pathSeparator))
+            .map(Path::of)
+            .filter(Files::isDirectory)
+            .toList();
+    for (Path directory : directories) {
+      for (String name : classes(directory)) {
+        Class.forName(name, false, loader);
+      }
+    }
+    // What is nowhere is looked for in every jar, which opens them.
+    if (loader.getResource("dev/gpuprocess/nowhere") != null) {
+      throw new IllegalStateException("there is such a thing");
+    }
+  }
+
+  private static List<String> classes(Path directory) throws IOException {
+    try (Stream<Path> files = Files.walk(directory)) {
+      return files
+          .map(file -> directory.relativize(file).toString())
+          .filter(name -> name.endsWith(".class") && !name.endsWith("module-info.class"))
+          .map(name -> name.substring(0, name.length() - ".class".length()).replace('/', '.'))
+          .toList();
+    }
+  }
+}

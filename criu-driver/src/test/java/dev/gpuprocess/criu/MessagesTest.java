@@ -1,0 +1,276 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.StepListener;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Each message says what happened and what to do about it. */
+@OutsideUse("B6")
+class MessagesTest {
+
+  private static final int CUDA_ERROR_UNKNOWN = 999;
+  private static final int CUDA_ERROR_NOT_READY = 600;
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    RealCriu.assume();
+    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(directory.resolve("state"));
+  }
+
+  @AfterEach
+  void removeMachine() {
+    if (machine != null) {
+      machine.close();
+    }
+  }
+
+  private static void assertSays(Throwable failure, String... words) {
+    String message = String.valueOf(failure.getMessage());
+    for (String word : words) {
+      assertTrue(message.contains(word), () -> word + " is missing in: " + message);
+    }
+    assertFalse(message.matches(".*\\bPT[0-9].*"), message);
+  }
+
+  @Test
+  void aLockThatTookTooLong_namesItsTimeout() {
+    try (Counter counter = Counter.start(machine)) {
+      machine.faults(Fault.in("cuCheckpointProcessLock").answers(CUDA_ERROR_NOT_READY));
+      LockTimeoutException e =
+          assertThrows(
+              LockTimeoutException.class,
+              () -> checkpoints.process(counter.pid()).lock(Duration.ofMillis(1500)));
+      assertSays(e, "the lock's timeout of 1.5 s", "it runs on");
+    }
+  }
+
+  @Test
+  void aRefusedSuspend_doesNotSayThatItStaysLocked() {
+    try (Counter counter = Counter.start(machine)) {
+      counter.allocateManaged();
+      UnsupportedByDriverException e =
+          assertThrows(
+              UnsupportedByDriverException.class,
+              () -> checkpoints.process(counter.pid()).suspend());
+      assertSays(e, "managed memory", "which suspend does by itself");
+      assertFalse(String.valueOf(e.getMessage()).contains("stays locked"), e::getMessage);
+      assertEquals("RunningProcess", checkpoints.inspect(counter.pid()).getClass().getSimpleName());
+    }
+  }
+
+  @Test
+  void anUnknownAnswer_isNotCalledManagedMemoryForCertain() {
+    try (Counter counter = Counter.start(machine)) {
+      machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(CUDA_ERROR_UNKNOWN));
+      GpuCheckpointException e =
+          assertThrows(
+              GpuCheckpointException.class, () -> checkpoints.process(counter.pid()).suspend());
+      assertSays(e, "CUDA_ERROR_UNKNOWN", "is LOCKED at this moment", "dmesg");
+      machine.faults(
+          Fault.in("cuCheckpointProcessCheckpoint").during().answers(CUDA_ERROR_UNKNOWN));
+      GpuCheckpointException failed =
+          assertThrows(
+              GpuCheckpointException.class, () -> checkpoints.process(counter.pid()).suspend());
+      assertSays(failed, "CUDA_ERROR_UNKNOWN", "which is FAILED now");
+      assertFalse(String.valueOf(failed.getMessage()).contains("managed"), failed::getMessage);
+    }
+  }
+
+  @Test
+  void theProcessOfTheImage_isNoStranger() {
+    try (Counter counter = Counter.start(machine)) {
+      ProcessImage image = checkpoints.process(counter.pid()).snapshot(directory.resolve("image"));
+      PidTakenException e = assertThrows(PidTakenException.class, image::restore);
+      assertSays(e, "process " + counter.pid(), "it is the process of this image", "go on with it");
+    }
+  }
+
+  @Test
+  void aLibraryThatIsNoDriver_isNotCalledAnOldOne() throws IOException {
+    Path lib = Files.createDirectory(directory.resolve("lib"));
+    Path libm = Path.of("/lib/" + System.getProperty("os.arch").replace("amd64", "x86_64"));
+    libm = Path.of(libm + "-linux-gnu/libm.so.6");
+    org.junit.jupiter.api.Assumptions.assumeTrue(Files.exists(libm), "no libm where Debian has it");
+    Files.createSymbolicLink(lib.resolve("libcuda.so.1"), libm);
+    NoCudaDriverException e =
+        assertThrows(NoCudaDriverException.class, () -> LibCuda.in(lib).version());
+    assertSays(e, lib + "/libcuda.so.1 is no driver of NVIDIA");
+    assertThrows(NoCudaDriverException.class, () -> LibCuda.in(lib).getState(1));
+  }
+
+  @Test
+  void placesThatHoldNoImage_areNamedAsThat() {
+    try (Counter counter = Counter.start(machine);
+        CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
+      assertSays(
+          assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/"))),
+          "/ is no place for an image");
+      assertSays(
+          assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/proc/image"))),
+          "/proc is on a file system that stores nothing");
+    }
+  }
+
+  @Test
+  void aListenerThatTakesAllTheTime_isNotTheDisk() {
+    Duration deadline = Duration.ofMillis(1200);
+    AtomicReference<Long> begun = new AtomicReference<>();
+    GpuCheckpoints slow =
+        checkpoints.with(
+            new StepListener() {
+              @Override
+              public void started(String name, int pid) {
+                if (name.equals("dump")) {
+                  begun.set(System.nanoTime());
+                }
+                if (name.equals("seal")) {
+                  long end = begun.get() + deadline.toNanos();
+                  Workload.await(() -> System.nanoTime() > end, "the deadline to pass");
+                }
+              }
+            });
+    try (Counter counter = Counter.start(machine);
+        CheckpointedProcess suspended = slow.process(counter.pid()).suspend()) {
+      OperationTimedOutException e =
+          assertThrows(
+              OperationTimedOutException.class,
+              () ->
+                  suspended.dump(
+                      directory.resolve("image"),
+                      DumpOptions.builder().deadline(deadline).build()));
+      assertSays(e, "1.2 s");
+      assertFalse(String.valueOf(e.getMessage()).contains("look at the disk"), e::getMessage);
+    }
+  }
+
+  @Test
+  void aSecondDump_namesTheFirst() {
+    RpcCriuDriver criu = new RpcCriuDriver();
+    DumpOptions stays =
+        DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(30)).build();
+    try (Workload workload = Workload.counter(directory)) {
+      AtomicReference<Throwable> second = new AtomicReference<>();
+      criu.dump(
+          request(workload, "first", stays),
+          new DumpListener() {
+            @Override
+            public void postDump() {
+              second.set(
+                  assertThrows(
+                      CriuException.class,
+                      () -> criu.dump(request(workload, "second", stays), DumpListener.NONE)));
+            }
+          });
+      assertSays(
+          second.get(),
+          "another dump is at work on it, by process",
+          "(CRIU) of process " + ProcessHandle.current().pid(),
+          "wait until that one has ended");
+    }
+  }
+
+  private DumpRequest request(Workload workload, String name, DumpOptions options) {
+    try {
+      Path place = Files.createDirectory(directory.resolve(name));
+      return new DumpRequest(
+          workload.identity(),
+          Files.createDirectory(place.resolve("images")),
+          Files.createDirectory(place.resolve("work")),
+          options);
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void whoHasOnlyTheJar_isNotToldOfAScriptOfTheSources() {
+    RpcCriuDriver none = new RpcCriuDriver(directory.resolve("none"));
+    CriuUnavailableException e = assertThrows(CriuUnavailableException.class, none::version);
+    assertFalse(String.valueOf(e.getMessage()).contains("bin/criu"), e::getMessage);
+    assertSays(e, "install CRIU", CriuLocator.VARIABLE);
+  }
+
+  @Test
+  void whatCriuSays_hasACure() {
+    Map.of(
+            "BUG! Unknown socket collected (family 38)", "AF_ALG",
+            "OOM storing pipe", "1024 pipes")
+        .forEach((error, cure) -> assertTrue(Hints.of("dump", error).orElse("").contains(cure)));
+    Map.of(
+            "File tmp/x has bad size 3 (expect 4)", "put it back as it was",
+            "BUG at criu/mount.c:48", "mountCompatibility(true)")
+        .forEach((error, cure) -> assertTrue(Hints.of("restore", error).orElse("").contains(cure)));
+  }
+
+  @Test
+  @OutsideUse("B5")
+  void onlyWhatCriuFailedAt_isBlamed() {
+    try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
+      idle.ask("open /dev/fuse");
+      idle.ask("lock " + directory.resolve("file"));
+      ProcessIdentity identity = ProcessIdentity.of(idle.pid()).orElseThrow();
+      RpcCriuDriver criu = new RpcCriuDriver();
+      DumpOptions stays =
+          DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(30)).build();
+      assertEquals(
+          2, criu.preflight(identity, stays).stream().filter(found -> found.isProblem()).count());
+      UnsupportedResourceException e =
+          assertThrows(
+              UnsupportedResourceException.class,
+              () -> {
+                Path images = Files.createDirectory(directory.resolve("images"));
+                Path work = Files.createDirectory(directory.resolve("work"));
+                criu.dump(new DumpRequest(identity, images, work, stays), DumpListener.NONE);
+              });
+      List<String> blamed = e.resources().stream().map(UnsupportedResource::name).toList();
+      assertEquals(1, blamed.size(), e::getMessage);
+    }
+  }
+}

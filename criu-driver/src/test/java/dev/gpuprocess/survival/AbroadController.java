@@ -1,0 +1,95 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.image.AbandonedImage;
+import dev.gpuprocess.image.StagedImage;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * A controller in a JVM of its own, in the POSIX locale, that speaks one language after another.
+ */
+final class AbroadController {
+
+  static final List<String> LANGUAGES = List.of("fa-IR", "ar-EG", "tr-TR", "th-TH-u-nu-thai");
+
+  private AbroadController() {}
+
+  /**
+   * Does what a controller does, once in each language.
+   *
+   * @param args machine, a directory whose only directory has a name that cannot be said here, pid
+   */
+  public static void main(String[] args) throws IOException {
+    Path place = onlyEntry(Path.of(args[1]));
+    int pid = Integer.parseInt(args[2]);
+    GpuCheckpoints checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(Path.of(args[0])), LibNvml.in(Path.of(args[0])))
+            .withStateDirectory(place.resolve("state"));
+    for (String language : LANGUAGES) {
+      Locale.setDefault(Locale.forLanguageTag(language));
+      cycle(checkpoints, pid, Files.createDirectory(place.resolve(language)));
+    }
+    checkpoints.recover();
+    System.out.println("done");
+  }
+
+  private static Path onlyEntry(Path directory) throws IOException {
+    try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
+      return entries.iterator().next();
+    }
+  }
+
+  private static void cycle(GpuCheckpoints checkpoints, int pid, Path place) throws IOException {
+    Path image = place.resolve("image");
+    checkpoints.process(pid).lock().unlock();
+    checkpoints.process(pid).suspend().dump(image, DumpOptions.builder().label("Zoë").build());
+    ProcessImage opened = checkpoints.open(image);
+    opened.verify();
+    opened.describe();
+    opened.restore().resume();
+    ProcessImage newer = checkpoints.process(pid).snapshot(place.resolve("newer"));
+    require(newer.removeOlder(1).size() == 1, "the older image is not removed");
+    requireHalfImagesAreFound(pid, place);
+  }
+
+  /** What a dead maker left: named after it, with the start time of another process. */
+  private static void requireHalfImagesAreFound(int pid, Path place) throws IOException {
+    Path growing = null;
+    ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
+    try (StagedImage staged = StagedImage.create(place.resolve("half"), process, 0, null)) {
+      staged.logUnwanted();
+      try (DirectoryStream<Path> halves = Files.newDirectoryStream(place, ".gpuprocess-*")) {
+        growing = halves.iterator().next();
+      }
+    }
+    long self = ProcessHandle.current().pid();
+    Path dead =
+        place.resolve(
+            growing
+                .getFileName()
+                .toString()
+                .replaceFirst("-" + self + "-\\d+-", "-" + self + "-1-"));
+    require(!dead.equals(growing), "the name has no maker in it: " + growing.getFileName());
+    Files.createDirectory(dead);
+    List<AbandonedImage> found = StagedImage.abandonedIn(place);
+    require(found.size() == 1, "the half image " + dead.getFileName() + " is not recognized");
+    found.get(0).remove();
+  }
+
+  private static void require(boolean condition, String otherwise) {
+    if (!condition) {
+      throw new IllegalStateException(otherwise + ", in " + Locale.getDefault());
+    }
+  }
+}

@@ -1,0 +1,48 @@
+package dev.gpuprocess.survival;
+
+import java.util.Locale;
+import java.util.Optional;
+
+/**
+ * Something that must not be. A controller prints it as a line, and its parent reads it.
+ *
+ * @param text one line
+ */
+record Complaint(Kind kind, String text) {
+
+  /** How bad it is, the worst first. */
+  enum Kind {
+    /** A process is gone, or not what it was. */
+    LOST,
+    /** A process does not run, and nobody knows that it should. */
+    LEFT_BEHIND,
+    /** Anything else that a verb did or said. */
+    WRONG,
+    /** Something is still there that nobody needs any more. */
+    LEAKED
+  }
+
+  private static final String MARK = "complaint ";
+
+  Complaint {
+    text = text.replace('\n', ' ');
+  }
+
+  String line() {
+    return MARK + kind + " " + text;
+  }
+
+  /** Reads a line; empty when it is none of ours. */
+  static Optional<Complaint> read(String line) {
+    if (!line.startsWith(MARK)) {
+      return Optional.empty();
+    }
+    String[] words = line.substring(MARK.length()).split(" ", 2);
+    return Optional.of(new Complaint(Kind.valueOf(words[0]), words[1]));
+  }
+
+  @Override
+  public String toString() {
+    return kind.name().toLowerCase(Locale.ROOT).replace('_', ' ') + ": " + text;
+  }
+}

@@ -1,0 +1,122 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.FailedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+
+/** Jobs on a GPU that has room for half of them; nothing else is made to go wrong there. */
+final class SoakCrowd implements AutoCloseable {
+
+  private static final int JOBS = 4;
+  private static final int FITTING = 2;
+
+  /** More than what a restore leaves free to be on the safe side. */
+  private static final long JOB_BYTES = 96L << 20;
+
+  private static final long SPARE_BYTES = 84L << 20;
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+  private final SimulatedDriver machine;
+  private final Path state;
+  private final GpuCheckpoints checkpoints;
+  private final List<Subject> jobs = new ArrayList<>();
+
+  SoakCrowd(Path state) {
+    this.state = state;
+    this.machine =
+        SimulatedDriver.builder()
+            .memory(FITTING * JOB_BYTES + SPARE_BYTES)
+            .contextMemory(JOB_BYTES)
+            .create();
+    this.checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(Lane.make(state));
+    Stream.generate(() -> Subject.start(machine))
+        .limit(JOBS)
+        .peek(job -> checkpoints.process(job.pid()).suspend())
+        .forEach(jobs::add);
+  }
+
+  Path machine() {
+    return machine.directory();
+  }
+
+  Path state() {
+    return state;
+  }
+
+  List<Integer> pids() {
+    return jobs.stream().map(Subject::pid).toList();
+  }
+
+  /** Puts all aside, and has one after the other go on for a moment. Ends what does not. */
+  void judge(Consumer<Complaint> complaints) {
+    jobs.forEach(job -> putAside(job.pid()));
+    List<Subject> broken = new ArrayList<>();
+    for (Subject job : jobs) {
+      fault(job)
+          .ifPresent(
+              why -> {
+                broken.add(job);
+                complaints.accept(
+                    new Complaint(
+                        Complaint.Kind.LOST,
+                        "process %d of the crowd: ".formatted(job.pid()) + why));
+              });
+    }
+    broken.forEach(Subject::close);
+    jobs.removeAll(broken);
+  }
+
+  private Optional<String> fault(Subject job) {
+    try {
+      SoakVerbs.bringBack(checkpoints.inspect(job.pid()));
+      Optional<String> fault = job.fault();
+      putAside(job.pid());
+      return fault;
+    } catch (GpuCheckpointException e) {
+      return Optional.of(e.getMessage());
+    }
+  }
+
+  /** Waits for calls that were given up. */
+  private void putAside(int pid) {
+    Waiting.until(
+        PATIENCE,
+        () -> {
+          try {
+            GpuProcess found = checkpoints.inspect(pid);
+            if (found instanceof LockedProcess locked) {
+              locked.checkpoint();
+            } else if (found instanceof RunningProcess running) {
+              running.suspend();
+            }
+            return found instanceof FailedProcess
+                || checkpoints.inspect(pid) instanceof CheckpointedProcess;
+          } catch (GpuCheckpointException e) {
+            return false;
+          }
+        });
+  }
+
+  @Override
+  public void close() {
+    jobs.forEach(Subject::close);
+    machine.close();
+  }
+}

@@ -1,0 +1,139 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.error.GpuCheckpointException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * What works in a controller of the soak: the library as one class loader has it. A controller has
+ * two, which know nothing of each other; so only the JDK's types are between them.
+ */
+public final class SoakShift implements Function<String, List<String>> {
+
+  /** Asks what it leaks. */
+  static final String LEAKS = "leaks";
+
+  /** Says that everybody has rested, and all has been loaded and opened once. */
+  static final String WARM = "warm";
+
+  /** Before the numbers of verbs done and refused since the last answer. */
+  static final String DONE = "done ";
+
+  private static final int THREADS = 6;
+  private static final int LONGEST_PAUSE_MILLIS = 10;
+  private static final int SHOWN_FRAMES = 3;
+
+  private final Tally tally = new Tally();
+  private final Path temporary = Path.of(System.getProperty("java.io.tmpdir"));
+  private final int workers;
+  private final GpuCheckpoints checkpoints;
+  private final SoakVerbs verbs;
+  private final QuietJob quiet;
+  private final FullGpu full;
+  private final ExecutorService threads = Executors.newFixedThreadPool(THREADS);
+  private Leaks leaks = new Leaks();
+
+  /**
+   * A shift.
+   *
+   * @param arguments the place, the shift's name, how many workers it has, and a seed
+   */
+  public SoakShift(List<String> arguments) {
+    int count = arguments.size();
+    SoakPlace place = SoakPlace.of(arguments.subList(0, count - 3));
+    String name = arguments.get(count - 3);
+    this.workers = Integer.parseInt(arguments.get(count - 2));
+    SlowEnd slowEnd = new SlowEnd(new Random(Long.parseLong(arguments.get(count - 1))));
+    AloneDriver driver = driver(place.machine(), place);
+    this.checkpoints = Lane.hastyCheckpoints(driver, place.machine(), place.state(), slowEnd);
+    Leaks.open(checkpoints);
+    this.verbs = new SoakVerbs(checkpoints, place.images(), place.squat(), name, tally);
+    this.quiet = new QuietJob(checkpoints, driver, tally);
+    this.full =
+        new FullGpu(
+            Lane.hastyCheckpoints(
+                driver(place.crowdMachine(), place),
+                place.crowdMachine(),
+                place.crowdState(),
+                slowEnd),
+            tally);
+  }
+
+  private AloneDriver driver(Path machine, SoakPlace place) {
+    return new AloneDriver(LibCuda.in(machine), place.marks(), tally::complain);
+  }
+
+  @Override
+  public List<String> apply(String order) {
+    if (order.equals(WARM)) {
+      leaks = new Leaks();
+    } else if (order.equals(LEAKS)) {
+      leaks.left(temporary).forEach(leak -> tally.complain(Complaint.Kind.LEAKED, leak));
+    } else {
+      work(SoakOrder.read(order));
+    }
+    return Stream.concat(
+            tally.takeComplaints().stream().map(Complaint::line),
+            Stream.of(DONE + tally.takeDone() + " " + tally.takeRefused()))
+        .toList();
+  }
+
+  private void work(SoakOrder order) {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(order.millis());
+    Random random = new Random(order.seed());
+    List<Runnable> work = new ArrayList<>();
+    Stream.generate(() -> new Random(random.nextLong()))
+        .limit(workers)
+        .forEach(own -> work.add(() -> verbs.work(own, order.pids(), end)));
+    Random readers = new Random(random.nextLong());
+    work.add(() -> read(readers, order.all(), end));
+    Random crowding = new Random(random.nextLong());
+    work.add(() -> full.work(crowding, order.crowd(), end));
+    if (order.quiet() > 0) {
+      work.add(() -> quiet.work(order.quiet(), end));
+    }
+    work.stream().<Future<?>>map(threads::submit).toList().forEach(this::await);
+  }
+
+  private void await(Future<?> worker) {
+    try {
+      worker.get();
+    } catch (ExecutionException e) {
+      String where =
+          Stream.of(e.getCause().getStackTrace())
+              .map(StackTraceElement::toString)
+              .filter(frame -> frame.startsWith("dev.gpuprocess"))
+              .limit(SHOWN_FRAMES)
+              .collect(Collectors.joining(", "));
+      tally.complain(Complaint.Kind.WRONG, e.getCause() + " at " + where);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Looks at processes, which is in nobody's way. */
+  private void read(Random random, List<Integer> pids, long end) {
+    while (System.nanoTime() < end) {
+      try {
+        checkpoints.inspect(pids.get(random.nextInt(pids.size())));
+      } catch (GpuCheckpointException e) {
+        // Gone, stopped, hanging in a call, or no descriptors: then there is nothing to see.
+        SoakVerbs.removeLogs(e);
+      }
+      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random.nextInt(LONGEST_PAUSE_MILLIS)));
+    }
+  }
+}

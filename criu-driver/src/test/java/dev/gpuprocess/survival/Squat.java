@@ -1,0 +1,80 @@
+package dev.gpuprocess.survival;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * State directories that somebody else made first, as anybody can where the parent is open to all.
+ * Nothing must be done in them: no verb, and no write to what the squatter names.
+ */
+final class Squat {
+
+  private static final int NOBODY = 65534;
+  private static final String PRECIOUS = "what a squatter wants to have overwritten";
+
+  private final Path directory;
+
+  private Squat(Path directory) {
+    this.directory = directory;
+  }
+
+  /** Squats; needs root. */
+  static Squat in(Path directory) {
+    Squat squat = new Squat(Lane.make(directory));
+    try {
+      Files.writeString(squat.victim(), PRECIOUS);
+      squat.make("open");
+      Files.createSymbolicLink(squat.make("link").resolve("locks"), squat.victim());
+      mkfifo(squat.make("fifo").resolve("locks"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return squat;
+  }
+
+  private Path victim() {
+    return directory.resolve("victim");
+  }
+
+  private Path make(String name) throws IOException {
+    Path made = Files.createDirectory(directory.resolve(name));
+    Files.setPosixFilePermissions(made, PosixFilePermissions.fromString("rwxrwxrwx"));
+    Files.setAttribute(made, "unix:uid", NOBODY);
+    return made;
+  }
+
+  private static void mkfifo(Path path) throws IOException {
+    Process process = new ProcessBuilder("mkfifo", path.toString()).inheritIO().start();
+    try {
+      if (!process.waitFor(1, TimeUnit.MINUTES) || process.exitValue() != 0) {
+        throw new IllegalStateException("no FIFO at " + path);
+      }
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Where the state directories are. */
+  Path directory() {
+    return directory;
+  }
+
+  /** The state directories in a squat. */
+  static List<Path> directories(Path squat) {
+    return List.of("open", "link", "fifo").stream().map(squat::resolve).toList();
+  }
+
+  /** Whether the squatter had its way. */
+  boolean hasHarmed() {
+    try {
+      return !Files.readString(victim()).equals(PRECIOUS);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

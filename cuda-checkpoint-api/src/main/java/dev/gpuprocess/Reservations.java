@@ -1,0 +1,161 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationInProgressException;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The room on GPUs that restores under way have reserved, over all JVMs with the same state
+ * directory. Each reservation is a lock with a note, so that it ends with its holder. Looking and
+ * reserving is done by one at a time, restoring by many.
+ *
+ * <p>Where the state directory cannot be used a restore goes on all the same, and only the restores
+ * of this JVM know of each other.
+ */
+final class Reservations {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private static final String VERB = "restore";
+  private static final String GATE = "gpu-room";
+  private static final String PREFIX = "room-";
+
+  /** Those of this JVM that are in no directory. */
+  private static final Set<Claim> HERE = ConcurrentHashMap.newKeySet();
+
+  private final StateDirectory directory;
+
+  Reservations(StateDirectory state) {
+    this.directory = state;
+  }
+
+  /** What is reserved at this moment; touches nothing. */
+  List<Claim> look() {
+    return claims(this::read);
+  }
+
+  /**
+   * Looks at what others have reserved while nobody else does.
+   *
+   * @param pid for whom, for the message
+   * @param patience how long to wait for others that look
+   * @throws OperationInProgressException when one of them does not end
+   */
+  <T> T alone(int pid, Duration patience, Function<List<Claim>, T> body) {
+    Optional<HeldLock> gate;
+    try {
+      gate = directory.lock(GATE, VERB, patience);
+    } catch (IOException e) {
+      LOG.warn("room for process {} is reserved in this JVM alone: {}", pid, e.toString());
+      synchronized (HERE) {
+        return body.apply(List.copyOf(HERE));
+      }
+    }
+    if (gate.isEmpty()) {
+      throw new OperationInProgressException(
+          "%s is looking for room on the GPUs and does not end, so process %s has to wait: find out what stopped it"
+              .formatted(looking(), pid),
+          Failure.of(VERB, pid));
+    }
+    try {
+      return body.apply(claims(this::readOrForget));
+    } finally {
+      forget(gate.get());
+    }
+  }
+
+  private String looking() {
+    try {
+      return directory.holder(GATE).map(LockHolder::toString).orElse("another controller");
+    } catch (IOException e) {
+      return "another controller";
+    }
+  }
+
+  private List<Claim> claims(Function<String, Optional<Claim>> reader) {
+    List<Claim> claims = new ArrayList<>(HERE);
+    try {
+      directory.lockNames().stream()
+          .filter(name -> name.startsWith(PREFIX))
+          .forEach(name -> reader.apply(name).ifPresent(claims::add));
+    } catch (IOException e) {
+      LOG.warn("reservations in {} cannot be read: {}", directory.path(), e.toString());
+    }
+    return claims;
+  }
+
+  private Optional<Claim> read(String name) {
+    try {
+      return directory.holder(name).isPresent() ? parsed(name) : Optional.empty();
+    } catch (IOException e) {
+      LOG.warn("reservation {} cannot be read: {}", name, e.toString());
+      return Optional.empty();
+    }
+  }
+
+  /** One whose holder has died reserves nothing. */
+  private Optional<Claim> readOrForget(String name) {
+    try {
+      Optional<HeldLock> dead = directory.tryLock(name, VERB);
+      if (dead.isPresent()) {
+        dead.get().closeAndForget();
+        return Optional.empty();
+      }
+      return parsed(name);
+    } catch (IOException e) {
+      LOG.warn("reservation {} cannot be read: {}", name, e.toString());
+      return Optional.empty();
+    }
+  }
+
+  private Optional<Claim> parsed(String name) throws IOException {
+    String note = directory.note(name);
+    try {
+      return note.isEmpty() ? Optional.empty() : Optional.of(Claim.parse(note));
+    } catch (IllegalArgumentException e) {
+      LOG.warn("{} is not a reservation: {}", name, e.toString());
+      return Optional.empty();
+    }
+  }
+
+  /** Reserves; within {@link #alone}. */
+  Reservation add(Claim claim) {
+    try {
+      String name = PREFIX + UUID.randomUUID();
+      HeldLock held =
+          directory
+              .tryLock(name, VERB)
+              .orElseThrow(() -> new IOException(name + " is locked already"));
+      try {
+        held.note(claim.text());
+        return () -> forget(held);
+      } catch (IOException | RuntimeException e) {
+        forget(held);
+        throw e;
+      }
+    } catch (IOException | IllegalArgumentException e) {
+      LOG.warn("{} is known in this JVM alone: {}", claim, e.toString());
+      HERE.add(claim);
+      return () -> HERE.remove(claim);
+    }
+  }
+
+  private static void forget(HeldLock held) {
+    try {
+      held.closeAndForget();
+    } catch (IOException e) {
+      // It is let go of all the same; whoever looks next removes it.
+      LOG.warn("a lock file stays: {}", e.toString());
+    }
+  }
+}

@@ -1,0 +1,33 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An image is not the one that was expected, by {@link dev.gpuprocess.RestoreOptions}. Nothing was
+ * restored.
+ */
+public class ImageMismatchException extends ImageException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public ImageMismatchException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public ImageMismatchException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+}

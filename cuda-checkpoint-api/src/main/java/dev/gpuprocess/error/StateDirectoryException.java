@@ -1,0 +1,33 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The state directory cannot be used: it is full, not writable, or others could have a hand in it.
+ * Name another one in {@code GPUPROCESS_STATE_DIR}.
+ */
+public class StateDirectoryException extends GpuCheckpointException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  public StateDirectoryException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  public StateDirectoryException(String message, Failure failure) {
+    this(message, failure, null);
+  }
+}

@@ -1,0 +1,117 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.Durations;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Durations without an end, and impossible ones. */
+@OutsideUse("A12")
+class EndlessDurationsTest {
+
+  private static final List<Duration> ENDLESS =
+      List.of(
+          ChronoUnit.FOREVER.getDuration(),
+          Duration.ofSeconds(Long.MAX_VALUE),
+          Duration.ofMillis(Long.MAX_VALUE),
+          Duration.ofNanos(Long.MAX_VALUE),
+          Duration.ofDays(25));
+
+  private static final Duration NEGATIVE = Duration.ofNanos(-1);
+
+  @TempDir Path state;
+
+  private GpuCheckpoints on(SimulatedDriver machine) {
+    return GpuCheckpoints.standard()
+        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .withStateDirectory(state);
+  }
+
+  @Test
+  void everyVerb_withEndlessDurations_doesWhatItDoes() {
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Counter counter = Counter.start(machine)) {
+      int next = 101;
+      for (Duration endless : ENDLESS) {
+        GpuCheckpoints checkpoints =
+            on(machine).with(new Timeouts(endless, endless, endless, endless));
+        checkpoints.process(counter.pid()).lock().close();
+        checkpoints.process(counter.pid()).lock(endless).unlock();
+        checkpoints
+            .process(counter.pid())
+            .suspend(endless)
+            .resume(ResumeOptions.ofDefaults().withWaitForMemory(endless));
+        checkpoints.process(counter.pid()).suspend().close();
+        assertEquals(List.of(), checkpoints.recover());
+        assertTrue(checkpoints.doctor(counter.pid()).findings().size() > 0);
+        assertEquals(next++, counter.increment(), endless::toString);
+      }
+    }
+  }
+
+  @Test
+  void lock_withAnEndlessTimeout_waitsForTheGpuWork() {
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Counter counter = Counter.start(machine)) {
+      counter.spin(Duration.ofMillis(500));
+      on(machine).process(counter.pid()).lock(ChronoUnit.FOREVER.getDuration()).close();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void impossibleDurations_areRefusedBeforeAnythingIsTouched() {
+    Duration second = Duration.ofSeconds(1);
+    for (Duration none : List.of(Duration.ZERO, NEGATIVE, Duration.ofSeconds(Long.MIN_VALUE))) {
+      assertRefused(() -> new Timeouts(none, second, second));
+      assertRefused(() -> new Timeouts(second, none, second));
+      assertRefused(() -> new Timeouts(second, second, none));
+      assertRefused(() -> DumpOptions.builder().deadline(none));
+      assertRefused(() -> DumpOptions.builder().freezeTimeout(none));
+      assertRefused(() -> RestoreOptions.builder().deadline(none));
+    }
+    assertRefused(() -> new Timeouts(second, second, second, NEGATIVE));
+    assertRefused(() -> ResumeOptions.ofDefaults().withWaitForMemory(NEGATIVE));
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Counter counter = Counter.start(machine)) {
+      RunningProcess running = on(machine).process(counter.pid());
+      assertRefused(() -> running.lock(NEGATIVE));
+      assertRefused(() -> running.suspend(NEGATIVE));
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  private static void assertRefused(Runnable setter) {
+    assertThrows(IllegalArgumentException.class, setter::run);
+  }
+
+  @Test
+  void arithmetic_neverOverflows() {
+    for (Duration endless : ENDLESS.subList(0, 3)) {
+      assertEquals(Durations.LONGEST.toNanos(), Durations.nanos(endless));
+      assertEquals(Durations.LONGEST, Durations.plus(endless, endless));
+      assertTrue(Durations.left(Durations.end(endless)) > 0);
+      assertTrue(Durations.millis(endless) > 0);
+      assertTrue(Durations.seconds(endless) > 0);
+    }
+    Duration before = Duration.ofSeconds(Long.MIN_VALUE);
+    assertEquals(-Durations.LONGEST.toNanos(), Durations.nanos(before));
+    assertTrue(Durations.left(Durations.end(before)) < 0);
+    assertEquals(2, Durations.millis(Duration.ofNanos(1_000_001)));
+    assertEquals(1, Durations.seconds(Duration.ofNanos(1)));
+    assertEquals(
+        Duration.ofSeconds(3), Durations.plus(Duration.ofSeconds(1), Duration.ofSeconds(2)));
+  }
+}

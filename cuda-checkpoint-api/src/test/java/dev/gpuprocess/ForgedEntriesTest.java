@@ -1,0 +1,227 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.Recovered.Outcome;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.File;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What stands in the state directory and is not what it says, or not ours. */
+class ForgedEntriesTest {
+
+  private static final Duration HASTE = Duration.ofMillis(200);
+
+  @TempDir Path directory;
+  private Path state;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Counter counter;
+
+  @BeforeEach
+  void start() {
+    state = directory.resolve("state");
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(state);
+    counter = Counter.start(machine);
+  }
+
+  @AfterEach
+  void end() {
+    machine.clearFaults();
+    counter.close();
+    machine.close();
+  }
+
+  private List<Outcome> recover() {
+    return checkpoints.recover().stream().map(Recovered::outcome).toList();
+  }
+
+  private List<Path> files(String suffix) throws IOException {
+    try (Stream<Path> files = Files.list(state)) {
+      return files.filter(file -> file.toString().endsWith(suffix)).toList();
+    }
+  }
+
+  /** Of a restore that a dead controller began before the process was there. */
+  private void writeRestore(int pid, Path log) throws IOException {
+    checkpoints.journal().writeRestore(pid, Holdings.UNKNOWN, directory.resolve("image"), log);
+    Path written = files(".process").get(0);
+    String text =
+        Files.readString(written)
+            .replaceAll("controller.start=\\d+", "controller.start=1")
+            .replaceAll("target.start=\\d+", "target.start=7");
+    Files.delete(written);
+    Files.writeString(
+        state.resolve("%s-%s-7.process".formatted(ProcessKey.self().namespace() + "", pid + "")),
+        text);
+  }
+
+  private Process holding(Path file) throws IOException {
+    return new ProcessBuilder("sleep", "60").redirectOutput(file.toFile()).start();
+  }
+
+  @Test
+  @OutsideUse("D3")
+  void restoreEntry_processHoldsALogThatOthersCouldHaveMade_isNotEnded() throws Exception {
+    Path log = Files.createDirectory(directory.resolve("gpuprocess-restore-1"));
+    Files.setPosixFilePermissions(log, PosixFilePermissions.fromString("rwxr-xr-x"));
+    Process victim = holding(log.resolve("restore.log"));
+    try {
+      writeRestore((int) victim.pid(), log);
+      assertEquals(List.of(Outcome.GONE), recover());
+      assertTrue(victim.isAlive());
+    } finally {
+      victim.destroyForcibly().waitFor();
+    }
+  }
+
+  @Test
+  @OutsideUse("D3")
+  void restoreEntry_processIsWhatCriuHalfRestored_isEnded() throws Exception {
+    Path log = Files.createDirectory(directory.resolve("gpuprocess-restore-1"));
+    Files.setPosixFilePermissions(log, PosixFilePermissions.fromString("rwx------"));
+    Process half = holding(log.resolve("restore.log"));
+    try {
+      writeRestore((int) half.pid(), log);
+      assertEquals(List.of(Outcome.HALF_RESTORED_ENDED), recover());
+      assertTrue(half.waitFor(30, SECONDS));
+    } finally {
+      half.destroyForcibly().waitFor();
+    }
+  }
+
+  @Test
+  @OutsideUse("A22")
+  void restoreEntry_pidIsALockedStrangersByNow_isNotUnlocked() throws IOException {
+    LockedProcess stranger =
+        checkpoints
+            .withStateDirectory(directory.resolve("elsewhere"))
+            .process(counter.pid())
+            .lock();
+    Files.createDirectory(
+        state, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+    writeRestore((int) counter.pid(), directory.resolve("gpuprocess-restore-1"));
+    assertEquals(List.of(Outcome.GONE), recover());
+    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(List.of(), recover());
+    stranger.unlock();
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  @OutsideUse("A22")
+  void lateUndo_processEndedMeanwhile_isNotTriedOnWhoeverHasThePid() {
+    ConcurrentLinkedQueue<String> calls = new ConcurrentLinkedQueue<>();
+    Object real = LibCuda.in(machine.directory());
+    dev.gpuprocess.cuda.CudaDriver watched =
+        (dev.gpuprocess.cuda.CudaDriver)
+            Proxy.newProxyInstance(
+                getClass().getClassLoader(),
+                new Class<?>[] {dev.gpuprocess.cuda.CudaDriver.class},
+                (proxy, method, arguments) -> {
+                  calls.add(method.getName());
+                  try {
+                    return method.invoke(real, arguments);
+                  } catch (InvocationTargetException e) {
+                    throw e.getCause();
+                  }
+                });
+    machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
+    RunningProcess running =
+        checkpoints
+            .with(watched, checkpoints.gpus())
+            .with(new Timeouts(HASTE, HASTE, HASTE))
+            .process(counter.pid());
+    assertThrows(OperationTimedOutException.class, running::lock);
+    counter.kill();
+    calls.clear();
+    machine.clearFaults();
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    assertEquals(List.of(), List.copyOf(calls));
+  }
+
+  @Test
+  @OutsideUse("A21")
+  void entry_hasTheNameOfAnother_isPutAsideAndNotToldForEver() throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Path entry = files(".process").get(0);
+    Files.copy(entry, state.resolve("1-2-3.process"));
+    Files.writeString(state.resolve("4-5-6.process"), "nonsense");
+    assertEquals(List.of(Outcome.IN_USE), recover());
+    assertEquals(List.of(Outcome.IN_USE), recover());
+    assertEquals(List.of(entry), files(".process"));
+    assertEquals(2, files(".unread").size());
+    locked.unlock();
+    assertEquals(101, counter.increment());
+    assertEquals(List.of(), recover());
+  }
+
+  @Test
+  @OutsideUse("A17")
+  void entry_isAPipe_recoverDoesNotWaitForIt() throws Exception {
+    checkpoints.process(counter.pid()).lock().unlock();
+    File pipe = state.resolve("1-2-3.process").toFile();
+    assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+    assertEquals(List.of(), recover());
+    assertFalse(pipe.exists());
+  }
+
+  @Test
+  @OutsideUse("D3")
+  void directory_othersCanWriteThere_nothingInItIsDoneOrBelieved() throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Files.setPosixFilePermissions(state, PosixFilePermissions.fromString("rwxrwxrwx"));
+    StateDirectoryException refused =
+        assertThrows(StateDirectoryException.class, locked::checkpoint);
+    assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
+    assertThrows(StateDirectoryException.class, checkpoints::recover);
+    assertTrue(checkpoints.doctor().toString().contains("can be written by others"));
+    locked.unlock();
+    assertEquals(101, counter.increment(), "what brings back goes on without it");
+  }
+
+  @Test
+  @OutsideUse("A17")
+  void directory_isALinkOfAStranger_victimsFileStaysAsItIs() throws IOException {
+    Path victim = Files.createDirectory(directory.resolve("victim"));
+    Files.createSymbolicLink(state, victim);
+    RunningProcess running = checkpoints.process(counter.pid());
+    assertThrows(StateDirectoryException.class, running::lock);
+    assertThrows(StateDirectoryException.class, checkpoints::recover);
+    assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"));
+    Files.delete(victim);
+    assertThrows(StateDirectoryException.class, running::lock);
+    assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"), "dangling");
+    assertEquals(101, counter.increment());
+  }
+}

@@ -1,0 +1,21 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.LibNvml;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** Says what NVML seems to tell of this JVM, and whether it tells of anybody. */
+final class HoldingsInNamespace {
+
+  private HoldingsInNamespace() {}
+
+  /** With the directory of the machine. */
+  public static void main(String[] args) {
+    Optional<GpuReading> reading = LibNvml.in(Path.of(args[0])).read();
+    // The number of the process outside is free here, or that of somebody else.
+    int pid = reading.orElseThrow().gpus().get(0).users().get(0).pid();
+    System.out.println(Holdings.of(pid, reading));
+    System.out.println(reading.get().gpus().get(0).users().get(0).bytes().isPresent());
+  }
+}

@@ -1,0 +1,300 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.UnknownHoldingsException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a process held on its GPUs, where that is not known. */
+@OutsideUse("A5")
+class HoldingsTest {
+
+  private static final long MIB = 1 << 20;
+  private static final int GPU_LOST = 15;
+
+  @TempDir Path state;
+  @TempDir Path otherState;
+
+  private static GpuUuid onlyGpu(GpuCheckpoints checkpoints) {
+    return checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
+  }
+
+  private static CheckpointedProcess inspect(GpuCheckpoints checkpoints, Pattern pattern) {
+    return (CheckpointedProcess) checkpoints.inspect(pattern.pid());
+  }
+
+  @Test
+  void otherStateDirectory_refusedUntilToldWhatItNeeds() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      room.checkpoints(state).process(pattern.pid()).suspend();
+      GpuCheckpoints other = room.checkpoints(otherState);
+      CheckpointedProcess found = inspect(other, pattern);
+      try (Pattern filler = room.pattern()) {
+        assertTrue(filler.isAlive());
+        UnknownHoldingsException refused =
+            assertThrows(UnknownHoldingsException.class, found::resume);
+        assertTrue(
+            refused.bound().orElseThrow() >= RoomOnGpu.PATTERN_MIB * MIB, refused.getMessage());
+        assertTrue(refused.getMessage().contains("is not known"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("ResumeOptions.withNeeds"), refused.getMessage());
+        ResumeOptions told =
+            ResumeOptions.ofDefaults()
+                .withNeeds(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB));
+        InsufficientGpuMemoryException full =
+            assertThrows(InsufficientGpuMemoryException.class, () -> found.resume(told));
+        assertFalse(full instanceof UnknownHoldingsException, full.getMessage());
+      }
+      room.awaitFree(RoomOnGpu.GPU_MIB);
+      // Less is free than it can have held, with a context of the largest size; but it is told.
+      assertThrows(UnknownHoldingsException.class, found::resume);
+      found.resume(
+          ResumeOptions.ofDefaults()
+              .withNeeds(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB)));
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
+    }
+  }
+
+  @Test
+  void otherStateDirectory_withRoomForAllThatItCanHaveHeld_resumes() {
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Pattern pattern = Pattern.start(machine, 100)) {
+      GpuCheckpoints checkpoints = on(machine, state);
+      checkpoints.process(pattern.pid()).suspend();
+      inspect(on(machine, otherState), pattern).resume();
+      assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());
+    }
+  }
+
+  private static GpuCheckpoints on(SimulatedDriver machine, Path state) {
+    return GpuCheckpoints.standard()
+        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .withStateDirectory(state);
+  }
+
+  @Test
+  void controllerWasKilledInACheckpoint_theJournalKnows() throws IOException {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      room.machine.faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      try (RestoringController jvm =
+          RestoringController.suspending(room.machine, state, pattern.pid())) {
+        room.awaitFree(RoomOnGpu.GPU_MIB);
+      }
+      room.machine.clearFaults();
+      CheckpointedProcess found = inspect(checkpoints, pattern);
+      try (Pattern filler = room.pattern()) {
+        assertTrue(filler.isAlive());
+        InsufficientGpuMemoryException refused =
+            assertThrows(InsufficientGpuMemoryException.class, found::resume);
+        assertFalse(refused instanceof UnknownHoldingsException, refused.getMessage());
+      }
+      room.awaitFree(RoomOnGpu.GPU_MIB);
+      found.resume();
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
+    }
+  }
+
+  @Test
+  void nvmlDoesNotTellOfProcesses_refusedUntilTold() {
+    try (RoomOnGpu room = new RoomOnGpu(RoomOnGpu.builder().processMemory(false));
+        Pattern pattern = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      Gpu.User user = checkpoints.gpus().gpus().orElseThrow().get(0).users().get(0);
+      assertEquals(new Gpu.User((int) pattern.pid(), OptionalLong.empty()), user);
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      assertEquals(0, suspended.steps().get(1).bytes(), "not known is not -1");
+      try (Pattern filler = room.pattern()) {
+        assertTrue(filler.isAlive());
+        assertThrows(UnknownHoldingsException.class, suspended::resume);
+      }
+      room.awaitFree(RoomOnGpu.GPU_MIB);
+      suspended.resume(
+          ResumeOptions.ofDefaults()
+              .withNeeds(Map.of(onlyGpu(checkpoints), RoomOnGpu.PATTERN_MIB * MIB)));
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
+    }
+  }
+
+  @Test
+  void oneGpuCannotBeRead_theOthersAreListed() {
+    try (RoomOnGpu room = new RoomOnGpu(RoomOnGpu.builder().gpus(2))) {
+      GpuInventory nvml = LibNvml.in(room.machine.directory());
+      assertEquals(2, nvml.gpus().orElseThrow().size());
+      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(2).answers(GPU_LOST));
+      GpuReading reading = nvml.read().orElseThrow();
+      assertEquals(1, reading.gpus().size());
+      assertEquals(1, reading.unreadable().size());
+      assertTrue(reading.unreadable().get(0).contains("15"), reading.toString());
+    }
+  }
+
+  @Test
+  void oneGpuCannotBeReadAtTheCheckpoint_whatWasThereIsNotKnown() {
+    try (RoomOnGpu room = new RoomOnGpu(RoomOnGpu.builder().gpus(2));
+        Pattern pattern = Pattern.launch(RoomOnGpu.PATTERN_MIB).gpu(1).on(room.machine).start()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      List<Gpu> gpus = checkpoints.gpus().gpus().orElseThrow();
+      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(2).answers(GPU_LOST));
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      room.machine.clearFaults();
+      UnknownHoldingsException refused =
+          assertThrows(UnknownHoldingsException.class, suspended::resume);
+      assertEquals(gpus.get(1).uuid(), refused.shortage().orElseThrow().gpu());
+      // It held nothing on the first, which was read.
+      suspended.resume(
+          ResumeOptions.ofDefaults()
+              .withNeeds(Map.of(gpus.get(1).uuid(), RoomOnGpu.PATTERN_MIB * MIB)));
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
+    }
+  }
+
+  @Test
+  void theGpuCannotBeReadAtTheRestore_refusedUntilItCan() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").answers(GPU_LOST));
+      InsufficientGpuMemoryException refused =
+          assertThrows(InsufficientGpuMemoryException.class, suspended::resume);
+      assertTrue(refused.getMessage().contains("NVML cannot read"), refused.getMessage());
+      room.machine.clearFaults();
+      suspended.resume();
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
+    }
+  }
+
+  @Test
+  void thereIsNoNvml_goesOnWithoutALook() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state, LibNvml.in(otherState));
+      checkpoints.process(pattern.pid()).suspend().resume();
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
+    }
+  }
+
+  @Test
+  void anotherControllerSuspendedItAnew_itsHoldingsCount() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = Pattern.start(room.machine, 16)) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      checkpoints.process(pattern.pid()).suspend();
+      CheckpointedProcess old = inspect(checkpoints, pattern);
+      inspect(checkpoints, pattern).resume();
+      pattern.allocate(RoomOnGpu.PATTERN_MIB);
+      checkpoints.process(pattern.pid()).suspend();
+      try (Pattern filler = Pattern.start(room.machine, 100)) {
+        assertTrue(filler.isAlive());
+        // An object of another line, which was made when the process held less.
+        assertThrows(RuntimeException.class, old::resume);
+      }
+      room.awaitFree(RoomOnGpu.GPU_MIB);
+      inspect(checkpoints, pattern).resume();
+      assertTrue(pattern.verify().startsWith("ok "));
+    }
+  }
+
+  @Test
+  void holdings_ofAReading() {
+    GpuUuid one = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000001");
+    GpuUuid other = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000002");
+    int self = (int) ProcessHandle.current().pid();
+    Gpu withUs = gpu(one, new Gpu.User(self, OptionalLong.of(7)));
+    Gpu without = gpu(other);
+    Gpu untold = gpu(other, new Gpu.User(self, OptionalLong.empty()));
+    assertEquals(
+        new Holdings(Map.of(one, 7L), true), holdings(self, List.of(withUs, without), List.of()));
+    assertEquals(
+        new Holdings(Map.of(one, 7L, other, 0L), false),
+        holdings(self, List.of(withUs, without), List.of("GPU 2: lost")));
+    assertEquals(
+        new Holdings(Map.of(one, 7L), false), holdings(self, List.of(withUs, untold), List.of()));
+    assertEquals(Holdings.UNKNOWN, holdings(self, List.of(without), List.of()));
+    assertEquals(Holdings.UNKNOWN, Holdings.of(self, Optional.empty()));
+  }
+
+  private static Holdings holdings(int pid, List<Gpu> gpus, List<String> unreadable) {
+    return Holdings.of(pid, Optional.of(new GpuReading(gpus, unreadable)));
+  }
+
+  private static Gpu gpu(GpuUuid uuid, Gpu.User... users) {
+    return new Gpu(uuid, "a GPU", 100, 50, List.of(users));
+  }
+
+  @Test
+  void need_ofUnknownHoldings_isTheBoundWhereverItMayGo() {
+    GpuUuid one = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000001");
+    GpuUuid other = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000002");
+    GpuReading reading = new GpuReading(List.of(gpu(one), gpu(other)), List.of());
+    OptionalLong bound = OptionalLong.of(1000);
+    Need everywhere = Need.of(Holdings.UNKNOWN, List.of(), reading, bound);
+    assertEquals(Map.of(one, 1000L, other, 1000L), everywhere.bytes());
+    assertFalse(Need.of(Holdings.UNKNOWN, List.of(), reading, OptionalLong.empty()).isKnown());
+    Need elsewhere =
+        Need.of(
+            new Holdings(Map.of(one, 0L), false),
+            List.of(new GpuPair(one, other), new GpuPair(other, one)),
+            reading,
+            bound);
+    assertEquals(Map.of(one, 1000L), elsewhere.bytes());
+    Need huge = Need.of(Holdings.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
+    assertEquals(Long.MAX_VALUE, huge.bytes().get(one), "it does not wrap around");
+  }
+
+  /** A JVM in a pid namespace of its own, of which NVML knows other pids as well. */
+  @Test
+  void pidsOfAnotherNamespace_areNotTakenForOurs() throws Exception {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern outside = Pattern.start(room.machine, 16)) {
+      assertTrue(outside.isAlive());
+      Process jvm =
+          new ProcessBuilder(
+                  "unshare",
+                  "--pid",
+                  "--fork",
+                  "--mount-proc",
+                  "--kill-child",
+                  Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                  "-XX:TieredStopAtLevel=1",
+                  "-cp",
+                  System.getProperty(
+                      "surefire.test.class.path", System.getProperty("java.class.path")),
+                  HoldingsInNamespace.class.getName(),
+                  room.machine.directory().toString())
+              .redirectError(ProcessBuilder.Redirect.INHERIT)
+              .start();
+      try {
+        assertEquals(List.of("not known", "true"), jvm.inputReader().lines().toList());
+        assertTrue(jvm.waitFor(30, TimeUnit.SECONDS));
+      } finally {
+        jvm.destroyForcibly();
+      }
+    }
+  }
+}

@@ -1,0 +1,155 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.Recovered.Outcome;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A host and a container with one state directory: in the container every process has another pid.
+ */
+@OutsideUse("A9")
+class NamespacesTest {
+
+  @TempDir Path directory;
+  private Path state;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private RemoteController container;
+
+  @BeforeEach
+  void start() throws IOException, InterruptedException {
+    assumeTrue(
+        new ProcessBuilder("unshare", "--pid", "--fork", "--mount-proc", "true").start().waitFor()
+            == 0,
+        "no pid namespace can be made here");
+    state = directory.resolve("state");
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.standard()
+            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .withStateDirectory(state);
+    container = RemoteController.inNamespace(machine, state);
+  }
+
+  @AfterEach
+  void end() {
+    if (container != null) {
+      container.close();
+      machine.close();
+    }
+  }
+
+  /** Rewrites the journal entries as if their controller had died: none has this start time. */
+  private void controllerDies() throws IOException {
+    for (Path entry : entries()) {
+      String text = Files.readString(entry);
+      Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));
+    }
+  }
+
+  private List<Path> entries() throws IOException {
+    try (var files = Files.newDirectoryStream(state, "*.process")) {
+      return List.copyOf(
+          java.util.stream.StreamSupport.stream(files.spliterator(), false).toList());
+    }
+  }
+
+  @Test
+  void recover_inAContainer_leavesTheHostsProcessesToTheHost() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess left = checkpoints.process(counter.pid()).suspend();
+      assertEquals("[IN_USE]", container.say("recover", 0));
+      controllerDies();
+      assertEquals("[IN_USE]", container.say("recover", 0), "whose host could tell that?");
+      assertEquals(1, entries().size());
+      Recovered found = checkpoints.recover().get(0);
+      assertEquals(Outcome.SUSPENDED, found.outcome());
+      found.suspended().resume();
+      assertEquals(101, counter.increment(), left::toString);
+    }
+  }
+
+  @Test
+  void process_inAContainer_isTheSameFromBothSides() throws IOException {
+    ProcessIdentity seen = container.identity();
+    String key = container.say("key", 1);
+    assertEquals(key, ProcessKey.of(seen).text());
+    assertEquals(key, container.say("self", 0));
+    assertNotEquals(seen.pid(), ProcessKey.parse(key).pid());
+    assertFalse(ProcessKey.parse(key).hasEnded());
+  }
+
+  @Test
+  void turn_takenInAContainer_isNotToBeHadOnTheHost() throws IOException {
+    assertEquals("done", container.say("take", 1));
+    ProcessIdentity seen = container.identity();
+    OperationInProgressException refused =
+        assertThrows(
+            OperationInProgressException.class,
+            () ->
+                Turn.take(
+                    ProcessKey.of(seen),
+                    seen.pid(),
+                    "lock",
+                    Turn.Kind.MOVE,
+                    checkpoints.state(),
+                    Duration.ZERO));
+    assertTrue(refused.getMessage().contains("another pid namespace"), refused.getMessage());
+  }
+
+  @Test
+  void entry_writtenInAContainer_isFoundUnderItsPidHereUntilItEnds() throws IOException {
+    assertEquals("done", container.say("write", 1));
+    ProcessIdentity seen = container.identity();
+    JournalEntry entry = checkpoints.journal().entries().get(0);
+    assertEquals(1, entry.pid());
+    assertEquals(seen, entry.find().process().orElseThrow());
+    assertTrue(entry.hasLiveController());
+    assertEquals(
+        List.of(Outcome.IN_USE), checkpoints.recover().stream().map(Recovered::outcome).toList());
+    container.close();
+    await().atMost(20, SECONDS).until(() -> !seen.isAlive());
+    assertFalse(entry.hasLiveController());
+    assertEquals(
+        List.of(Outcome.GONE), checkpoints.recover().stream().map(Recovered::outcome).toList());
+    assertEquals(List.of(), entries());
+    assertEquals(List.of("recovery"), checkpoints.state().lockNames());
+  }
+
+  @Test
+  void entry_ofAnEarlierBoot_isForgottenWhoeverHasThePid() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      Path entry = entries().get(0);
+      String text = Files.readString(entry);
+      Files.writeString(entry, text.replaceAll("boot=.*", "boot=another"));
+      assertEquals(
+          List.of(Outcome.GONE), checkpoints.recover().stream().map(Recovered::outcome).toList());
+      assertEquals(List.of(), entries());
+      locked.unlock();
+      assertEquals(101, counter.increment());
+    }
+  }
+}

@@ -1,0 +1,201 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Room on a GPU is given to one restore at a time. */
+@OutsideUse("A4")
+class ReservationTest {
+
+  private static final String RESTORE = "cuCheckpointProcessRestore";
+
+  @TempDir Path state;
+
+  private static CheckpointedProcess suspend(GpuCheckpoints checkpoints, Pattern pattern) {
+    return checkpoints.process(pattern.pid()).suspend();
+  }
+
+  private static List<Claim> claims(Path state) {
+    return new Reservations(new StateDirectory(state)).look();
+  }
+
+  private static void awaitClaims(Path state, int count) {
+    await().atMost(30, SECONDS).until(() -> claims(state).size() == count);
+  }
+
+  @Test
+  void twoThreadsResumeWhereOneFits_oneIsRefusedAndNoneIsPoisoned() throws IOException {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern one = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      CheckpointedProcess first = suspend(checkpoints, one);
+      try (Pattern other = room.pattern()) {
+        CheckpointedProcess second = suspend(checkpoints, other);
+        room.machine.faults(Fault.in(RESTORE).pid(one.pid()).hangs());
+        CompletableFuture<RunningProcess> resumed = CompletableFuture.supplyAsync(first::resume);
+        awaitClaims(state, 1);
+        InsufficientGpuMemoryException refused =
+            assertThrows(InsufficientGpuMemoryException.class, second::resume);
+        assertTrue(refused.shortage().orElseThrow().reservedBytes() > 0, refused.getMessage());
+        assertTrue(
+            refused.getMessage().contains("other restores are about to take"),
+            refused.getMessage());
+        room.machine.clearFaults();
+        resumed.join();
+        assertEquals(RoomOnGpu.whole(), one.verify());
+        assertThrows(InsufficientGpuMemoryException.class, second::resume);
+        one.close();
+        room.awaitFree(RoomOnGpu.GPU_MIB);
+        second.resume();
+        assertEquals(RoomOnGpu.whole(), other.verify());
+      }
+    }
+    assertEquals(List.of(), claims(state));
+  }
+
+  @Test
+  void twoThreadsResumeWhereBothFit_bothAreRestoredAtATime() {
+    SimulatedDriver.Builder large =
+        SimulatedDriver.builder().memory(1L << 30).contextMemory(16L << 20);
+    try (RoomOnGpu room = new RoomOnGpu(large);
+        Pattern one = room.pattern();
+        Pattern other = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      CheckpointedProcess first = suspend(checkpoints, one);
+      CheckpointedProcess second = suspend(checkpoints, other);
+      room.machine.faults(Fault.in(RESTORE).hangs());
+      CompletableFuture<RunningProcess> firstResumed = CompletableFuture.supplyAsync(first::resume);
+      CompletableFuture<RunningProcess> secondResumed =
+          CompletableFuture.supplyAsync(second::resume);
+      awaitClaims(state, 2);
+      room.machine.clearFaults();
+      firstResumed.join();
+      secondResumed.join();
+      assertEquals(RoomOnGpu.whole(), one.verify());
+      assertEquals(RoomOnGpu.whole(), other.verify());
+    }
+  }
+
+  @Test
+  void otherJvmRestores_oneIsRefusedAndTheRoomIsFreeWhenItIsKilled() throws IOException {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern one = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      suspend(checkpoints, one);
+      try (Pattern other = room.pattern()) {
+        CheckpointedProcess second = suspend(checkpoints, other);
+        room.machine.faults(Fault.in(RESTORE).pid(one.pid()).hangs());
+        try (RestoringController jvm =
+            RestoringController.resuming(room.machine, state, one.pid())) {
+          assertThrows(InsufficientGpuMemoryException.class, second::resume);
+        }
+        second.resume();
+        assertEquals(RoomOnGpu.whole(), other.verify());
+        try (Stream<Path> files = Files.walk(state)) {
+          assertFalse(files.anyMatch(file -> file.getFileName().toString().startsWith("room")));
+        }
+        room.machine.clearFaults();
+        other.close();
+        room.awaitFree(RoomOnGpu.GPU_MIB);
+        ((CheckpointedProcess) checkpoints.inspect(one.pid())).resume();
+        assertEquals(RoomOnGpu.whole(), one.verify());
+      }
+    }
+  }
+
+  @Test
+  void twoWait_theRoomIsWonByOneAfterTheOther() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern one = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      CheckpointedProcess first = suspend(checkpoints, one);
+      try (Pattern other = room.pattern()) {
+        CheckpointedProcess second = suspend(checkpoints, other);
+        ResumeOptions patient = ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofDays(1));
+        CompletableFuture<?> either =
+            CompletableFuture.anyOf(
+                CompletableFuture.supplyAsync(() -> first.resume(patient).pid()),
+                CompletableFuture.supplyAsync(() -> second.resume(patient).pid()));
+        long winner = ((Integer) either.join()).longValue();
+        Pattern won = winner == one.pid() ? one : other;
+        Pattern waits = winner == one.pid() ? other : one;
+        assertEquals(RoomOnGpu.whole(), won.verify());
+        won.close();
+        assertEquals(RoomOnGpu.whole(), waits.verify());
+      }
+    }
+  }
+
+  @Test
+  void restoreThatIsLeftBehind_keepsItsRoomUntilItEnds() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern one = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      suspend(checkpoints, one);
+      try (Pattern other = room.pattern()) {
+        CheckpointedProcess second = suspend(checkpoints, other);
+        room.machine.faults(Fault.in(RESTORE).pid(one.pid()).hangs());
+        Duration patience = Duration.ofSeconds(30);
+        GpuCheckpoints hasty =
+            checkpoints.with(new Timeouts(patience, patience, Duration.ofMillis(200)));
+        CheckpointedProcess first = (CheckpointedProcess) hasty.inspect(one.pid());
+        assertThrows(OperationTimedOutException.class, first::resume);
+        assertThrows(InsufficientGpuMemoryException.class, second::resume);
+        room.machine.clearFaults();
+        awaitClaims(state, 0);
+        // What came late was brought back to running, since nobody was there to have it.
+        await()
+            .atMost(30, SECONDS)
+            .ignoreExceptions()
+            .until(() -> checkpoints.inspect(one.pid()).state() == ProcessState.RUNNING);
+        assertEquals(RoomOnGpu.whole(), one.verify());
+      }
+    }
+  }
+
+  @Test
+  void stateDirectoryCannotBeUsed_theJvmKnowsItsOwnRestores() throws IOException {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern one = room.pattern()) {
+      GpuCheckpoints checkpoints = room.checkpoints(state);
+      CheckpointedProcess first = suspend(checkpoints, one);
+      try (Pattern other = room.pattern()) {
+        CheckpointedProcess second = suspend(checkpoints, other);
+        try (Stream<Path> files = Files.walk(state)) {
+          for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
+            Files.delete(file);
+          }
+        }
+        Files.createFile(state);
+        room.machine.faults(Fault.in(RESTORE).pid(one.pid()).hangs());
+        CompletableFuture<RunningProcess> resumed = CompletableFuture.supplyAsync(first::resume);
+        awaitClaims(state, 1);
+        assertThrows(InsufficientGpuMemoryException.class, second::resume);
+        room.machine.clearFaults();
+        resumed.join();
+        assertEquals(RoomOnGpu.whole(), one.verify());
+      }
+    }
+  }
+}

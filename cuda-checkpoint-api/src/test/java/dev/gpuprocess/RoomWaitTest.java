@@ -1,0 +1,227 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Waiting for GPU memory, and its ends. */
+@OutsideUse("B1")
+class RoomWaitTest {
+
+  private static final ResumeOptions FOR_EVER =
+      ResumeOptions.ofDefaults().withWaitForMemory(ChronoUnit.FOREVER.getDuration());
+
+  @TempDir Path state;
+  private RoomOnGpu room;
+  private FullGpu full;
+  private Pattern pattern;
+  private CheckpointedProcess suspended;
+
+  @BeforeEach
+  void suspend() {
+    room = new RoomOnGpu();
+    full = new FullGpu(LibNvml.in(room.machine.directory()));
+    pattern = room.pattern();
+    suspended = room.checkpoints(state, full).process(pattern.pid()).suspend();
+    full.isFull = true;
+  }
+
+  @AfterEach
+  void end() {
+    pattern.close();
+    room.close();
+  }
+
+  /** Says that nothing is free as long as it is told to, and counts how often it is asked. */
+  private static final class FullGpu implements GpuInventory {
+    private final GpuInventory real;
+    private final AtomicInteger asked = new AtomicInteger();
+    private volatile boolean isFull;
+
+    FullGpu(GpuInventory real) {
+      this.real = real;
+    }
+
+    @Override
+    public Optional<List<Gpu>> gpus() {
+      return read().map(GpuReading::gpus);
+    }
+
+    @Override
+    public Optional<GpuReading> read() {
+      asked.incrementAndGet();
+      return real.read()
+          .map(
+              seen ->
+                  new GpuReading(
+                      seen.gpus().stream().map(this::filled).toList(), seen.unreadable()));
+    }
+
+    private Gpu filled(Gpu gpu) {
+      long free = isFull ? 0 : gpu.freeBytes();
+      return new Gpu(gpu.uuid(), gpu.name(), gpu.totalBytes(), free, gpu.users());
+    }
+
+    @Override
+    public Optional<String> driverVersion() {
+      return real.driverVersion();
+    }
+  }
+
+  /** A thread that waits for memory, and what came of it. */
+  private final class Waiter {
+    private final AtomicReference<Throwable> thrown = new AtomicReference<>();
+    private volatile boolean interrupted;
+    private final Thread thread;
+
+    Waiter(Runnable body) {
+      int before = full.asked.get();
+      thread =
+          new Thread(
+              () -> {
+                try {
+                  body.run();
+                } catch (RuntimeException e) {
+                  thrown.set(e);
+                }
+                interrupted = Thread.currentThread().isInterrupted();
+              });
+      thread.start();
+      // Twice at the attempt, then it waits.
+      await().atMost(30, SECONDS).until(() -> full.asked.get() >= before + 3);
+    }
+
+    <T> T ends(Class<T> type) throws InterruptedException {
+      thread.join(30_000);
+      assertFalse(thread.isAlive(), "it waits on");
+      return assertInstanceOf(type, thrown.get());
+    }
+  }
+
+  private void assertStaysCheckpointedAndComesBack() {
+    assertEquals(ProcessState.CHECKPOINTED, room.checkpoints(state).inspect(pattern.pid()).state());
+    full.isFull = false;
+    suspended.resume();
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  @Test
+  void interrupted_endsAndKeepsTheFlag() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    int asked = full.asked.get();
+    waiter.thread.interrupt();
+    assertTrue(waiter.ends(OperationCancelledException.class).getMessage().contains("interrupted"));
+    assertTrue(waiter.interrupted);
+    assertTrue(full.asked.get() < asked + 5, "it does not spin");
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void cancelled_ends() throws InterruptedException {
+    Cancellation cancellation = new Cancellation();
+    ResumeOptions options = FOR_EVER.withCancellation(cancellation);
+    Waiter waiter = new Waiter(() -> suspended.resume(options));
+    cancellation.cancel();
+    waiter.ends(OperationCancelledException.class);
+    int asked = full.asked.get();
+    assertThrows(OperationCancelledException.class, () -> suspended.resume(options));
+    assertEquals(asked, full.asked.get(), "it ends before it begins");
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void processEnds_ends() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    pattern.close();
+    waiter.ends(NoSuchProcessException.class);
+  }
+
+  @Test
+  void somebodyElseMovesIt_ends() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    ((CheckpointedProcess) room.checkpoints(state).inspect(pattern.pid())).resume();
+    waiter.ends(StaleStateException.class);
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  @Test
+  void timeIsOver_saysSoAndDoesNotAdviseToWait() {
+    int asked = full.asked.get();
+    Duration time = Duration.ofMillis(700);
+    InsufficientGpuMemoryException e =
+        assertThrows(
+            InsufficientGpuMemoryException.class,
+            () -> suspended.resume(ResumeOptions.ofDefaults().withWaitForMemory(time)));
+    assertTrue(e.getMessage().contains("within 700 ms"), e.getMessage());
+    assertFalse(e.getMessage().contains("let resume wait"), e.getMessage());
+    assertTrue(full.asked.get() - asked < 20, full.asked.get() - asked + " queries");
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void gpuCannotBeRead_endsSinceWaitingDoesNotMendIt() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").answers(15));
+    InsufficientGpuMemoryException e = waiter.ends(InsufficientGpuMemoryException.class);
+    assertTrue(e.getMessage().contains("NVML cannot read"), e.getMessage());
+    room.machine.clearFaults();
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void close_waitsForMemory() throws InterruptedException {
+    Waiter waiter = new Waiter(suspended::close);
+    full.isFull = false;
+    waiter.thread.join(30_000);
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  @Test
+  void close_waitsAsLongAsTheTimeoutsSay() {
+    Timeouts hasty = Timeouts.ofDefaults().withMemory(Duration.ZERO);
+    CheckpointedProcess found =
+        (CheckpointedProcess) room.checkpoints(state, full).with(hasty).inspect(pattern.pid());
+    assertThrows(InsufficientGpuMemoryException.class, found::close);
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void whileItWaits_othersGetAtTheProcess() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    GpuCheckpoints other = room.checkpoints(state);
+    for (int i = 0; i < 20; i++) {
+      assertEquals(ProcessState.CHECKPOINTED, other.inspect(pattern.pid()).state());
+    }
+    full.isFull = false;
+    waiter.thread.join(30_000);
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+}
