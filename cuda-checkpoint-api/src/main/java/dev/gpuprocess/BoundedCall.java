@@ -28,7 +28,7 @@ final class BoundedCall {
 
   private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
 
-  private static final ExecutorService THREADS =
+  static final ExecutorService THREADS =
       Executors.newCachedThreadPool(
           body -> {
             Thread thread = new Thread(body, "gpuprocess idle");
@@ -62,11 +62,10 @@ final class BoundedCall {
    *     or at all
    */
   static void admit(Object about, String name) {
-    int same = ABANDONED.getOrDefault(about, 0);
-    if (same >= MOST_ABOUT_ONE) {
+    if (isFull(about)) {
       throw refused(
           "%s calls about %s hang, so %s is not begun: find out what holds it"
-              .formatted(same, words(about), name),
+              .formatted(ABANDONED.getOrDefault(about, 0), words(about), name),
           about,
           name);
     }
@@ -78,6 +77,11 @@ final class BoundedCall {
           about,
           name);
     }
+  }
+
+  /** Whether as many calls about it hang as are allowed for one. */
+  static boolean isFull(Object about) {
+    return ABANDONED.getOrDefault(about, 0) >= MOST_ABOUT_ONE;
   }
 
   private static OperationInProgressException refused(String why, Object about, String name) {
@@ -184,7 +188,7 @@ final class BoundedCall {
     }
   }
 
-  private static RuntimeException rethrow(@Nullable Throwable cause) {
+  static RuntimeException rethrow(@Nullable Throwable cause) {
     if (cause instanceof Error error) {
       throw error;
     }

@@ -98,11 +98,34 @@ final class Checkup {
    */
   <T> Optional<T> ask(
       Object about, String subject, Duration deadline, Supplier<@Nullable T> question) {
+    String name = "doctor: " + subject;
+    return await(
+        subject,
+        deadline,
+        () -> {
+          BoundedCall.admit(about, name);
+          return BoundedCall.run(
+              about,
+              name,
+              deadline,
+              () -> Optional.ofNullable(question.get()),
+              (value, failure) -> {});
+        });
+  }
+
+  /** What waits by itself, for that long. */
+  interface Waiting<T> {
+    Optional<T> answer() throws TimeoutException;
+  }
+
+  /**
+   * Waits for what is asked already; no answer is a problem.
+   *
+   * @return empty when there was none
+   */
+  <T> Optional<T> await(String subject, Duration deadline, Waiting<T> question) {
     try {
-      String name = "doctor: " + subject;
-      BoundedCall.admit(about, name);
-      return BoundedCall.run(
-          about, name, deadline, () -> Optional.ofNullable(question.get()), (value, failure) -> {});
+      return question.answer();
     } catch (TimeoutException e) {
       problem(
           subject,

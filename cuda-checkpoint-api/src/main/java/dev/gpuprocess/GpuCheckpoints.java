@@ -104,6 +104,10 @@ public record GpuCheckpoints(
    *
    * @param pid a process that uses CUDA
    * @return an object of its state's type
+   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way on it for
+   *     longer than {@link Timeouts#call()}: the driver tells a state only between two moves. May be
+   *     asked as often as one likes, from any thread: one call is out for each process, and it is in
+   *     no verb's way
    * @see GpuProcess#inspect
    */
   public GpuProcess inspect(long pid) {
@@ -281,10 +285,11 @@ public record GpuCheckpoints(
    * {@link #recover()} finds what they did.
    *
    * @return how many. With four about one process or disk, or 1024 in all, nothing new is begun
-   *     there; what brings a process back to running always is
+   *     there; what brings a process back to running always is. Questions for a state are counted,
+   *     at most one for each process, and stop nothing
    */
   public static int abandonedCalls() {
-    return BoundedCall.abandoned();
+    return BoundedCall.abandoned() + StateReading.leftBehind();
   }
 
   /** What the verbs ask, so that they cannot hang on it. */

@@ -54,8 +54,10 @@ public sealed interface GpuProcess
    * @return an object of its state's type
    * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
    * @throws dev.gpuprocess.error.NotCudaProcessException when it has no CUDA state
-   * @throws dev.gpuprocess.error.WrongStateException when another controller is in the middle of a
-   *     checkpoint or restore
+   * @throws dev.gpuprocess.error.OperationInProgressException when another controller is in the
+   *     middle of a verb, for longer than {@link Timeouts#call()}: ask again when that is done
+   * @throws dev.gpuprocess.error.WrongStateException when the driver says that a checkpoint or
+   *     restore is under way, which those up to 580 never do
    */
   static GpuProcess inspect(long pid) {
     return GpuCheckpoints.standard().inspect(pid);

@@ -1,6 +1,9 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationInProgressException;
 import java.util.Optional;
+import java.util.OptionalLong;
 
 /**
  * Who has locked something, as it wrote it into the locked file.
@@ -38,6 +41,18 @@ record LockHolder(ProcessKey controller, String verb) {
     } catch (NumberFormatException notOurs) {
       return Optional.empty();
     }
+  }
+
+  /** What is told to those who have to wait for it. */
+  OperationInProgressException inProgress(String message, Failure failure) {
+    return new OperationInProgressException(message, failure, verb, controllerHere());
+  }
+
+  /** The controller's pid here; empty in another pid namespace. */
+  OptionalLong controllerHere() {
+    return controller.namespace() == ProcessKey.self().namespace()
+        ? OptionalLong.of(controller.pid())
+        : OptionalLong.empty();
   }
 
   /** Who it is, for people of our pid namespace. */

@@ -8,8 +8,10 @@ import dev.gpuprocess.proc.Freezer;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import dev.gpuprocess.spi.CriuDriver;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /** Looks at one process: what state it is in, and what would stop a suspend, resume or dump. */
@@ -122,8 +124,24 @@ final class ProcessCheckup {
   }
 
   private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
-    return checkup.ask(
-        asked, who, checkpoints.timeouts().call(), () -> checkpoints.cuda().getState(asked.pid()));
+    Duration deadline = checkpoints.timeouts().call();
+    StateReading reading = StateReading.ask(checkpoints.cuda(), asked.pid());
+    return checkup.await(
+        who,
+        deadline,
+        () -> {
+          try {
+            return Optional.of(reading.await(deadline));
+          } catch (TimeoutException e) {
+            reading.leave();
+            Optional<String> busy = Turn.describe(ProcessKey.of(asked), checkpoints.state());
+            busy.ifPresent(verb -> checkup.warning(who, verb, "wait for it"));
+            if (busy.isEmpty()) {
+              throw e;
+            }
+            return Optional.empty();
+          }
+        });
   }
 
   private void lookAtState() {

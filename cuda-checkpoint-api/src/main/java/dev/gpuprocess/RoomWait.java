@@ -154,17 +154,11 @@ final class RoomWait {
   private Optional<ProcessState> state() {
     // While somebody else moves its memory the driver answers nobody.
     Duration limit = target.checkpoints.timeouts().transfer();
+    StateReading reading = StateReading.ask(target.checkpoints.cuda(), target.pid());
     try {
-      BoundedCall.admit(target.identity, "getState " + target.pid());
-      return Optional.ofNullable(
-          BoundedCall.run(
-                  target.identity,
-                  "getState " + target.pid(),
-                  limit,
-                  () -> target.checkpoints.cuda().getState(target.pid()),
-                  (late, failed) -> {})
-              .value());
+      return Optional.ofNullable(reading.await(limit).value());
     } catch (TimeoutException e) {
+      reading.leave();
       throw new OperationTimedOutException(
           "the driver did not answer getState on process %s within %s while it waited for GPU memory: the process may be stopped or its GPU hung"
               .formatted(target.pid(), Printable.of(limit)),

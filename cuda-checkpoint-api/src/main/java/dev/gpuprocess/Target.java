@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.proc.ProcFs;
 import dev.gpuprocess.proc.ProcStat;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -177,10 +178,13 @@ final class Target {
    * makes the object stale rather than wrong.
    */
   ProcessState look(Verb verb) {
+    long begun = System.nanoTime();
     for (int looks = 1; ; looks++) {
       seen = lastMove();
       ProcessState state = verb.readState();
-      if (looks == MOST_LOOKS || lastMove().equals(seen)) {
+      Duration taken = Duration.ofNanos(System.nanoTime() - begun);
+      boolean last = looks == MOST_LOOKS || taken.compareTo(checkpoints.timeouts().call()) > 0;
+      if (last || lastMove().equals(seen)) {
         return state;
       }
     }

@@ -42,6 +42,16 @@ final class Turn {
   /** By the name of the lock. */
   private static final Map<String, Turn> TAKEN = new ConcurrentHashMap<>();
 
+  /** Who has the turn that cannot be had: in words, and as far as is known. */
+  private record Other(String words, Optional<LockHolder> holder) {
+
+    OperationInProgressException inProgress(String message, Failure failure) {
+      return holder
+          .map(known -> known.inProgress(message, failure))
+          .orElseGet(() -> new OperationInProgressException(message, failure));
+    }
+  }
+
   private final ProcessKey process;
   private final int pid;
   private final String verb;
@@ -77,31 +87,38 @@ final class Turn {
     Turn turn = new Turn(process, pid, verb, kind, state);
     try (Patience waiting = new Patience(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
       while (true) {
-        Optional<String> other = turn.tryTake();
+        Optional<Other> other = turn.tryTake();
         if (other.isEmpty()) {
           return turn;
         }
         if (!waiting.pause()) {
-          throw new OperationInProgressException(
-              "%s on process %s; %s has to wait until it ends".formatted(other.get(), pid, verb),
-              Failure.of(verb, pid));
+          throw other
+              .get()
+              .inProgress(
+                  "%s on process %s; %s has to wait until it ends"
+                      .formatted(other.get().words(), pid, verb),
+                  Failure.of(verb, pid));
         }
       }
     }
   }
 
   /** Takes it, or tells what is under way. */
-  private Optional<String> tryTake() {
+  private Optional<Other> tryTake() {
     Turn other = TAKEN.putIfAbsent(lockName(process), this);
     if (other != null) {
-      return Optional.of(other.verb + " is under way");
+      return Optional.of(
+          new Other(other.verb + " is under way", Optional.of(LockHolder.self(other.verb))));
     }
     boolean taken = false;
     try {
       taken = lock();
-      return taken
-          ? Optional.empty()
-          : Optional.of(holder(process, state).orElse("another JVM") + " is at work");
+      if (taken) {
+        return Optional.empty();
+      }
+      Optional<LockHolder> holder = lockHolder(process, state);
+      return Optional.of(
+          new Other(holder.map(LockHolder::toString).orElse("another JVM") + " is at work", holder));
     } finally {
       if (!taken) {
         TAKEN.remove(lockName(process), this);
@@ -127,9 +144,17 @@ final class Turn {
     return "%s-%s".formatted(Long.toString(process.namespace()), Integer.toString(process.pid()));
   }
 
-  private static Optional<String> holder(ProcessKey process, StateDirectory state) {
+  /** Whose turn it is, in this JVM or another; empty when it is nobody's, as far as is known. */
+  static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
+    Turn here = TAKEN.get(lockName(process));
+    return here != null
+        ? Optional.of(LockHolder.self(here.verb))
+        : lockHolder(process, state);
+  }
+
+  private static Optional<LockHolder> lockHolder(ProcessKey process, StateDirectory state) {
     try {
-      return state.holder(lockName(process)).map(LockHolder::toString);
+      return state.holder(lockName(process));
     } catch (IOException e) {
       LOG.debug("who is at process {} cannot be read", process, e);
       return Optional.empty();
@@ -141,7 +166,7 @@ final class Turn {
     Turn here = TAKEN.get(lockName(process));
     return here != null
         ? Optional.of(here.verb + " is at work on it in this JVM")
-        : holder(process, state).map(holder -> holder + " is at work on it");
+        : lockHolder(process, state).map(holder -> holder + " is at work on it");
   }
 
   /**

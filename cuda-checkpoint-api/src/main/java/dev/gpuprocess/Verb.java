@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
@@ -87,8 +88,7 @@ final class Verb {
 
   /** Reads the state, for verbs that take the process as they find it. */
   ProcessState readState() {
-    CudaAnswer<ProcessState> answer =
-        call("getState", controlDeadline(), () -> cuda.getState(target.pid()), Verb::undoNothing);
+    CudaAnswer<ProcessState> answer = ask(target.identity);
     if (answer.value() == null) {
       throw fail("getState", answer.result());
     }
@@ -135,9 +135,68 @@ final class Verb {
 
   /** Reads the state of another process; empty when it has no CUDA state or is gone. */
   Optional<ProcessState> stateOf(int other) {
-    CudaAnswer<ProcessState> answer =
-        call("getState", controlDeadline(), () -> cuda.getState(other), Verb::undoNothing);
-    return Optional.ofNullable(answer.value());
+    return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
+  }
+
+  /**
+   * Asks the driver for a state. Who does not get it leaves nothing to undo, and the turn ends as
+   * if it had.
+   */
+  private CudaAnswer<ProcessState> ask(ProcessIdentity process) {
+    return turn != null && process.equals(target.identity)
+        ? askInTurn(process)
+        : askBesides(process);
+  }
+
+  private CudaAnswer<ProcessState> askInTurn(ProcessIdentity process) {
+    try {
+      return StateReading.insist(cuda, process.pid(), controlDeadline());
+    } catch (TimeoutException e) {
+      throw unanswered(process, Optional.empty(), e);
+    }
+  }
+
+  /** Of a process that another verb may be at. */
+  private CudaAnswer<ProcessState> askBesides(ProcessIdentity process) {
+    Duration half = controlDeadline().dividedBy(2);
+    StateReading reading = StateReading.ask(cuda, process.pid());
+    try {
+      return reading.await(half);
+    } catch (TimeoutException e) {
+      Optional<LockHolder> holder = holder(process);
+      try {
+        return reading.await(controlDeadline().minus(half));
+      } catch (TimeoutException again) {
+        reading.leave();
+        throw unanswered(process, holder.or(() -> holder(process)), again);
+      }
+    }
+  }
+
+  private Optional<LockHolder> holder(ProcessIdentity process) {
+    return Turn.holder(ProcessKey.of(process), target.checkpoints.state());
+  }
+
+  private RuntimeException unanswered(
+      ProcessIdentity process, Optional<LockHolder> holder, TimeoutException cause) {
+    Failure failure = failure(null, null);
+    return holder
+        .<RuntimeException>map(
+            known ->
+                known.inProgress(
+                    "process %s is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
+                        .formatted(process.pid(), known.verb(), known),
+                    failure))
+        .orElseGet(
+            () ->
+                new OperationTimedOutException(
+                    "the driver did not tell the state of process %s within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
+                        .formatted(
+                            process.pid(),
+                            Printable.of(controlDeadline()),
+                            target.checkpoints.stateDirectory()),
+                    failure,
+                    cause));
   }
 
   void lock(Duration timeout) {
@@ -356,14 +415,10 @@ final class Verb {
       if (!target.identity.isAlive() || Standstill.of(target.pid()).isPresent()) {
         return null;
       }
-      return BoundedCall.run(
-              target.identity,
-              "getState " + target.pid(),
-              controlDeadline(),
-              () -> cuda.getState(target.pid()),
-              (value, failed) -> {})
-          .value();
-    } catch (TimeoutException | ProcessUnreadableException e) {
+      return ask(target.identity).value();
+    } catch (OperationTimedOutException
+        | OperationInProgressException
+        | ProcessUnreadableException e) {
       LOG.debug("the state of process {} cannot be read", target.pid(), e);
       return null;
     }

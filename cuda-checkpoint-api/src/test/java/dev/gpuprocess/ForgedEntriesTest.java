@@ -36,7 +36,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** What stands in the state directory and is not what it says, or not ours. */
 class ForgedEntriesTest {
 
-  private static final Duration HASTE = Duration.ofMillis(200);
+  private static final Duration HASTE = Duration.ofSeconds(2);
 
   @TempDir Path directory;
   private Path state;

@@ -132,22 +132,29 @@ final class DumpFailure {
             details.criu(),
             null);
       }
-      if (neverStopped(diagnosis)) {
-        return new CriuException(
-            diagnosis.message(
-                ending,
-                "CRIU may not trace it; somebody else did, who has let go of it since",
-                "look whether another dump or a debugger is at it, and try again"),
-            details.failure(),
-            details.criu(),
-            null);
-      }
     }
     return diagnosis
         .typed(ending, options.deadline())
         .or(() -> nobodyListens(diagnosis, ending))
         .or(() -> unsupported(diagnosis, ending))
+        .or(() -> tracedMeanwhile(diagnosis, ending))
         .orElseGet(() -> diagnosis.exception(ending, options.deadline()));
+  }
+
+  /** A second CRIU on the tree, say, that is gone by now; its traces are warnings in the log. */
+  private Optional<GpuCheckpointException> tracedMeanwhile(Diagnosis diagnosis, Ending ending) {
+    if (!neverStopped(diagnosis)) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        new CriuException(
+            diagnosis.message(
+                ending,
+                "CRIU may not trace it; somebody else did, who has let go of it since",
+                "look whether another dump or a debugger is at it, and try again"),
+            diagnosis.failure(ending),
+            diagnosis.criu(),
+            null));
   }
 
   /** CRIU does not take this for an error. */

@@ -68,7 +68,7 @@ final class HeldLinks {
       return new HeldLinks(held);
     } catch (IOException e) {
       throw new ImageException(
-          "the files without a name that process %d has open cannot be copied into the image: %s"
+          "the files without a name that process %s has open cannot be copied into the image: %s"
               .formatted(root.pid(), e),
           Failure.of("dump", root.pid()),
           e);
@@ -86,7 +86,7 @@ final class HeldLinks {
     }
     if (options.leaveRunning()) {
       throw new ImageException(
-          "process %d has a file of %d MiB in %s open that has no name any more, more than an image takes: raise DumpOptions.ghostLimit"
+          "process %s has a file of %s MiB in %s open that has no name any more, more than an image takes: raise DumpOptions.ghostLimit"
               .formatted(root.pid(), file.size() >> 20, link.getParent()),
           Failure.of("dump", root.pid()));
     }

@@ -47,7 +47,7 @@ final class Descriptorless {
   }
 
   private static boolean logIsRemoved() throws IOException {
-    LogDirectory log = LogDirectory.planned("test");
+    LogDirectory log = LogDirectory.planned("dump");
     log.make();
     Files.writeString(log.path().resolve(CriuLink.DUMP_LOG), "what CRIU did");
     try (Hoard all = new Hoard(0)) {

@@ -192,15 +192,15 @@ class MainJobTest {
   void dumpThatFailsLeavesTheProcessCheckpointedAndNoImage() throws IOException {
     try (Counter counter = Counter.start(machine)) {
       CheckpointedProcess suspended = suspended(counter);
-      Path missing = directory.resolve("missing").resolve("image");
-      assertThrows(ImageDirectoryException.class, () -> suspended.dump(missing));
+      Path inAFile = Files.createFile(directory.resolve("file")).resolve("image");
+      assertThrows(ImageDirectoryException.class, () -> suspended.dump(inAFile));
       Files.createDirectory(image());
       Files.createFile(image().resolve("precious"));
       assertThrows(ImageDirectoryException.class, () -> suspended.dump(image()));
       assertTrue(Files.exists(image().resolve("precious")));
       suspended.resume();
       assertEquals(101, counter.increment());
-      assertNothingLeftBeside("image", "state");
+      assertNothingLeftBeside("file", "image", "state");
     }
   }
 

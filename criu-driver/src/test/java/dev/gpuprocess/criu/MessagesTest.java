@@ -151,7 +151,7 @@ class MessagesTest {
         CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
       assertSays(
           assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/"))),
-          "/ is no place for an image");
+          "/ is no name for an image");
       assertSays(
           assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/proc/image"))),
           "/proc is on a file system that stores nothing");

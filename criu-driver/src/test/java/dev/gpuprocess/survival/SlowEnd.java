@@ -1,6 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import java.time.Duration;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -18,13 +20,19 @@ record SlowEnd(Random random) implements ObjIntConsumer<String> {
 
   private static final long LATEST_NANOS = 3_000_000;
   private static final int LONGEST_MILLIS = 6000;
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   @Override
   public void accept(String moment, int pid) {
     if (moment.equals(WatchedCriu.MAY_KILL) && random.nextInt(SLOW_OF) == 0) {
       long nanosBefore = (long) (random.nextDouble() * LATEST_NANOS);
       int millis = 1 + random.nextInt(LONGEST_MILLIS);
-      Signals.criuOf(pid).ifPresent(criu -> stop(criu, nanosBefore, millis));
+      try {
+        Signals.criuOf(pid).ifPresent(criu -> stop(criu, nanosBefore, millis));
+      } catch (ProcessUnreadableException e) {
+        // No descriptors to look with: this end is not slow.
+        return;
+      }
     }
   }
 
@@ -33,12 +41,26 @@ record SlowEnd(Random random) implements ObjIntConsumer<String> {
         new Thread(
             () -> {
               LockSupport.parkNanos(nanosBefore);
-              Signals.send(criu, Signals.STOP);
+              send(criu, Signals.STOP);
               LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(millis));
-              Signals.send(criu, Signals.CONTINUE);
+              send(criu, Signals.CONTINUE);
             },
             "slow end");
     thread.setDaemon(true);
     thread.start();
+  }
+
+  /** Tries again while there are no descriptors to look at it with. */
+  private static void send(ProcessIdentity criu, int signal) {
+    Waiting.until(
+        PATIENCE,
+        () -> {
+          try {
+            Signals.send(criu, signal);
+            return true;
+          } catch (ProcessUnreadableException e) {
+            return false;
+          }
+        });
   }
 }

@@ -5,6 +5,7 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.LibNvml;
@@ -14,6 +15,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -85,7 +87,10 @@ final class SoakCrowd implements AutoCloseable {
 
   private Optional<String> fault(Subject job) {
     try {
-      SoakVerbs.bringBack(checkpoints.inspect(job.pid()));
+      if (checkpoints.inspect(job.pid()) instanceof CheckpointedProcess suspended) {
+        // The GPU is empty now, so it need not be known what the job held.
+        suspended.resume(ResumeOptions.ofDefaults().withNeeds(Map.of()));
+      }
       Optional<String> fault = job.fault();
       putAside(job.pid());
       return fault;

@@ -35,7 +35,7 @@ public record LogDirectory(Path path) {
   static final String KEPT = "named-in-an-exception";
 
   private static final List<String> USUAL =
-      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore");
+      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore", KEPT);
 
   /**
    * Chooses a name where the JVM puts temporary files, and makes nothing yet: it can be written
@@ -196,9 +196,15 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Removes what is usually in it: without a descriptor it cannot be listed. */
+  /**
+   * Removes what is usually in it, if nobody else can write there: without a descriptor it cannot
+   * be listed.
+   */
   private void deleteUnseen(IOException why) {
     try {
+      if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) || !Ownership.of(path).isSecret()) {
+        throw why;
+      }
       for (String name : USUAL) {
         Files.deleteIfExists(path.resolve(name));
       }

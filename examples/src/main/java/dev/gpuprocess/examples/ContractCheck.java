@@ -36,7 +36,7 @@ final class ContractCheck {
   private static Outcome outcome(TestExecutionSummary summary) {
     long skipped = summary.getTestsSkippedCount() + summary.getTestsAbortedCount();
     String numbers =
-        "%d passed, %d failed, %d skipped"
+        "%s passed, %s failed, %s skipped"
             .formatted(summary.getTestsSucceededCount(), summary.getTotalFailureCount(), skipped);
     boolean right = summary.getTotalFailureCount() == 0 && summary.getTestsSucceededCount() > 0;
     return right ? Outcome.passed(WHAT, numbers) : Outcome.failed(WHAT, numbers);

@@ -35,7 +35,7 @@ final class CycleCheck {
 
   static Outcome large(Machine machine, int cycles) {
     int mebibytes = machine.isSimulated() ? 128 : 4096;
-    String right = "ok %d bytes".formatted(mebibytes * MIB);
+    String right = "ok %s bytes".formatted(mebibytes * MIB);
     try (Pattern pattern = machine.on(Pattern.launch(mebibytes)).start()) {
       return run(
           cycles + " large cycles", machine, pattern, cycles, () -> pattern.verify().equals(right));
@@ -58,7 +58,7 @@ final class CycleCheck {
     return StuckChecks.outcome(
         what,
         wrong == 0 && growth.isHarmless(),
-        String.format(Locale.ROOT, "%d wrong, %.3f s a cycle; %s", wrong, seconds, growth));
+        String.format(Locale.ROOT, "%s wrong, %.3f s a cycle; %s", wrong, seconds, growth));
   }
 
   private static boolean isRightAfterCycle(
@@ -122,7 +122,7 @@ final class CycleCheck {
 
     @Override
     public String toString() {
-      return "target grew by %d KiB and %d descriptors; we by %d KiB of live heap, %d KiB outside, %d descriptors, %d threads"
+      return "target grew by %s KiB and %s descriptors; we by %s KiB of live heap, %s KiB outside, %s descriptors, %s threads"
           .formatted(bytes >> 10, files, ourHeap >> 10, ourRest >> 10, ourFiles, ourThreads);
     }
   }

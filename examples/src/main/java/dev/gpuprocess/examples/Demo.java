@@ -44,7 +44,7 @@ public final class Demo {
       out.println();
       out.printf(
           Locale.ROOT,
-          "main job: %d -> %d, gpu=%s, %.1f s%n",
+          "main job: %s -> %s, gpu=%s, %.1f s%n",
           result.before(),
           result.after(),
           machine.kind(),

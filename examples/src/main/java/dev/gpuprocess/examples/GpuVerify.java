@@ -65,7 +65,7 @@ public final class GpuVerify {
   private Outcome counter() {
     MainJob.Result result = MainJob.run(machine, new Progress(out));
     String numbers =
-        "%d -> %d%n%s"
+        "%s -> %s%n%s"
             .formatted(result.before(), result.after(), Figures.ofLastTrip(result.steps()));
     return result.wentOn()
         ? Outcome.passed("counter", numbers)

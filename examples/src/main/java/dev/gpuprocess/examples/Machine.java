@@ -74,7 +74,7 @@ final class Machine implements AutoCloseable {
       int version = cuda.version();
       if (version < FIRST_WITH_CHECKPOINT) {
         return Optional.of(
-            "the driver here is for CUDA %d.%d; 12.8 (driver 570) is the first that can checkpoint"
+            "the driver here is for CUDA %s.%s; 12.8 (driver 570) is the first that can checkpoint"
                 .formatted(version / 1000, version % 1000 / 10));
       }
     } catch (NoCudaDriverException e) {

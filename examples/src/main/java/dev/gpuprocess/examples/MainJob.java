@@ -39,26 +39,26 @@ final class MainJob {
         Counter counter = machine.on(Counter.launch()).start()) {
       String gpu = counter.gpu();
       int before = counter.increment();
-      progress.say("counter", "pid %d on %s answers %d".formatted(counter.pid(), gpu, before));
+      progress.say("counter", "pid %s on %s answers %s".formatted(counter.pid(), gpu, before));
 
       long freeBefore = machine.freeMemory(gpu);
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).lock().checkpoint();
       progress.say(
           "GPU memory",
-          "%d MiB free, %d MiB before".formatted(machine.freeMemory(gpu) / MIB, freeBefore / MIB));
+          "%s MiB free, %s MiB before".formatted(machine.freeMemory(gpu) / MIB, freeBefore / MIB));
 
       ProcessImage image = suspended.dump(scratch.resolve("image"));
       requireGone(counter);
       progress.say(
           "on disk",
-          "%d files, %d KiB; process %d is gone"
+          "%s files, %s KiB; process %s is gone"
               .formatted(
                   image.manifest().files().size(), image.manifest().bytes() / KIB, counter.pid()));
 
       RunningProcess again = image.restore().restore().unlock();
       int after = counter.increment();
       progress.say(
-          "counter", "pid %d on %s answers %d".formatted(again.pid(), counter.gpu(), after));
+          "counter", "pid %s on %s answers %s".formatted(again.pid(), counter.gpu(), after));
       return new Result(before, after, again.steps());
     }
   }

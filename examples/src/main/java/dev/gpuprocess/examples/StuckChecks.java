@@ -53,8 +53,9 @@ final class StuckChecks {
         locked.unlock();
       }
       String numbers =
-          "refused in %.1f ms: %s%na raw lock with timeout 100 ms hung 2 s: %s, ended after SIGCONT: %s; then %d"
-              .formatted(ms, refusal, rawHangs, rawEnds, counter.increment());
+          "refused in %s ms: %s%na raw lock with timeout 100 ms hung 2 s: %s, ended after SIGCONT: %s; then %s"
+              .formatted(
+                  Math.round(ms * 10) / 10.0, refusal, rawHangs, rawEnds, counter.increment());
       return outcome("stopped target", rawHangs && rawEnds && !refusal.isEmpty(), numbers);
     }
   }
@@ -74,8 +75,8 @@ final class StuckChecks {
       return outcome(
           "busy GPU",
           after == ProcessState.RUNNING && next == 101 && !refusal.isEmpty(),
-          "lock of 500 ms gave up after %.0f ms, process %s, counts on to %d, suspends later"
-              .formatted(ms, after, next));
+          "lock of 500 ms gave up after %s ms, process %s, counts on to %s, suspends later"
+              .formatted(Math.round(ms), after, next));
     }
   }
 
@@ -105,7 +106,7 @@ final class StuckChecks {
     return outcome(
         "killed in checkpoint",
         !refusal.isEmpty() && left == 0,
-        "%s; the GPU is free of it, %d entries of it in the journal".formatted(refusal, left));
+        "%s; the GPU is free of it, %s entries of it in the journal".formatted(refusal, left));
   }
 
   private static void killWhenItGrows(Pattern pattern) {

@@ -45,7 +45,7 @@ final class TwoResumesCheck {
           refusals.size() == 1
               && one.verify().startsWith("ok ")
               && other.verify().startsWith("ok "),
-          "%d of 2 refused: %s%nthen both came back: %s"
+          "%s of 2 refused: %s%nthen both came back: %s"
               .formatted(refusals.size(), String.join("; ", refusals), data));
     }
   }

@@ -76,7 +76,7 @@ public final class Bench {
         add(nanos, result.getPrimaryResult().getLabel(), result.getPrimaryResult().getScore());
       }
     }
-    System.out.printf("one call, simulated driver, %d rounds%n", ROUNDS);
+    System.out.printf("one call, simulated driver, %s rounds%n", ROUNDS);
     System.out.printf("  %-20s%12s%12s%12s%12s%n", "", "median ns", "least", "most", "ratio to C");
     double c = median(nanos.getOrDefault("C", List.of()));
     double nobody = median(nanos.getOrDefault("C, nobody", List.of()));
@@ -144,7 +144,7 @@ public final class Bench {
 
   private void starts(String... homes) throws IOException, InterruptedException {
     System.out.printf(
-        Locale.ROOT, "%njava start to first state, median of %d    ms   empty main%n", STARTS);
+        Locale.ROOT, "%njava start to first state, median of %s    ms   empty main%n", STARTS);
     for (String home : homes) {
       double empty = medianStart(home, List.of());
       double first = medianStart(home, List.of(Long.toString(counter.pid())));

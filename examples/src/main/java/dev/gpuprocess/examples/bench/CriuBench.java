@@ -51,7 +51,7 @@ public final class CriuBench {
         cycle(rows.get((i + round) % rows.size()), mebibytes);
       }
     }
-    System.out.printf("%d MiB, %d rounds, seconds: median (least-most)%n", mebibytes, rounds);
+    System.out.printf("%s MiB, %s rounds, seconds: median (least-most)%n", mebibytes, rounds);
     System.out.printf("  %-20s%20s%8s%20s%8s%n", "", "dump", "ratio", "restore", "ratio");
     Row bare = rows.get(0);
     for (Row row : rows) {

@@ -54,7 +54,7 @@ public final class Zdtm {
 
   private int conclude() {
     out.printf(
-        "%ncriu zdtm: %d of %d; %d more fail with the bare command too, %d are not for here%n",
+        "%ncriu zdtm: %s of %s; %s more fail with the bare command too, %s are not for here%n",
         passed, passed + failed, failedThereToo, left);
     return failed == 0 && passed > 0 ? 0 : 1;
   }
