@@ -6,6 +6,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImagePlace;
@@ -122,12 +123,12 @@ final class Dump {
     DumpEnd end =
         published == null
             ? DumpEnd.LIVES // or not, but not because of us
-            : DumpEnd.of(target.identity, e, target.checkpoints.timeouts().call());
+            : endOf(e);
     switch (end) {
       case LIVES -> {
         // An image of a process that lives on would be restored beside it one day.
         image.retractWhenClosed();
-        if (notSealed != null && target.identity.isAlive()) {
+        if (notSealed != null && mayLive()) {
           // CRIU only says that we refused it, and its log no more than that.
           image.logUnwanted();
           throw notSealed;
@@ -146,6 +147,24 @@ final class Dump {
             target.pid(),
             e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
       }
+    }
+  }
+
+  private DumpEnd endOf(RuntimeException e) {
+    try {
+      return DumpEnd.of(target.identity, e, target.checkpoints.timeouts().call());
+    } catch (ProcessUnreadableException unknown) {
+      e.addSuppressed(unknown);
+      return DumpEnd.UNKNOWN;
+    }
+  }
+
+  private boolean mayLive() {
+    try {
+      return target.identity.isAlive();
+    } catch (ProcessUnreadableException unknown) {
+      LOG.debug("whether process {} lives is not known", target.pid(), unknown);
+      return true;
     }
   }
 

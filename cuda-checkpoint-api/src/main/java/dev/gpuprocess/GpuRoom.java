@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.StateDirectoryException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -77,7 +78,9 @@ final class GpuRoom {
     try {
       return Optional.of(
           reserve(refusal -> refusal.exception(Failure.of("undo", process.pid()), "free it")));
-    } catch (InsufficientGpuMemoryException | OperationInProgressException e) {
+    } catch (InsufficientGpuMemoryException
+        | OperationInProgressException
+        | StateDirectoryException e) {
       LOG.warn("process {} stays checkpointed: {}", process.pid(), e.getMessage());
       return Optional.empty();
     }

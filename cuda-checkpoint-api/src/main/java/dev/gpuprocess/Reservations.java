@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -41,7 +42,16 @@ final class Reservations {
 
   /** What is reserved at this moment; touches nothing. */
   List<Claim> look() {
-    return claims(this::read);
+    try {
+      return claims(this::read);
+    } catch (IOException e) {
+      return knownHere(e);
+    }
+  }
+
+  private List<Claim> knownHere(IOException why) {
+    LOG.warn("reservations in {} cannot be read: {}", directory.path(), why.toString());
+    return List.copyOf(HERE);
   }
 
   /**
@@ -50,12 +60,15 @@ final class Reservations {
    * @param pid for whom, for the message
    * @param patience how long to wait for others that look
    * @throws OperationInProgressException when one of them does not end
+   * @throws dev.gpuprocess.error.StateDirectoryException when it cannot be read for want of
+   *     descriptors: then others may have reserved what is not seen
    */
   <T> T alone(int pid, Duration patience, Function<List<Claim>, T> body) {
     Optional<HeldLock> gate;
     try {
       gate = directory.lock(GATE, VERB, patience);
     } catch (IOException e) {
+      requireDescriptors(e, pid);
       LOG.warn("room for process {} is reserved in this JVM alone: {}", pid, e.toString());
       synchronized (HERE) {
         return body.apply(List.copyOf(HERE));
@@ -68,7 +81,7 @@ final class Reservations {
           Failure.of(VERB, pid));
     }
     try {
-      return body.apply(claims(this::readOrForget));
+      return body.apply(claimsAlone(pid));
     } finally {
       forget(gate.get());
     }
@@ -82,15 +95,20 @@ final class Reservations {
     }
   }
 
-  private List<Claim> claims(Function<String, Optional<Claim>> reader) {
-    List<Claim> claims = new ArrayList<>(HERE);
+  private List<Claim> claimsAlone(int pid) {
     try {
-      directory.lockNames().stream()
-          .filter(name -> name.startsWith(PREFIX))
-          .forEach(name -> reader.apply(name).ifPresent(claims::add));
+      return claims(name -> readOrForget(name, pid));
     } catch (IOException e) {
-      LOG.warn("reservations in {} cannot be read: {}", directory.path(), e.toString());
+      requireDescriptors(e, pid);
+      return knownHere(e);
     }
+  }
+
+  private List<Claim> claims(Function<String, Optional<Claim>> reader) throws IOException {
+    List<Claim> claims = new ArrayList<>(HERE);
+    directory.lockNames().stream()
+        .filter(name -> name.startsWith(PREFIX))
+        .forEach(name -> reader.apply(name).ifPresent(claims::add));
     return claims;
   }
 
@@ -104,7 +122,7 @@ final class Reservations {
   }
 
   /** One whose holder has died reserves nothing. */
-  private Optional<Claim> readOrForget(String name) {
+  private Optional<Claim> readOrForget(String name, int pid) {
     try {
       Optional<HeldLock> dead = directory.tryLock(name, VERB);
       if (dead.isPresent()) {
@@ -113,6 +131,7 @@ final class Reservations {
       }
       return parsed(name);
     } catch (IOException e) {
+      requireDescriptors(e, pid);
       LOG.warn("reservation {} cannot be read: {}", name, e.toString());
       return Optional.empty();
     }
@@ -144,9 +163,17 @@ final class Reservations {
         throw e;
       }
     } catch (IOException | IllegalArgumentException e) {
+      requireDescriptors(e, claim.process().pid());
       LOG.warn("{} is known in this JVM alone: {}", claim, e.toString());
       HERE.add(claim);
       return () -> HERE.remove(claim);
+    }
+  }
+
+  /** A directory that is there and cannot be read now is not one that others do without. */
+  private void requireDescriptors(Exception e, long pid) {
+    if (e instanceof IOException io && Descriptors.areUsedUp(io)) {
+      throw directory.unusable(io, VERB, pid);
     }
   }
 

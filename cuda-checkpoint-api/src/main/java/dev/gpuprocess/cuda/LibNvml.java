@@ -76,7 +76,10 @@ public final class LibNvml implements GpuInventory {
       return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
     } catch (NoCudaDriverException | UnsatisfiedLinkError e) {
       LOG.debug("there is no NVML: {}", e.getMessage());
-      return Optional.empty();
+      // One that is there and cannot be loaded now, for want of descriptors say, is not none.
+      return library.isThere()
+          ? Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())))
+          : Optional.empty();
     }
   }
 

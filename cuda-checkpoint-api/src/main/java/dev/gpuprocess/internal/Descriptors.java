@@ -24,6 +24,8 @@ public final class Descriptors {
 
   private static final int ENOENT = 2;
   private static final int EINTR = 4;
+  private static final int ENFILE = 23;
+  private static final int EMFILE = 24;
   private static final int ENOSPC = 28;
   private static final int EDQUOT = 122;
 
@@ -102,5 +104,13 @@ public final class Descriptors {
   public static boolean saysFull(String reason) {
     return reason.contains(C.LIBRARY.strerror(ENOSPC))
         || reason.contains(C.LIBRARY.strerror(EDQUOT));
+  }
+
+  /** Whether an error is for want of descriptors, in this JVM or on the machine. */
+  public static boolean areUsedUp(Throwable thrown) {
+    return thrown instanceof FileSystemException failed
+        && failed.getReason() != null
+        && (failed.getReason().contains(C.LIBRARY.strerror(EMFILE))
+            || failed.getReason().contains(C.LIBRARY.strerror(ENFILE)));
   }
 }

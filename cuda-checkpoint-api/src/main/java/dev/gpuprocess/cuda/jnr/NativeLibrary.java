@@ -5,6 +5,8 @@ import dev.gpuprocess.error.NoCudaDriverException;
 import dev.gpuprocess.internal.NativeLibraries;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,6 +19,16 @@ public final class NativeLibrary<T> {
   private static final String PROPERTY = "gpuprocess.driver.dir";
 
   private static final String VARIABLE = "GPUPROCESS_DRIVER_DIR";
+
+  /** Where distributions and NVIDIA's container tools put the driver's libraries. */
+  private static final List<String> USUAL =
+      List.of(
+          "/usr/lib/x86_64-linux-gnu",
+          "/usr/lib64",
+          "/usr/lib",
+          "/lib64",
+          "/usr/local/nvidia/lib64",
+          "/usr/local/nvidia/lib");
 
   private final Class<T> functions;
   private final String file;
@@ -47,6 +59,20 @@ public final class NativeLibrary<T> {
       }
     }
     return library;
+  }
+
+  /**
+   * Whether the file is where the loader looks, as far as that can be told without loading it. Needs
+   * no descriptor.
+   */
+  public boolean isThere() {
+    if (directory != null) {
+      return Files.exists(directory.resolve(file));
+    }
+    String named = System.getenv().getOrDefault("LD_LIBRARY_PATH", "");
+    return Stream.concat(Stream.of(named.split(":")), USUAL.stream())
+        .filter(place -> !place.isBlank())
+        .anyMatch(place -> Files.exists(Path.of(place, file)));
   }
 
   /** Which file it is. */
