@@ -25,15 +25,18 @@ record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) 
   }
 
   boolean isOf(ProcessIdentity other) {
-    return process.equals(other) && namespace == ProcessKey.self().namespace();
+    return process.equals(other) && isOfOurNamespace();
+  }
+
+  boolean isOfOurNamespace() {
+    return namespace == ProcessKey.self().namespace();
   }
 
   /** What it has not taken yet of a GPU; all of it where that cannot be seen. */
   long stillNeeds(Gpu gpu) {
     long taken =
         gpu.users().stream()
-            .filter(
-                user -> user.pid() == process.pid() && namespace == ProcessKey.self().namespace())
+            .filter(user -> user.pid() == process.pid() && isOfOurNamespace())
             .map(Gpu.User::bytes)
             .flatMapToLong(OptionalLong::stream)
             .sum();

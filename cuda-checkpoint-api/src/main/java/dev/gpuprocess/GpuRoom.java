@@ -43,7 +43,9 @@ final class GpuRoom {
    */
   GpuRoom(GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
     this.inventory = checkpoints.inventory();
-    this.reservations = new Reservations(checkpoints.state());
+    this.reservations =
+        new Reservations(
+            checkpoints.state(), other -> StateReading.isIdle(checkpoints.cuda(), other.pid()));
     this.patience = checkpoints.timeouts().call();
     this.process = process;
     this.held = held;

@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
+import java.util.function.Predicate;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -35,9 +36,17 @@ final class Reservations {
   private static final Set<Claim> HERE = ConcurrentHashMap.newKeySet();
 
   private final StateDirectory directory;
+  private final Predicate<ProcessIdentity> restoreIsOver;
 
-  Reservations(StateDirectory state) {
+  /**
+   * The reservations of a state directory.
+   *
+   * @param restoreIsOver tells of a process whose restore lost its controller whether it has ended:
+   *     the driver goes on with it
+   */
+  Reservations(StateDirectory state, Predicate<ProcessIdentity> restoreIsOver) {
     this.directory = state;
+    this.restoreIsOver = restoreIsOver;
   }
 
   /** What is reserved at this moment; touches nothing. */
@@ -121,15 +130,11 @@ final class Reservations {
     }
   }
 
-  /** One whose holder has died reserves nothing. */
+  /** One whose holder has died reserves nothing once the restore has ended that it was made for. */
   private Optional<Claim> readOrForget(String name, int pid) {
     try {
       Optional<HeldLock> dead = directory.tryLock(name, VERB);
-      if (dead.isPresent()) {
-        dead.get().closeAndForget();
-        return Optional.empty();
-      }
-      return parsed(name);
+      return dead.isPresent() ? leftBy(dead.get(), name) : parsed(name);
     } catch (IOException e) {
       requireDescriptors(e, pid);
       LOG.warn("reservation {} cannot be read: {}", name, e.toString());
@@ -137,8 +142,27 @@ final class Reservations {
     }
   }
 
+  private Optional<Claim> leftBy(HeldLock dead, String name) throws IOException {
+    Optional<Claim> claim = parsed(name, dead.note());
+    if (claim.filter(this::isUnderWay).isPresent()) {
+      dead.close();
+      return claim;
+    }
+    dead.closeAndForget();
+    return Optional.empty();
+  }
+
+  private boolean isUnderWay(Claim claim) {
+    return claim.isOfOurNamespace()
+        && claim.process().isAlive()
+        && !restoreIsOver.test(claim.process());
+  }
+
   private Optional<Claim> parsed(String name) throws IOException {
-    String note = directory.note(name);
+    return parsed(name, directory.note(name));
+  }
+
+  private static Optional<Claim> parsed(String name, String note) {
     try {
       return note.isEmpty() ? Optional.empty() : Optional.of(Claim.parse(note));
     } catch (IllegalArgumentException e) {

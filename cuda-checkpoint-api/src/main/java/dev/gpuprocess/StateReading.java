@@ -24,6 +24,8 @@ import org.jspecify.annotations.Nullable;
  */
 final class StateReading {
 
+  private static final Duration AT_ONCE = Duration.ofMillis(500);
+
   private record Subject(CudaDriver driver, int pid) {
 
     @Override
@@ -90,6 +92,18 @@ final class StateReading {
     } catch (TimeoutException e) {
       reading.leave();
       throw e;
+    }
+  }
+
+  /** Tells whether no verb is under way at a process, which the driver answers at once then. */
+  static boolean isIdle(CudaDriver driver, int pid) {
+    StateReading reading = ask(driver, pid);
+    try {
+      reading.await(AT_ONCE);
+      return true;
+    } catch (TimeoutException e) {
+      reading.leave();
+      return false;
     }
   }
 

@@ -8,6 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationTimedOutException;
@@ -19,7 +22,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -37,7 +42,7 @@ class ReservationTest {
   }
 
   private static List<Claim> claims(Path state) {
-    return new Reservations(new StateDirectory(state)).look();
+    return new Reservations(new StateDirectory(state), process -> true).look();
   }
 
   private static void awaitClaims(Path state, int count) {
@@ -121,6 +126,42 @@ class ReservationTest {
         ((CheckpointedProcess) checkpoints.inspect(one.pid())).resume();
         assertEquals(RoomOnGpu.whole(), one.verify());
       }
+    }
+  }
+
+  @Test
+  void holderDiedWhileTheDriverStillRestores_theRoomIsKeptUntilThatHasEnded() throws IOException {
+    StateDirectory directory = new StateDirectory(state);
+    ProcessIdentity restored = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
+    GpuUuid gpu = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000001");
+    Claim claim = Claim.of(restored, Map.of(gpu, 7L));
+    try (HeldLock ofTheDead = directory.tryLock("room-of-the-dead", "restore").orElseThrow()) {
+      ofTheDead.note(claim.text());
+    }
+    AtomicBoolean over = new AtomicBoolean();
+    Reservations reservations = new Reservations(directory, process -> over.get());
+    Duration patience = Duration.ofSeconds(30);
+    assertEquals(List.of(claim), reservations.alone(1, patience, List::copyOf));
+    assertEquals(List.of(claim), reservations.alone(1, patience, List::copyOf));
+    over.set(true);
+    assertEquals(List.of(), reservations.alone(1, patience, List::copyOf));
+    assertFalse(directory.lockNames().contains("room-of-the-dead"));
+  }
+
+  @Test
+  void processInTheMiddleOfARestore_isNotIdle() {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern one = room.pattern()) {
+      CheckpointedProcess suspended = suspend(room.checkpoints(state), one);
+      CudaDriver driver = LibCuda.in(room.machine.directory());
+      assertTrue(StateReading.isIdle(driver, suspended.identity().pid()));
+      room.machine.faults(Fault.in(RESTORE).during().hangs());
+      CompletableFuture<RunningProcess> resumed = CompletableFuture.supplyAsync(suspended::resume);
+      await()
+          .atMost(30, SECONDS)
+          .until(() -> !StateReading.isIdle(driver, suspended.identity().pid()));
+      room.machine.clearFaults();
+      resumed.join();
     }
   }
 

@@ -62,8 +62,8 @@ public final class NativeLibrary<T> {
   }
 
   /**
-   * Whether the file is where the loader looks, as far as that can be told without loading it. Needs
-   * no descriptor.
+   * Whether the file is where the loader looks, as far as that can be told without loading it.
+   * Needs no descriptor.
    */
   public boolean isThere() {
     if (directory != null) {
