@@ -14,7 +14,8 @@ static CUresult information(size_t *free, size_t *total) {
   CUresult result = process_enter_context(&context);
   if (result != CUDA_SUCCESS) return result;
   if (free == NULL || total == NULL) return process_leave(CUDA_ERROR_INVALID_VALUE);
-  uint64_t used = card_used(the_process.gpu_of[context->ordinal]);
+  uint64_t used;
+  if (!card_used(the_process.gpu_of[context->ordinal], &used)) return process_leave(CUDA_ERROR_OPERATING_SYSTEM);
   *total = machine()->memory;
   *free = used < *total ? *total - used : 0;
   return process_leave(CUDA_SUCCESS);

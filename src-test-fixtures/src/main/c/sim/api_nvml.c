@@ -142,7 +142,9 @@ static nvmlReturn_t memory_information(nvmlDevice_t device, nvmlMemory_t *memory
   nvmlReturn_t result = check_device(device, memory);
   if (result != NVML_SUCCESS) return result;
   memory->total = machine()->memory;
-  memory->used = card_used(device->index);
+  uint64_t used;
+  if (!card_used(device->index, &used)) return NVML_ERROR_UNKNOWN;
+  memory->used = used;
   memory->free = memory->used < memory->total ? memory->total - memory->used : 0;
   return NVML_SUCCESS;
 }
@@ -178,7 +180,7 @@ static nvmlReturn_t running(nvmlDevice_t device, unsigned int *count, nvmlProces
   if (result != NVML_SUCCESS) return result;
   if (*count > 0 && processes == NULL) return NVML_ERROR_INVALID_ARGUMENT;
   struct listing listing = {device->index, *count, 0, processes};
-  card_visit(list, &listing);
+  if (!card_visit(list, &listing)) return NVML_ERROR_UNKNOWN;
   *count = listing.found;
   return listing.found > listing.room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }

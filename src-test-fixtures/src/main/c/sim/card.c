@@ -4,6 +4,7 @@
 #include "card.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,29 +53,36 @@ void card_leave(int record) {
   close(record);
 }
 
-/* Needs the machine lock. */
-static void visit_all(void (*visit)(const struct usage *, void *), void *argument) {
+/* Needs the machine lock. False when a record could not be read: the sum would be too small. */
+static bool visit_all(void (*visit)(const struct usage *, void *), void *argument) {
   char path[PATH_MAX];
   machine_path(path, "dev/nvidia-usage");
   DIR *directory = opendir(path);
-  if (directory == NULL) return;
+  if (directory == NULL) return errno == ENOENT;
+  bool all = true;
   const struct dirent *entry;
   while ((entry = readdir(directory)) != NULL) {
     if (entry->d_name[0] == '.') continue;
     int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) continue;
+    if (fd < 0) {
+      all &= errno == ENOENT;
+      continue;
+    }
     struct usage usage;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(directory), entry->d_name, 0);
     else if (pread(fd, &usage, sizeof usage, 0) == sizeof usage) visit(&usage, argument);
     close(fd);
   }
   closedir(directory);
+  return all;
 }
 
-void card_visit(void (*visit)(const struct usage *, void *), void *argument) {
+bool card_visit(void (*visit)(const struct usage *, void *), void *argument) {
   int lock = lock_machine();
-  visit_all(visit, argument);
-  if (lock >= 0) close(lock);
+  if (lock < 0) return false;
+  bool all = visit_all(visit, argument);
+  close(lock);
+  return all;
 }
 
 static void add(const struct usage *usage, void *argument) {
@@ -82,20 +90,20 @@ static void add(const struct usage *usage, void *argument) {
   for (int i = 0; i < SIM_MAX_GPUS; i++) sum->used[i] += usage->used[i];
 }
 
-uint64_t card_used(int gpu) {
+bool card_used(int gpu, uint64_t *used) {
   struct usage sum = {0};
-  card_visit(add, &sum);
-  return sum.used[gpu];
+  bool all = card_visit(add, &sum);
+  *used = sum.used[gpu];
+  return all;
 }
 
 CUresult card_charge(int record, const struct usage *usage) {
   int lock = lock_machine();
   if (lock < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   struct usage sum = {0}, before = {0};
-  visit_all(add, &sum);
+  CUresult result = visit_all(add, &sum) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
   if (pread(record, &before, sizeof before, 0) != sizeof before) memset(&before, 0, sizeof before);
-  CUresult result = CUDA_SUCCESS;
-  for (int i = 0; i < SIM_MAX_GPUS; i++) {
+  for (int i = 0; result == CUDA_SUCCESS && i < SIM_MAX_GPUS; i++) {
     bool more = usage->used[i] > before.used[i];
     if (more && sum.used[i] - before.used[i] + usage->used[i] > machine()->memory)
       result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -25,10 +25,10 @@ void card_leave(int record);
  * changed) or CUDA_ERROR_OPERATING_SYSTEM. */
 CUresult card_charge(int record, const struct usage *usage);
 
-/* Bytes of the GPU in use by all living processes. */
-uint64_t card_used(int gpu);
+/* Bytes of the GPU in use by all living processes. False when that cannot be read, for want of descriptors say. */
+bool card_used(int gpu, uint64_t *used);
 
-/* Calls visit for every living process that uses a GPU. */
-void card_visit(void (*visit)(const struct usage *usage, void *argument), void *argument);
+/* Calls visit for every living process that uses a GPU. False when not all could be read. */
+bool card_visit(void (*visit)(const struct usage *usage, void *argument), void *argument);
 
 #endif

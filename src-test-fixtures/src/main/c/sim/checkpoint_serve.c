@@ -109,7 +109,7 @@ static CUresult restore(const struct control_call *call) {
   references_open(&p->references, machine()->gpus);
   result = process_charge();
   if (result != CUDA_SUCCESS) {
-    p->poisoned = true; /* NVIDIA/cuda-checkpoint issue 44 */
+    p->poisoned = result == CUDA_ERROR_OUT_OF_MEMORY; /* NVIDIA/cuda-checkpoint issue 44 */
     references_close(&p->references);
     memcpy(p->gpu_of, old_index, sizeof old_index);
     return result;

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.internal.Descriptors;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -132,7 +133,9 @@ final class Turn {
       lock = state.tryLock(lockName(process), verb).orElse(null);
       return lock != null;
     } catch (IOException e) {
-      if (kind == Kind.MOVE) {
+      // For want of descriptors it cannot be seen whose turn it is: whoever has it is not
+      // disturbed.
+      if (kind == Kind.MOVE || Descriptors.areUsedUp(e)) {
         throw state.unusable(e, verb, pid);
       }
       LOG.warn("{} of process {} goes on without {}: {}", verb, pid, state.path(), e.toString());
