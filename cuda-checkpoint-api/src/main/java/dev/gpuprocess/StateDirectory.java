@@ -29,7 +29,7 @@ import java.util.Optional;
  */
 record StateDirectory(Path path) {
 
-  private static final String LOCKS = "locks";
+  private static final String LOCKS = "locks.d";
   private static final int LARGEST = 1 << 16;
   private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK

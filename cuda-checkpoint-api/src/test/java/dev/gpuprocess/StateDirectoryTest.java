@@ -69,7 +69,7 @@ class StateDirectoryTest {
   @OutsideUse("D3")
   void files_areForUsAlone() throws IOException {
     lock(state()).close();
-    for (String made : new String[] {"state", "state/locks", "state/locks/gpu-0"}) {
+    for (String made : new String[] {"state", "state/locks.d", "state/locks.d/gpu-0"}) {
       String mode =
           PosixFilePermissions.toString(Files.getPosixFilePermissions(parent.resolve(made)));
       assertEquals(made.endsWith("gpu-0") ? "rw-------" : "rwx------", mode, made);
@@ -90,7 +90,7 @@ class StateDirectoryTest {
     Path victim = Files.createDirectory(parent.resolve("victim"));
     Files.createSymbolicLink(state().path(), victim);
     assertRefused("is a symbolic link");
-    assertFalse(Files.exists(victim.resolve("locks")));
+    assertFalse(Files.exists(victim.resolve("locks.d")));
     Files.delete(victim);
     assertRefused("is a symbolic link");
   }
@@ -155,7 +155,7 @@ class StateDirectoryTest {
   @OutsideUse("A17")
   void lock_itsFileIsAPipe_refusedAtOnce() throws Exception {
     lock(state()).close();
-    Path file = state().path().resolve("locks/gpu-0");
+    Path file = state().path().resolve("locks.d/gpu-0");
     Files.delete(file);
     assertEquals(0, new ProcessBuilder("mkfifo", file.toString()).start().waitFor());
     assertRefused("is not a regular file");
@@ -165,7 +165,7 @@ class StateDirectoryTest {
   @OutsideUse("A17")
   void lock_itsFileIsALink_notFollowed() throws Exception {
     lock(state()).close();
-    Path file = state().path().resolve("locks/gpu-0");
+    Path file = state().path().resolve("locks.d/gpu-0");
     Path victim = Files.writeString(parent.resolve("victim"), "precious");
     Files.delete(file);
     Files.createSymbolicLink(file, victim);

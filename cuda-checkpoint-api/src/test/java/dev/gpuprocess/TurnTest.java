@@ -95,7 +95,7 @@ class TurnTest {
     checkpoints.process(counter.pid()).suspend().resume();
     assertEquals(101, counter.increment());
     try (Stream<Path> left = Files.list(state)) {
-      assertEquals(List.of(state.resolve("locks")), left.toList());
+      assertEquals(List.of(state.resolve("locks.d")), left.toList());
     }
   }
 
@@ -113,9 +113,9 @@ class TurnTest {
   void verb_lockFileWasTidiedAway_nextVerbsLockAnew() throws IOException {
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
     for (String name : new StateDirectory(state).lockNames()) {
-      Files.delete(state.resolve("locks").resolve(name));
+      Files.delete(state.resolve("locks.d").resolve(name));
     }
-    Files.delete(state.resolve("locks"));
+    Files.delete(state.resolve("locks.d"));
     RunningProcess running = locked.unlock();
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);

@@ -173,7 +173,9 @@ final class Judge {
   }
 
   private List<String> entries() {
-    return Lane.names(scene.lane().state()).stream().filter(name -> !name.equals("locks")).toList();
+    return Lane.names(scene.lane().state()).stream()
+        .filter(name -> !name.equals("locks.d"))
+        .toList();
   }
 
   /** Makes our journal entries those of a dead controller: no process has this start time. */

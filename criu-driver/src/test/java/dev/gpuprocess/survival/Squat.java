@@ -29,8 +29,8 @@ final class Squat {
     try {
       Files.writeString(squat.victim(), PRECIOUS);
       squat.make("open");
-      Files.createSymbolicLink(squat.make("link").resolve("locks"), squat.victim());
-      mkfifo(squat.make("fifo").resolve("locks"));
+      Files.createSymbolicLink(squat.make("link").resolve("locks.d"), squat.victim());
+      mkfifo(squat.make("fifo").resolve("locks.d"));
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
