@@ -8,20 +8,26 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The end of a log directory's name: who made it.
+ * The end of the name of a directory among temporary files, for a log or for what else is gone when
+ * its maker is: who made it.
  *
  * @param boot the first digits of the kernel's boot id
  * @param namespace the inode of the maker's pid namespace
  * @param maker the process that made it
  */
-record LogName(String boot, String namespace, ProcessIdentity maker) {
+public record LogName(String boot, String namespace, ProcessIdentity maker) {
 
   private static final Pattern FORM =
       Pattern.compile(
           "gpuprocess-[a-z]{1,20}-([0-9a-f]{8})-(\\d{1,20})-(\\d{1,9})-(\\d{1,18})-[0-9a-f]{8}");
 
-  /** Of a directory that this JVM makes now; no other has it. */
-  static String ours() throws IOException {
+  /**
+   * Of a directory that this JVM makes now; no other has it.
+   *
+   * @return what goes behind {@code gpuprocess-WORD-}
+   * @throws IOException when /proc does not say who we are
+   */
+  public static String ours() throws IOException {
     StagingName name = StagingName.of(new ProcessIdentity(1, 0));
     return "%s-%s-%s-%s-%s"
         .formatted(

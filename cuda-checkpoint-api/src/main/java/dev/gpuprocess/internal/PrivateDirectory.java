@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal;
 
+import dev.gpuprocess.image.LogName;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -43,8 +44,10 @@ record PrivateDirectory(Path path) {
   static Optional<PrivateDirectory> in(String parent) {
     try {
       Path place = Path.of(parent).toRealPath();
+      // By its name a recovery finds one whose maker was killed before it could remove it.
       PrivateDirectory made =
-          new PrivateDirectory(Files.createTempDirectory(place, PREFIX, OURS_ALONE));
+          new PrivateDirectory(
+              Files.createDirectory(place.resolve(PREFIX + LogName.ours()), OURS_ALONE));
       if (made.isUsable()) {
         return Optional.of(made);
       }
