@@ -12,7 +12,6 @@ module dev.gpuprocess.criu {
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
   requires com.google.protobuf;
-  requires org.apache.commons.exec;
   requires org.slf4j;
 
   // Unqualified because JNR's generated classes live in an unnamed module.
@@ -21,5 +20,5 @@ module dev.gpuprocess.criu {
   opens dev.gpuprocess.criu.preflight.jnr;
 
   provides dev.gpuprocess.spi.CriuDriver with
-      dev.gpuprocess.criu.AutomaticCriuDriver;
+      dev.gpuprocess.criu.RpcCriuDriver;
 }

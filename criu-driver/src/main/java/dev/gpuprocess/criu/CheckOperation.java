@@ -10,9 +10,9 @@ final class CheckOperation {
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  private final CriuLink criu;
+  private final RpcLink criu;
 
-  CheckOperation(CriuLink criu) {
+  CheckOperation(RpcLink criu) {
     this.criu = criu;
   }
 

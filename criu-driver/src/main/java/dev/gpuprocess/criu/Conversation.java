@@ -122,7 +122,7 @@ final class Conversation {
   /** Returns empty when CRIU ended without a reply. */
   private Optional<criu_resp> converse(criu_req request)
       throws NativeCallException, GivenUpException {
-    LOG.debug("criu {}: {}", criu.pid(), request.getType());
+    LOG.debug("criu {}: {}", criu.child(), request.getType());
     requireWanted(notifications.canStop());
     if (!criu.send(request.toByteArray())) {
       return Optional.empty();
@@ -156,7 +156,7 @@ final class Conversation {
         notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
     // Not sent yet, so whatever the answer is, it can still be taken back.
     requireWanted(canStop);
-    LOG.debug("criu {}: {} answered {}", criu.pid(), notify.getScript(), answer);
+    LOG.debug("criu {}: {} answered {}", criu.child(), notify.getScript(), answer);
     criu_req.Builder message =
         criu_req.newBuilder().setType(criu_req_type.NOTIFY).setNotifySuccess(answer.agreed());
     if (!answer.external().isEmpty()) {

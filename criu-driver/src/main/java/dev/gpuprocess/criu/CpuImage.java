@@ -29,17 +29,17 @@ final class CpuImage {
 
   private static final int ERRORS_ONLY = 1;
 
-  private final Path program;
+  private final CriuCommand command;
   private final Path images;
 
-  CpuImage(Path program, Path images) {
-    this.program = program;
+  CpuImage(CriuCommand command, Path images) {
+    this.command = command;
     this.images = images;
   }
 
   void record() {
     Question question =
-        new Question(program, "record CPU", "recording the CPU of this machine in " + images);
+        new Question(command, "record CPU", "recording the CPU of this machine in " + images);
     if (!Files.isDirectory(images) || !Files.isWritable(images)) {
       throw new ImageDirectoryException(
           images + " is no directory that can be written to", Failure.of("record CPU", 0));
@@ -57,7 +57,7 @@ final class CpuImage {
           Failure.of("check CPU", 0));
     }
     Question question =
-        new Question(program, "check CPU", "comparing this machine's CPU with that of " + images);
+        new Question(command, "check CPU", "comparing this machine's CPU with that of " + images);
     Outcome outcome = ask(question, criu_req_type.CPUINFO_CHECK, check);
     if (!outcome.success()) {
       Diagnosis diagnosis = question.diagnosis(outcome);

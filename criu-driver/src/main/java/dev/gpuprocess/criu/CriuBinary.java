@@ -11,11 +11,16 @@ import java.util.regex.Pattern;
 /**
  * A CRIU that tells its version.
  *
- * @param program its absolute path
+ * @param command what starts it
  * @param version what it says
  * @param development built between releases, so the version says little
  */
-record CriuBinary(Path program, CriuVersion version, boolean development) {
+record CriuBinary(CriuCommand command, CriuVersion version, boolean development) {
+
+  /** The program by an absolute path: CRIU itself, or what runs it. */
+  Path program() {
+    return command.program();
+  }
 
   private static final CriuVersion OLDEST = new CriuVersion(3, 19, 0);
 

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -11,11 +11,11 @@ import org.jspecify.annotations.Nullable;
 /**
  * One request to a CRIU of its own, from its start to its end.
  *
- * @param program CRIU
+ * @param command what starts CRIU
  * @param supervision what goes along with it
  * @param inherited descriptors that CRIU has open from the number after its socket on
  */
-record CriuCall(Path program, Supervision supervision, List<Integer> inherited) {
+record CriuCall(CriuCommand command, Supervision supervision, List<Integer> inherited) {
 
   /** CRIU replies first and ends then; it has nothing left to do. */
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
@@ -37,8 +37,8 @@ record CriuCall(Path program, Supervision supervision, List<Integer> inherited) 
   }
 
   /** A request without notifications. */
-  static CriuCall plain(Path program, Deadline deadline) {
-    return new CriuCall(program, Supervision.plain(deadline), List.of());
+  static CriuCall plain(CriuCommand command, Deadline deadline) {
+    return new CriuCall(command, Supervision.plain(deadline), List.of());
   }
 
   /**
@@ -47,7 +47,7 @@ record CriuCall(Path program, Supervision supervision, List<Integer> inherited) 
    * @throws NativeCallException when CRIU could not be started
    */
   Outcome make(criu_req request) throws NativeCallException {
-    try (CriuProcess criu = CriuProcess.start(program, inherited)) {
+    try (CriuProcess criu = CriuProcess.start(command, inherited)) {
       return over(criu, request, true);
     }
   }
@@ -72,10 +72,17 @@ record CriuCall(Path program, Supervision supervision, List<Integer> inherited) 
         return exit.get();
       }
     }
-    supervision.beforeKill().aboutToKill(criu.pid());
+    supervision
+        .beforeKill()
+        .aboutToKill(criu.criu().map(ProcessIdentity::pid).orElse(criu.child()));
     // A CRIU that waits for our answer takes this for a refusal and cleans up after itself.
     criu.hangUp();
     Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(HANG_UP_GRACE));
-    return exit.isPresent() ? exit.get() : criu.kill();
+    if (exit.isPresent()) {
+      return exit.get();
+    }
+    // What CRIU has begun and cannot be let go goes with it; what it has let go does not.
+    return criu.kill(
+        supervision.notifications().canStop() ? CriuKill.withTree(criu) : CriuKill.alone(criu));
   }
 }

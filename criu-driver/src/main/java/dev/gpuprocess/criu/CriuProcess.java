@@ -3,7 +3,8 @@ package dev.gpuprocess.criu;
 import static dev.gpuprocess.criu.LibC.check;
 
 import dev.gpuprocess.ProcessIdentity;
-import java.nio.file.Path;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.proc.ProcStat;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,29 +18,23 @@ import org.slf4j.LoggerFactory;
 /**
  * One {@code criu swrk} and the socket to it. Closing ends and reaps it, whatever happened before.
  * For one thread.
+ *
+ * <p>Where a command such as sudo runs CRIU, our child is that command, and CRIU is whoever sends
+ * messages over the socket: the kernel says with each of them who that is.
  */
 final class CriuProcess implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(CriuProcess.class);
 
-  /**
-   * Where CRIU looks for plugins: a directory that has none, and where nobody can put one that CRIU
-   * would then load as root. Its entries are numbers.
-   */
-  static final String NO_PLUGINS = "/proc/self/fdinfo";
-
-  /**
-   * Without it CRIU obeys {@code /etc/criu/default.conf} and {@code ~/.criu/default.conf}, where a
-   * {@code leave-running} or {@code track-mem} would change what a request means.
-   */
-  static final String NO_DEFAULTS = "--no-default-config";
-
   private static final int OUTPUT_LIMIT = 16 << 10;
 
   static final Duration REAP_LIMIT = Duration.ofSeconds(5);
   private static final long REAP_PAUSE_NANOS = 200_000;
+  private static final long LATE_PAUSE_NANOS = 100_000_000;
 
-  private final int pid;
+  private final CriuCommand command;
+  private final boolean errand;
+  private final int child;
   private final @Nullable ProcessIdentity identity;
   private final PacketSocket socket;
   private final int output;
@@ -47,11 +42,15 @@ final class CriuProcess implements AutoCloseable {
   private final byte[] chunk = new byte[4096];
   private final Poll poll = new Poll(3);
   private boolean outputOpen = true;
+  private @Nullable ProcessIdentity criu;
   private @Nullable ExitStatus exit;
+  private boolean outlived;
 
-  private CriuProcess(int pid, int socket, int output) {
-    this.pid = pid;
-    this.identity = ProcessIdentity.of(pid).orElse(null);
+  private CriuProcess(CriuCommand command, boolean errand, int child, int socket, int output) {
+    this.command = command;
+    this.errand = errand;
+    this.child = child;
+    this.identity = ProcessIdentity.of(child).orElse(null);
     this.socket = new PacketSocket(socket);
     this.output = output;
   }
@@ -59,12 +58,25 @@ final class CriuProcess implements AutoCloseable {
   /**
    * Starts CRIU.
    *
-   * @param inherited what it has open from the number after its socket on
+   * @param inherited what it has open from the number after its socket on; nothing, unless it is
+   *     started directly
    * @throws NativeCallException when it cannot be started; nothing is left open then
    * @throws dev.gpuprocess.error.ProcessUnreadableException when it cannot be looked at; it has
    *     been ended then, and nothing is left open
    */
-  static CriuProcess start(Path criu, List<Integer> inherited) throws NativeCallException {
+  static CriuProcess start(CriuCommand command, List<Integer> inherited)
+      throws NativeCallException {
+    return start(command, inherited, false);
+  }
+
+  /** Starts one that does something for us as root; nobody is sent on an errand to end it. */
+  static CriuProcess startErrand(CriuCommand command) throws NativeCallException {
+    return start(command, List.of(), true);
+  }
+
+  private static CriuProcess start(CriuCommand command, List<Integer> inherited, boolean errand)
+      throws NativeCallException {
+    CriuCommand readable = command.withReadableFiles();
     int[] sockets = {-1, -1};
     int[] pipe = {-1, -1};
     List<Integer> copies = new ArrayList<>();
@@ -73,6 +85,9 @@ final class CriuProcess implements AutoCloseable {
     try {
       sockets = LibC.packetSockets();
       pipe = LibC.pipe();
+      if (!command.direct()) {
+        new PacketSocket(sockets[0]).askForSenders();
+      }
       // Only our end: CRIU must not lose what it prints.
       check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
       // Copies above the child's numbers, which a low number of ours would be in the way of.
@@ -82,15 +97,10 @@ final class CriuProcess implements AutoCloseable {
       for (int descriptor : inherited) {
         copies.add(copy(descriptor, above));
       }
-      int pid =
-          Spawn.start(
-              criu,
-              List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(Spawn.SOCKET)),
-              copies.get(0),
-              copies.subList(1, copies.size()));
+      int pid = spawn(readable, copies);
       started = OptionalInt.of(pid);
-      LOG.debug("started {} as {}", criu, pid);
-      process = new CriuProcess(pid, sockets[0], pipe[0]);
+      LOG.debug("started {} as {}", command, pid);
+      process = new CriuProcess(command, errand, pid, sockets[0], pipe[0]);
       return process;
     } finally {
       LibC.close(sockets[1]);
@@ -106,6 +116,19 @@ final class CriuProcess implements AutoCloseable {
     }
   }
 
+  /**
+   * Starts the command.
+   *
+   * @param copies the output, the socket, and what is inherited
+   */
+  private static int spawn(CriuCommand command, List<Integer> copies) throws NativeCallException {
+    return command.direct()
+        ? Spawn.start(
+            command.program(), command.arguments(), copies.get(0), copies.subList(1, copies.size()))
+        : Spawn.start(
+            command.program(), command.arguments(), copies.get(1), copies.get(0), List.of());
+  }
+
   /** Waits for one that has lost its socket, and ends of that. */
   private static void reapUnheard(int pid) throws NativeCallException {
     Deadline deadline = Deadline.after(REAP_LIMIT);
@@ -114,19 +137,51 @@ final class CriuProcess implements AutoCloseable {
     }
   }
 
+  /** For a child that we could not end: when it does end, it would stay a zombie of ours. */
+  private static void reapLater(int child) {
+    Thread reaper =
+        new Thread(
+            () -> {
+              try {
+                while (Posix.reap(child).isEmpty()) {
+                  LockSupport.parkNanos(LATE_PAUSE_NANOS);
+                }
+              } catch (NativeCallException e) {
+                LOG.debug("process {} cannot be reaped", child, e);
+              }
+            },
+            "gpuprocess-reaper-" + child);
+    reaper.setDaemon(true);
+    reaper.start();
+  }
+
   private static int copy(int descriptor, int above) throws NativeCallException {
     return check(
         LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, above),
         "copy of descriptor " + descriptor);
   }
 
-  int pid() {
-    return pid;
+  CriuCommand command() {
+    return command;
   }
 
-  /** Who it is; empty when it had already ended when we looked. */
+  boolean isErrand() {
+    return errand;
+  }
+
+  /** Our child: CRIU, or the command that runs it. */
+  int child() {
+    return child;
+  }
+
+  /** Our child; empty when it had already ended when we looked. */
   Optional<ProcessIdentity> identity() {
     return Optional.ofNullable(identity);
+  }
+
+  /** CRIU itself; empty when it has not said anything yet and is not our child. */
+  Optional<ProcessIdentity> criu() {
+    return command.direct() ? identity() : Optional.ofNullable(criu);
   }
 
   /**
@@ -160,7 +215,11 @@ final class CriuProcess implements AutoCloseable {
    * @return empty at the end of the conversation
    */
   Optional<Packet> receive() throws NativeCallException {
-    return socket.receive();
+    Optional<Packet> packet = socket.receive();
+    if (criu == null && packet.isPresent() && packet.get().sender() > 1) {
+      criu = ProcessIdentity.of(packet.get().sender()).orElse(null);
+    }
+    return packet;
   }
 
   private void drain() throws NativeCallException {
@@ -182,12 +241,12 @@ final class CriuProcess implements AutoCloseable {
   void hangUp() {
     // Fails only when CRIU is gone already, and then there is nobody to tell.
     if (!socket.hangUp()) {
-      LOG.debug("criu {} had hung up", pid);
+      LOG.debug("{} had hung up", child);
     }
   }
 
   /**
-   * Waits for CRIU to end by itself, and reaps it.
+   * Waits for CRIU to end by itself, and reaps our child.
    *
    * @return empty when it still runs
    */
@@ -197,27 +256,69 @@ final class CriuProcess implements AutoCloseable {
       if (deadline.passed()) {
         return Optional.empty();
       }
+      letGoOn();
       LockSupport.parkNanos(REAP_PAUSE_NANOS);
     }
     drain();
     return Optional.ofNullable(exit);
   }
 
-  /** Whether CRIU is dead, and reaps it then. What it sent before may still be to be received. */
-  boolean hasEnded() throws NativeCallException {
-    if (exit == null) {
-      exit = Posix.reap(pid).orElse(null);
+  /**
+   * Sudo stops itself when what it runs is stopped, and would not see its end. Nobody else stops
+   * what was started a moment ago.
+   */
+  private void letGoOn() {
+    if (command.direct() || identity == null) {
+      return;
     }
-    return exit != null;
+    try {
+      if (identity.stat().filter(ProcStat::isStopped).isPresent()) {
+        Posix.resume(identity);
+      }
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("process {} stays stopped", child, e);
+    }
   }
 
-  /** Ends CRIU now, and reaps it. */
-  ExitStatus kill() throws NativeCallException {
-    hangUp();
-    if (exit == null && identity != null) {
-      Posix.kill(identity);
+  /**
+   * Whether CRIU is dead, and our child reaped. What it sent before may still be to be received.
+   * Somebody may have killed sudo and left CRIU at work.
+   */
+  boolean hasEnded() throws NativeCallException {
+    if (exit == null) {
+      exit = Posix.reap(child).map(this::asOfCriu).orElse(null);
     }
-    return awaitExit(Deadline.after(REAP_LIMIT)).orElse(ExitStatus.UNKNOWN);
+    return exit != null && (criu == null || !criu.isAlive());
+  }
+
+  /** Shells tell in their exit code which signal has ended what they ran. */
+  private ExitStatus asOfCriu(ExitStatus status) {
+    return command.direct() ? status : status.throughShell();
+  }
+
+  /**
+   * Ends CRIU now, and reaps our child.
+   *
+   * @return {@link ExitStatus#STILL_RUNS} when it could not be ended
+   */
+  ExitStatus kill() throws NativeCallException {
+    return kill(CriuKill.alone(this));
+  }
+
+  /** The same with more than CRIU, which is found out before it is killed. */
+  ExitStatus kill(CriuKill kill) throws NativeCallException {
+    hangUp();
+    if (hasEnded()) {
+      drain();
+      return exit == null ? ExitStatus.UNKNOWN : exit;
+    }
+    if (outlived) {
+      return ExitStatus.STILL_RUNS;
+    }
+    kill.run();
+    Optional<ExitStatus> status = awaitExit(Deadline.after(REAP_LIMIT));
+    outlived = status.isEmpty();
+    return status.orElse(ExitStatus.STILL_RUNS);
   }
 
   /** What it printed on stdout and stderr, the last 16 KiB of it. */
@@ -229,7 +330,10 @@ final class CriuProcess implements AutoCloseable {
   public void close() throws NativeCallException {
     try {
       ExitStatus status = kill();
-      LOG.debug("criu {} ended: {}", pid, status);
+      LOG.debug("{} ended: {}", child, status);
+      if (outlived) {
+        reapLater(child);
+      }
     } finally {
       socket.close();
       LibC.close(output);

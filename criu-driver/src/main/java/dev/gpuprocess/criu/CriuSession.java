@@ -4,8 +4,8 @@ import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.proc.ProcFs;
-import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -32,12 +32,18 @@ final class CriuSession implements AutoCloseable {
    *
    * @param supervision what goes along with all requests together
    */
-  static CriuSession start(Path program, Supervision supervision) throws NativeCallException {
-    return new CriuSession(CriuProcess.start(program, List.of()), supervision);
+  static CriuSession start(CriuCommand command, Supervision supervision)
+      throws NativeCallException {
+    return new CriuSession(CriuProcess.start(command, List.of()), supervision);
   }
 
-  int pid() {
-    return criu.pid();
+  CriuCommand command() {
+    return criu.command();
+  }
+
+  /** All that CRIU has started, and what runs CRIU if that is not us. */
+  List<Integer> descendants() {
+    return ProcFs.descendants(criu.child());
   }
 
   /** Asks; CRIU runs on afterwards if the reply is a good one. */
@@ -70,12 +76,14 @@ final class CriuSession implements AutoCloseable {
 
   /** What CRIU has started for us would outlive it. Not once it is reaped: its pid may be taken. */
   private void endChildren() throws NativeCallException {
-    for (int child : ProcFs.descendants(criu.pid())) {
+    List<ProcessIdentity> children = new ArrayList<>();
+    for (int child : descendants()) {
       Optional<ProcessIdentity> process = ProcessIdentity.of(child);
-      if (process.isPresent() && ProcFs.descendants(criu.pid()).contains(child)) {
-        Posix.kill(process.get());
+      if (process.isPresent() && descendants().contains(child)) {
+        children.add(process.get());
       }
     }
+    CriuKill.end(criu.command(), children);
   }
 
   @Override

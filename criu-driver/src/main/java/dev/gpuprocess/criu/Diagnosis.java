@@ -160,9 +160,7 @@ final class Diagnosis {
   private Optional<String> privilegeHint() {
     return outcome.errno() == EBADRQC && !Posix.isRoot()
         ? Optional.of(
-            "CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE, or a command that has"
-                + " them, such as 'sudo -n criu', in "
-                + AutomaticCriuDriver.VARIABLE)
+            "CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE: " + Privilege.CURE)
         : Optional.empty();
   }
 
@@ -242,7 +240,9 @@ final class Diagnosis {
 
   private String whatBecameOfCriu() {
     return outcome.exit().equals(ExitStatus.STILL_RUNS)
-        ? "belongs to another user and cannot be ended from here"
+        ? "%s belongs to another user, could not be ended, and is refused at its next step"
+            .formatted(outcome.criu() == 0 ? "" : "(process " + outcome.criu() + ")")
+            .strip()
         : "was ended";
   }
 
@@ -256,7 +256,7 @@ final class Diagnosis {
         message(
             ending,
             "CRIU has none of " + String.join(", ", names),
-            "run as root, or give it one of these"),
+            "run as root, or give it one of these; or " + Privilege.CURE),
         failure(ending),
         criu(),
         names,

@@ -29,7 +29,7 @@ final class DumpOperation {
     Outcome make(DumpRequest request, boolean shellJob, Supervision supervision) throws IOException;
   }
 
-  private final CriuLink criu;
+  private final RpcLink criu;
   private final Call call;
   private final boolean whole;
   private final DumpRequest request;
@@ -40,17 +40,17 @@ final class DumpOperation {
   private final DumpStages stages;
   private HeldLinks links = HeldLinks.NONE;
 
-  DumpOperation(CriuLink criu, DumpRequest request, DumpListener listener) {
+  DumpOperation(RpcLink criu, DumpRequest request, DumpListener listener) {
     this(criu, criu::dump, true, request, listener);
   }
 
   /** A dump by a call of its own kind. */
-  static DumpOperation dump(CriuLink criu, Call call, DumpRequest request, DumpListener listener) {
+  static DumpOperation dump(RpcLink criu, Call call, DumpRequest request, DumpListener listener) {
     return new DumpOperation(criu, call, true, request, listener);
   }
 
   /** Takes the memory and nothing else; the tree runs on. */
-  static DumpOperation preDump(CriuLink criu, Call call, DumpRequest request) {
+  static DumpOperation preDump(RpcLink criu, Call call, DumpRequest request) {
     DumpOptions options = request.options();
     if (options.lazyPages().isPresent() || options.leaveStopped()) {
       throw new IllegalArgumentException(
@@ -61,7 +61,7 @@ final class DumpOperation {
   }
 
   private DumpOperation(
-      CriuLink criu, Call call, boolean whole, DumpRequest request, DumpListener listener) {
+      RpcLink criu, Call call, boolean whole, DumpRequest request, DumpListener listener) {
     this.criu = criu;
     this.call = call;
     this.whole = whole;
@@ -69,8 +69,9 @@ final class DumpOperation {
     this.options = request.options();
     this.root = request.process();
     this.subject = (whole ? "dump of " : "pre-dump of ") + Who.process(root.pid());
-    this.log = request.work().resolve(CriuLink.DUMP_LOG);
-    this.stages = new DumpStages(root, listener, options.lazyPages().isPresent(), this::holdLinks);
+    this.log = request.work().resolve(RpcLink.DUMP_LOG);
+    this.stages =
+        new DumpStages(root, listener, options.lazyPages().isPresent(), this::imagesAreComplete);
   }
 
   DumpReport run() {
@@ -121,7 +122,8 @@ final class DumpOperation {
     }
   }
 
-  private void holdLinks() {
+  private void imagesAreComplete() {
+    ReadableImages.require(subject, request);
     if (whole) {
       links = HeldLinks.hold(request.images(), root, options);
     }
@@ -133,14 +135,13 @@ final class DumpOperation {
     }
     if (options.lazyPages().isPresent()) {
       require(CriuFeature.LAZY_PAGES);
-      PipeSize.require(subject, Failure.of("dump", root.pid()));
+      PipeSize.require(criu.command(), subject, Failure.of("dump", root.pid()));
     }
   }
 
   private void require(CriuFeature feature) {
     Failure failure = Failure.of("dump", root.pid());
-    criu.features()
-        .ifPresent(features -> FeatureCheck.require(features, feature, subject, failure));
+    FeatureCheck.require(criu.features(), feature, subject, failure);
   }
 
   private ProcStat checkProcess() {

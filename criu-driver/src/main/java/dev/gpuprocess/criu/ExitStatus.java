@@ -14,9 +14,19 @@ public record ExitStatus(int code, int signal) {
   /** It has not ended, and we have no right to end it. */
   static final ExitStatus STILL_RUNS = new ExitStatus(-1, -2);
 
+  private static final int SIGNALLED = 128;
+  private static final int LAST_SIGNAL = 64;
+
   static ExitStatus ofWaitStatus(int status) {
     int signal = status & 0x7f;
     return signal == 0 ? new ExitStatus(status >> 8 & 0xff, 0) : new ExitStatus(-1, signal);
+  }
+
+  /** The same of what a shell has run and told of in its own exit code. */
+  ExitStatus throughShell() {
+    return signal == 0 && code > SIGNALLED && code <= SIGNALLED + LAST_SIGNAL
+        ? new ExitStatus(-1, code - SIGNALLED)
+        : this;
   }
 
   boolean isCrash() {

@@ -7,7 +7,6 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.spi.CriuFeature;
-import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.Set;
 
@@ -16,8 +15,8 @@ final class FeatureCheck {
 
   private final Question question;
 
-  FeatureCheck(Path program) {
-    this.question = new Question(program, "features", "CRIU's look at what this kernel has");
+  FeatureCheck(CriuCommand command) {
+    this.question = new Question(command, "features", "CRIU's look at what this kernel has");
   }
 
   Set<CriuFeature> run() {

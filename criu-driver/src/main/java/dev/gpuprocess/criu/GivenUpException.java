@@ -39,11 +39,6 @@ final class GivenUpException extends Exception {
         "CRIU sent " + bytes + " bytes that are no reply of its protocol", Why.MISBEHAVIOUR, cause);
   }
 
-  static GivenUpException strayLine() {
-    return new GivenUpException(
-        "somebody else than CRIU's script wrote to its pipe", Why.MISBEHAVIOUR, null);
-  }
-
   static GivenUpException flooding(long bytes) {
     return new GivenUpException(
         "CRIU wrote " + (bytes >> 20) + " MiB of log, as it does when it goes round in circles",

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
@@ -28,6 +29,7 @@ final class HalfRestored implements CriuCall.BeforeKill {
   private static final Duration LIMIT = Duration.ofSeconds(5);
   private static final long PAUSE_NANOS = 500_000;
 
+  private final CriuCommand command;
   private final int pid;
   private final Path log;
   private final RestoreStages stages;
@@ -36,9 +38,11 @@ final class HalfRestored implements CriuCall.BeforeKill {
   /**
    * Creates the remains of a restore that has not begun.
    *
+   * @param command how CRIU is started, and its user reached
    * @param pid the wanted pid, free now; 0 when any will do, as for a pid namespace of its own
    */
-  HalfRestored(int pid, Path log, RestoreStages stages) {
+  HalfRestored(CriuCommand command, int pid, Path log, RestoreStages stages) {
+    this.command = command;
     this.pid = pid;
     this.log = log;
     this.stages = stages;
@@ -55,9 +59,8 @@ final class HalfRestored implements CriuCall.BeforeKill {
    * Ends what is left, after CRIU is gone. Does nothing to a tree that was let go: it runs.
    *
    * @return false when something is left that could not be ended or is not known to be ours
-   * @throws NativeCallException when something is left that we have no right to end
    */
-  boolean end() throws NativeCallException {
+  boolean end() {
     if (stages.resumed()) {
       return true;
     }
@@ -66,6 +69,7 @@ final class HalfRestored implements CriuCall.BeforeKill {
     if (root != null) {
       ours.add(root);
     }
+    Set<ProcessIdentity> signalled = new LinkedHashSet<>();
     Deadline deadline = Deadline.after(LIMIT);
     while (true) {
       // Children first found, then parents killed: a killed parent's children go to init.
@@ -74,30 +78,20 @@ final class HalfRestored implements CriuCall.BeforeKill {
           addDescendants(process.pid());
         }
       }
-      boolean living = false;
-      NativeCallException refused = null;
-      for (ProcessIdentity process : ours) {
-        if (process.isAlive()) {
-          living = true;
-          LOG.debug("ending half-restored process {}", process.pid());
-          try {
-            Posix.kill(process);
-          } catch (NativeCallException e) {
-            // Still root's; then a CRIU that is root's has killed it, and it takes time to go.
-            refused = e;
-          }
+      List<ProcessIdentity> living = ours.stream().filter(ProcessIdentity::isAlive).toList();
+      if (!living.isEmpty() && !signalled.containsAll(living)) {
+        LOG.debug("ending half-restored processes {}", living);
+        if (CriuKill.end(command, living)) {
+          signalled.addAll(living);
         }
       }
       Optional<ProcStat> left = ProcFs.stat(pid).filter(stat -> !stat.isDead());
-      if (!living && left.isEmpty()) {
+      if (living.isEmpty() && left.isEmpty()) {
         return true;
       }
       // A task that CRIU has killed has nothing open any more by which it could be known.
-      boolean goes = living || ProcFs.isEnding(pid);
+      boolean goes = !living.isEmpty() || ProcFs.isEnding(pid);
       if (!goes || deadline.passed()) {
-        if (refused != null) {
-          throw refused;
-        }
         return false;
       }
       LockSupport.parkNanos(PAUSE_NANOS);

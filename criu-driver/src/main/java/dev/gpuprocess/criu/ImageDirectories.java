@@ -38,12 +38,7 @@ final class ImageDirectories implements AutoCloseable {
 
   /** A file in the work directory, by a path that leads CRIU to it too. */
   String seenByCriu(String name) {
-    return seenByOthers(work) + "/" + name;
-  }
-
-  /** A descriptor of this JVM by a path that leads other processes to it. */
-  static String seenByOthers(int descriptor) {
-    return "/proc/%s/fd/%s".formatted(ProcessHandle.current().pid(), descriptor);
+    return "/proc/%s/fd/%s/%s".formatted(ProcessHandle.current().pid(), work, name);
   }
 
   @Override

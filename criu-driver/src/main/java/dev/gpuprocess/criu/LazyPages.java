@@ -7,6 +7,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.internal.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
@@ -65,8 +66,14 @@ public final class LazyPages implements AutoCloseable {
       throw new ImageDirectoryException(
           request.work() + " is no directory that can be written to: make it first", failure);
     }
+    if (!criu.command().direct()) {
+      throw new UnsupportedOptionException(
+          "%s did not begin: it is a CRIU that must be a child of this JVM, and here CRIU is started by '%s': run as root, or give the criu program its capabilities"
+              .formatted(subject(request), criu.command()),
+          failure);
+    }
     FeatureCheck.require(
-        new FeatureCheck(criu.program()).run(), CriuFeature.LAZY_PAGES, subject(request), failure);
+        new FeatureCheck(criu.command()).run(), CriuFeature.LAZY_PAGES, subject(request), failure);
     try {
       for (String leftover : List.of(SOCKET, LOG_FILE)) {
         Files.deleteIfExists(request.work().resolve(leftover));
@@ -121,7 +128,7 @@ public final class LazyPages implements AutoCloseable {
   private static List<String> arguments(LazyPagesRequest request) {
     List<String> all =
         new ArrayList<>(
-            List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
+            List.of(CriuCommand.NO_DEFAULTS, "-L", CriuCommand.NO_PLUGINS, "lazy-pages"));
     all.addAll(List.of("-D", request.images().toString(), "-W", request.work().toString()));
     all.addAll(List.of("-o", LOG_FILE, "-v3", "--status-fd", Integer.toString(Spawn.SOCKET)));
     PageEndpoint source = request.source();
@@ -231,7 +238,7 @@ public final class LazyPages implements AutoCloseable {
     } catch (IOException e) {
       printed = "what it printed cannot be read: " + e.getMessage();
     }
-    Outcome outcome = new Outcome(null, status, givenUp, printed, deadline.elapsed());
+    Outcome outcome = new Outcome(null, status, givenUp, printed, deadline.elapsed(), pid);
     return new Diagnosis(OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
         .exception(
             new Ending(null, "a tree restored with it may lack some of its memory"),

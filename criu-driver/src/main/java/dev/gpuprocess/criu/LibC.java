@@ -20,6 +20,8 @@ final class LibC {
   static final int SOCK_SEQPACKET = 5;
   static final int CLOEXEC = 0x80000; // one value for SOCK_, O_, EFD_
   static final int SCM_RIGHTS = 1;
+  static final int SCM_CREDENTIALS = 2;
+  static final int SO_PASSCRED = 16;
   static final int SOL_SOCKET = 1;
   static final int MSG_PEEK = 0x2;
   static final int MSG_TRUNC = 0x20;
@@ -63,6 +65,8 @@ final class LibC {
     int close(int descriptor);
 
     int shutdown(int descriptor, int how);
+
+    int setsockopt(int descriptor, int level, int name, @In int[] value, int length);
 
     long send(int descriptor, @In byte[] bytes, long length, int flags);
 

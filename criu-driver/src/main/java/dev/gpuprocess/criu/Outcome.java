@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import java.time.Duration;
@@ -13,17 +14,24 @@ import org.jspecify.annotations.Nullable;
  * @param givenUp why it was ended, null when it ended by itself
  * @param output what it printed besides its log
  * @param elapsed from start to end
+ * @param criu the pid of CRIU, 0 when it is not known
  */
 record Outcome(
     @Nullable criu_resp reply,
     ExitStatus exit,
     @Nullable GivenUpException givenUp,
     String output,
-    Duration elapsed) {
+    Duration elapsed,
+    int criu) {
 
   static Outcome of(Reply reply, ExitStatus exit, CriuProcess criu, Supervision supervision) {
     return new Outcome(
-        reply.message(), exit, reply.givenUp(), criu.output(), supervision.deadline().elapsed());
+        reply.message(),
+        exit,
+        reply.givenUp(),
+        criu.output(),
+        supervision.deadline().elapsed(),
+        criu.criu().map(ProcessIdentity::pid).orElse(0));
   }
 
   boolean success() {

@@ -7,5 +7,6 @@ import java.nio.ByteBuffer;
  *
  * @param bytes the message
  * @param descriptor what came with it, now ours to close; -1 for nothing
+ * @param sender the pid of the process that sent it, as the kernel says; 0 when it was not asked
  */
-record Packet(ByteBuffer bytes, int descriptor) {}
+record Packet(ByteBuffer bytes, int descriptor, int sender) {}

@@ -22,13 +22,22 @@ final class PacketSocket {
   private static final int CMSG_LEVEL = 8;
   private static final int CMSG_TYPE = 12;
   private static final int CMSG_DATA = 16;
-  private static final int CMSG_BYTES = 24; // for one descriptor
+  private static final int CMSG_ALIGNMENT = 8;
+  private static final int CMSG_BYTES = 24 + 32; // for one descriptor, and for credentials
 
   private final int socket;
   private final byte[] peeked = new byte[1];
 
   PacketSocket(int socket) {
     this.socket = socket;
+  }
+
+  /** Has the kernel say with every message which process sent it. */
+  void askForSenders() throws NativeCallException {
+    int[] on = {1};
+    check(
+        LibC.functions().setsockopt(socket, LibC.SOL_SOCKET, LibC.SO_PASSCRED, on, Integer.BYTES),
+        "setsockopt SO_PASSCRED");
   }
 
   int descriptor() {
@@ -83,12 +92,29 @@ final class PacketSocket {
         again(() -> LibC.functions().recvmsg(socket, message, LibC.MSG_CMSG_CLOEXEC), "recvmsg");
     byte[] bytes = new byte[(int) Math.max(0, received)];
     data.get(0, bytes, 0, bytes.length);
-    boolean hasDescriptor =
-        message.getLong(MSG_CONTROLLEN) >= CMSG_DATA + 4
-            && control.getInt(CMSG_LEVEL) == LibC.SOL_SOCKET
-            && control.getInt(CMSG_TYPE) == LibC.SCM_RIGHTS;
+    long controlLength = message.getLong(MSG_CONTROLLEN);
     return Optional.of(
-        new Packet(ByteBuffer.wrap(bytes), hasDescriptor ? control.getInt(CMSG_DATA) : -1));
+        new Packet(
+            ByteBuffer.wrap(bytes),
+            find(control, controlLength, LibC.SCM_RIGHTS, -1),
+            find(control, controlLength, LibC.SCM_CREDENTIALS, 0)));
+  }
+
+  /** The first number in the control message of this type: a descriptor, or a pid. */
+  private static int find(Pointer control, long length, int type, int otherwise) {
+    long at = 0;
+    while (at + CMSG_DATA + Integer.BYTES <= length) {
+      long size = control.getLong(at);
+      if (control.getInt(at + CMSG_LEVEL) == LibC.SOL_SOCKET
+          && control.getInt(at + CMSG_TYPE) == type) {
+        return control.getInt(at + CMSG_DATA);
+      }
+      if (size < CMSG_DATA) {
+        break;
+      }
+      at += (size + CMSG_ALIGNMENT - 1) / CMSG_ALIGNMENT * CMSG_ALIGNMENT;
+    }
+    return otherwise;
   }
 
   /** Ends the conversation: to CRIU, a request not yet answered is refused. */

@@ -18,10 +18,10 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.NativePath;
 import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -74,14 +74,14 @@ public final class PageServer implements AutoCloseable {
     Cancellation closing = new Cancellation();
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
       Path log = request.work().resolve(LOG_FILE);
-      Files.deleteIfExists(log);
+      LogFile.create(log);
       Wakeup wakeup = Wakeup.by(Optional.of(closing));
       @Nullable PageServer started = null;
       @Nullable CriuSession session = null;
       try {
         session =
             CriuSession.start(
-                criu.program(),
+                criu.command(),
                 new Supervision(
                     Deadline.after(request.deadline()),
                     Conversation.Notifications.NONE,
@@ -144,7 +144,7 @@ public final class PageServer implements AutoCloseable {
   /** Only what CRIU has started itself is ever ended by us. */
   private static ProcessIdentity identify(CriuSession session, int pid) {
     return ProcessIdentity.of(pid)
-        .filter(process -> ProcFs.descendants(session.pid()).contains(process.pid()))
+        .filter(process -> session.descendants().contains(process.pid()))
         .orElseThrow(
             () ->
                 new CriuUnavailableException(
@@ -242,7 +242,7 @@ public final class PageServer implements AutoCloseable {
         session) {
       // Also when its parent died before it.
       if (!served) {
-        Posix.kill(server);
+        CriuKill.end(session.command(), List.of(server));
       }
     }
   }

@@ -26,8 +26,8 @@ final class PipeSize {
 
   private PipeSize() {}
 
-  static void require(String subject, Failure failure) {
-    if (isEnough()) {
+  static void require(CriuCommand command, String subject, Failure failure) {
+    if (isEnough(command)) {
       return;
     }
     throw new MissingCapabilityException(
@@ -44,10 +44,17 @@ final class PipeSize {
         null);
   }
 
-  static boolean isEnough() {
-    if (Capabilities.of(ProcessHandle.current().pid()).handsOn(Capability.SYS_RESOURCE)) {
-      return true;
-    }
+  static boolean isEnough(CriuCommand command) {
+    Capabilities ours = Capabilities.of(ProcessHandle.current().pid());
+    // A command that makes CRIU root gives it all that is not taken away for good.
+    boolean resource =
+        command.direct()
+            ? ours.handsOn(Capability.SYS_RESOURCE)
+            : ours.leaves(Capability.SYS_RESOURCE);
+    return resource || isLarge();
+  }
+
+  private static boolean isLarge() {
     try {
       // Not readString: the kernel hands such a file out in one read, and that one asks for a byte.
       return Long.parseLong(Files.readAllLines(LIMIT).get(0).strip()) >= NEEDED;

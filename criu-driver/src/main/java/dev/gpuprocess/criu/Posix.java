@@ -13,6 +13,7 @@ import jnr.posix.POSIXFactory;
 final class Posix {
 
   private static final int SIGKILL = 9;
+  private static final int SIGTERM = 15;
   private static final int SIGCONT = 18;
   private static final int WNOHANG = 1;
   private static final POSIX LIBRARY;
@@ -58,6 +59,15 @@ final class Posix {
    */
   static boolean kill(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGKILL);
+  }
+
+  /**
+   * Sends SIGTERM to this very process, and to nobody else.
+   *
+   * @return false when it is gone already
+   */
+  static boolean terminate(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGTERM);
   }
 
   /**

@@ -31,7 +31,7 @@ public final class PreDumpChain implements AutoCloseable {
 
   static PreDumpChain start(RpcLink link) {
     try {
-      return new PreDumpChain(link, CriuProcess.start(link.program(), List.of()));
+      return new PreDumpChain(link, CriuProcess.start(link.command(), List.of()));
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
           "CRIU cannot be started: " + e.getMessage(), Failure.of(OPERATION, 0), e);
@@ -79,7 +79,7 @@ public final class PreDumpChain implements AutoCloseable {
       throw new IllegalStateException("this chain has ended: start another");
     }
     Outcome outcome =
-        new CriuCall(link.program(), supervision, List.of()).over(criu, message, last);
+        new CriuCall(link.command(), supervision, List.of()).over(criu, message, last);
     ended = last || !outcome.success();
     return outcome;
   }
@@ -96,7 +96,7 @@ public final class PreDumpChain implements AutoCloseable {
       criu.close();
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
-          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.pid()), e);
+          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.child()), e);
     }
   }
 }

@@ -22,8 +22,8 @@ final class ProgramTrust {
 
   private ProgramTrust() {}
 
-  /** Whether this JVM is root's, so that it matters. */
-  static boolean matters() {
+  /** Whether this JVM is root's, which is when it matters. */
+  static boolean weAreRoot() {
     try {
       return Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0);
     } catch (IOException e) {

@@ -5,24 +5,23 @@ import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
-import java.nio.file.Path;
 import java.time.Duration;
 
 /**
  * One request that concerns no process: nothing to watch, nothing to undo.
  *
- * @param program CRIU
+ * @param command what starts CRIU
  * @param operation the verb
  * @param subject what is asked, for messages
  */
-record Question(Path program, String operation, String subject) {
+record Question(CriuCommand command, String operation, String subject) {
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
   /** The answer, whatever it says. */
   Outcome ask(criu_req request) {
     try {
-      return CriuCall.plain(program, Deadline.after(LIMIT)).make(request);
+      return CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
           "CRIU cannot be started: " + e.getMessage(), Failure.of(operation, 0), e);

@@ -35,7 +35,7 @@ final class RestoreOperation {
   private static final int EEXIST = 17;
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
 
-  private final CriuLink criu;
+  private final RpcLink criu;
   private final RestoreRequest request;
   private final RestoreOptions options;
   private final int pid;
@@ -43,13 +43,13 @@ final class RestoreOperation {
   private final Path log;
   private final RestoreListener listener;
 
-  RestoreOperation(CriuLink criu, RestoreRequest request, RestoreListener listener) {
+  RestoreOperation(RpcLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
     this.options = withRecordedCpu(request);
     this.request = new RestoreRequest(request.images(), request.work(), request.pid(), options);
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
-    this.log = request.work().resolve(CriuLink.RESTORE_LOG);
+    this.log = request.work().resolve(RpcLink.RESTORE_LOG);
     this.listener = listener;
   }
 
@@ -67,6 +67,7 @@ final class RestoreOperation {
       throw new IllegalArgumentException("pid " + pid + " cannot be restored");
     }
     checkDirectories();
+    requireOurChild();
     if (options.lazyPages()) {
       requireHelper();
     }
@@ -106,7 +107,7 @@ final class RestoreOperation {
 
   private RestoreReport restore(boolean ownNumbers) {
     RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
-    HalfRestored remains = new HalfRestored(ownNumbers ? 0 : pid, log, stages);
+    HalfRestored remains = new HalfRestored(criu.command(), ownNumbers ? 0 : pid, log, stages);
     Outcome outcome;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
@@ -139,6 +140,17 @@ final class RestoreOperation {
     }
   }
 
+  private void requireOurChild() {
+    CriuCommand command = criu.command();
+    command.requireDirect(
+        "restore", pid, option(!options.inherit().isEmpty(), "RestoreOptions.inherit"));
+    command.requireDirect("restore", pid, option(options.asChild(), "RestoreOptions.asChild"));
+  }
+
+  private static Optional<String> option(boolean set, String name) {
+    return set ? Optional.of(name) : Optional.empty();
+  }
+
   private void requireHelper() {
     Failure failure = Failure.of("restore", pid);
     if (!LazyPages.listensIn(request.work())) {
@@ -149,9 +161,7 @@ final class RestoreOperation {
               + "; start one with RpcCriuDriver.lazyPages",
           failure);
     }
-    criu.features()
-        .ifPresent(
-            features -> FeatureCheck.require(features, CriuFeature.LAZY_PAGES, subject, failure));
+    FeatureCheck.require(criu.features(), CriuFeature.LAZY_PAGES, subject, failure);
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
@@ -171,7 +181,7 @@ final class RestoreOperation {
     Diagnosis diagnosis = new Diagnosis("restore", subject, pid, outcome, log);
     Ending fate;
     try {
-      fate = stages.resumed() ? afterResume(stages.root()) : ended(remains);
+      fate = stages.resumed() ? afterResume(stages.root()) : ended(remains, pid);
     } catch (NativeCallException | ProcessUnreadableException e) {
       GpuCheckpointException failure =
           diagnosis.exception(
@@ -209,7 +219,7 @@ final class RestoreOperation {
         .orElseGet(() -> ImageSet.explain(diagnosis, fate, outcome.givenUp()));
   }
 
-  private Ending ended(HalfRestored remains) throws NativeCallException {
+  private static Ending ended(HalfRestored remains, int pid) {
     boolean allEnded = remains.end();
     // Zombies of ours now, as children or as orphans, and nobody else would free their pids.
     remains.reap();

@@ -8,26 +8,37 @@ import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
 
 /**
  * Requests as messages to a {@code criu swrk}.
  *
- * @param program CRIU
+ * @param command what starts CRIU
  */
-record RpcLink(Path program) implements CriuLink {
+record RpcLink(CriuCommand command) {
+
+  /** CRIU's log of a dump, in the work directory. */
+  static final String DUMP_LOG = "dump.log";
+
+  /** CRIU's log of a restore, in the work directory. */
+  static final String RESTORE_LOG = "restore.log";
 
   /** Takes a message to CRIU. */
   interface Exchange {
     Outcome make(criu_req message) throws IOException;
   }
 
-  @Override
-  public Outcome dump(DumpRequest request, boolean shellJob, Supervision supervision)
-      throws IOException {
+  /**
+   * Makes a dump.
+   *
+   * @param request what to dump; its directories were looked at
+   * @param shellJob whether the root of the tree does not lead its session
+   * @param supervision what goes along with it
+   * @return how it went; CRIU has ended, unless the outcome says otherwise
+   * @throws IOException when CRIU could not be started
+   */
+  Outcome dump(DumpRequest request, boolean shellJob, Supervision supervision) throws IOException {
     return dump(request, shellJob, alone(supervision));
   }
 
@@ -38,7 +49,7 @@ record RpcLink(Path program) implements CriuLink {
   }
 
   private Exchange alone(Supervision supervision) {
-    return message -> new CriuCall(program, supervision, List.of()).make(message);
+    return message -> new CriuCall(command, supervision, List.of()).make(message);
   }
 
   Outcome dump(DumpRequest request, boolean shellJob, Exchange exchange) throws IOException {
@@ -64,12 +75,12 @@ record RpcLink(Path program) implements CriuLink {
       if (ConfigFile.write(request.options(), request.work())) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
+      LogFile.create(request.work().resolve(DUMP_LOG));
       return exchange.make(criu_req.newBuilder().setType(type).setOpts(opts).build());
     }
   }
 
-  @Override
-  public Outcome restore(RestoreRequest request, Supervision supervision) throws IOException {
+  Outcome restore(RestoreRequest request, Supervision supervision) throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
         InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit())) {
       criu_opts.Builder opts =
@@ -81,19 +92,18 @@ record RpcLink(Path program) implements CriuLink {
       if (ConfigFile.write(request.options(), request.work())) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
-      return new CriuCall(program, supervision, inherited.descriptors())
+      LogFile.create(request.work().resolve(RESTORE_LOG));
+      return new CriuCall(command, supervision, inherited.descriptors())
           .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
     }
   }
 
-  @Override
-  public Outcome check(Supervision supervision) throws IOException {
-    return new CriuCall(program, supervision, List.of())
+  Outcome check(Supervision supervision) throws IOException {
+    return new CriuCall(command, supervision, List.of())
         .make(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
   }
 
-  @Override
-  public Optional<Set<CriuFeature>> features() {
-    return Optional.of(new FeatureCheck(program).run());
+  Set<CriuFeature> features() {
+    return new FeatureCheck(command).run();
   }
 }

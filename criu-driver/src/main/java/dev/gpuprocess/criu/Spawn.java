@@ -8,15 +8,18 @@ import java.util.Map;
 import jnr.ffi.Pointer;
 
 /**
- * Starts a program with exactly these descriptors: nothing to read on 0, one pipe for 1 and 2, a
- * socket on {@link #SOCKET}, and what it inherits on the numbers after that. The JVM holds
- * descriptors without CLOEXEC; none of them gets through. The child leads its own session, with no
- * signal blocked or ignored.
+ * Starts a program with exactly these descriptors: nothing to read, or a socket, on 0; one pipe for
+ * 1 and 2; and what it inherits on {@link #SOCKET} and the numbers after that. The JVM holds
+ * descriptors without CLOEXEC; none of them gets through. The child leads its own session, without
+ * a terminal that sudo could ask on or a key could end it by, and with no signal blocked or
+ * ignored.
  */
 final class Spawn {
 
-  /** The number that the socket has in the child. */
+  /** The number that the socket has in a CRIU that is our child. */
   static final int SOCKET = 3;
+
+  private static final int NOTHING = -1;
 
   private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
 
@@ -43,6 +46,17 @@ final class Spawn {
    */
   static int start(Path program, List<String> arguments, int output, List<Integer> numbered)
       throws NativeCallException {
+    return start(program, arguments, NOTHING, output, numbered);
+  }
+
+  /**
+   * The same with something to read.
+   *
+   * @param input becomes 0; above all other numbers, as the output is
+   */
+  static int start(
+      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
     LibC.Functions c = LibC.functions();
     Pointer actions = LibC.allocate(ACTIONS_BYTES);
     Pointer attributes = LibC.allocate(ATTRIBUTES_BYTES);
@@ -50,7 +64,7 @@ final class Spawn {
     try {
       checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
       try {
-        describeDescriptors(c, actions, output, numbered);
+        describeDescriptors(c, actions, input, output, numbered);
         describeSignals(c, attributes);
         int[] pid = new int[1];
         checkAnswer(
@@ -72,12 +86,16 @@ final class Spawn {
   }
 
   private static void describeDescriptors(
-      LibC.Functions c, Pointer actions, int output, List<Integer> numbered)
+      LibC.Functions c, Pointer actions, int input, int output, List<Integer> numbered)
       throws NativeCallException {
-    checkAnswer(
-        c.posix_spawn_file_actions_addopen(
-            actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
-        "addopen");
+    if (input == NOTHING) {
+      checkAnswer(
+          c.posix_spawn_file_actions_addopen(
+              actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
+          "addopen");
+    } else {
+      checkAnswer(c.posix_spawn_file_actions_adddup2(actions, input, 0), "adddup2");
+    }
     checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 1), "adddup2");
     checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 2), "adddup2");
     int next = SOCKET;

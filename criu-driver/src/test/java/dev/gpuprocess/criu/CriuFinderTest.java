@@ -181,7 +181,7 @@ class CriuFinderTest {
     String[] parts = version.split("\\.");
     CriuBinary binary =
         new CriuBinary(
-            Path.of("/criu"),
+            CriuCommand.direct(Path.of("/criu")),
             new CriuVersion(
                 Integer.parseInt(parts[0]), Integer.parseInt(parts[1]), Integer.parseInt(parts[2])),
             false);
@@ -190,7 +190,8 @@ class CriuFinderTest {
 
   @Test
   void fitness_ofADevelopmentBuild_isTakenAtItsWord() {
-    CriuBinary binary = new CriuBinary(Path.of("/criu"), new CriuVersion(4, 1, 0), true);
+    CriuBinary binary =
+        new CriuBinary(CriuCommand.direct(Path.of("/criu")), new CriuVersion(4, 1, 0), true);
     assertEquals(Optional.empty(), binary.unfitFor(KERNEL));
   }
 }

@@ -29,7 +29,7 @@ final class Descriptorless {
   public static void main(String[] args) throws Exception {
     Path criu = Path.of(args[0]);
     Hoard.loadClasses(Descriptorless.class.getClassLoader());
-    CriuProcess.start(criu, List.of()).close();
+    CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
     Path before = Files.readSymbolicLink(STANDARD_INPUT);
     int refused = 0;
     for (int free = 0; free < ENOUGH; free++) {
@@ -49,7 +49,7 @@ final class Descriptorless {
   private static boolean logIsRemoved() throws IOException {
     LogDirectory log = LogDirectory.planned("dump");
     log.make();
-    Files.writeString(log.path().resolve(CriuLink.DUMP_LOG), "what CRIU did");
+    Files.writeString(log.path().resolve(RpcLink.DUMP_LOG), "what CRIU did");
     try (Hoard all = new Hoard(0)) {
       log.delete();
     }
@@ -58,7 +58,7 @@ final class Descriptorless {
 
   private static boolean isRefused(Path criu, int free) {
     try (Hoard all = new Hoard(free)) {
-      CriuProcess.start(criu, List.of()).close();
+      CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
       return false;
     } catch (NativeCallException | ProcessUnreadableException e) {
       return true;

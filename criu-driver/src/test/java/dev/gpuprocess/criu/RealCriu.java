@@ -22,6 +22,11 @@ public final class RealCriu {
     return List.of(new CriuFinder(new CriuLocator()).find("test").program().toString());
   }
 
+  /** A command that runs it, and stays until it has ended. */
+  public static List<String> byCommand() {
+    return List.of("/bin/sh", "-c", "\"$0\" \"$@\"; exit $?", command().get(0));
+  }
+
   private static @Nullable String problem() {
     try {
       RpcCriuDriver driver = new RpcCriuDriver();

@@ -50,6 +50,11 @@ record Ownership(int uid, int mode) {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;
   }
 
+  /** Whether it is root's, who alone can write to it, and this JVM's user is somebody else. */
+  boolean isRootsAndNotOurs() throws IOException {
+    return uid == 0 && effectiveUid() != 0 && (mode & WRITABLE_BY_OTHERS) == 0;
+  }
+
   private boolean isTrusted() throws IOException {
     return uid == 0 || uid == effectiveUid();
   }

@@ -54,7 +54,10 @@ final class Seal {
       throw new FileSystemException(
           image.shown(file).toString(), null, "is no regular file, and CRIU writes no other");
     }
-    Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
+    // What a CRIU that is root has written stays root's, and is in a directory of ours alone.
+    if (!Ownership.of(file).isRootsAndNotOurs()) {
+      Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
+    }
   }
 
   private static Path synced(Path file) throws IOException {

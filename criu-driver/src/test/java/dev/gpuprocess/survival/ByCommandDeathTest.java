@@ -7,8 +7,8 @@ import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.CliCriuDriver;
 import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
@@ -27,9 +27,12 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The JVM is killed while its CRIU, a command of its own, waits for its answer. */
+/** The JVM is killed while its CRIU, which a command has started, waits for its answer. */
 @NullUnmarked
-class CliDeathTest {
+class ByCommandDeathTest {
+
+  /** Marks the JVM and the CRIU that it starts. */
+  private static final String MARK = "GPUPROCESS_STATE_DIR";
 
   @TempDir Path directory;
   private Path images;
@@ -45,16 +48,15 @@ class CliDeathTest {
   private void assertDies(String stage, int pid) throws InterruptedException {
     List<String> arguments =
         new ArrayList<>(List.of(stage, Integer.toString(pid), images.toString(), work.toString()));
-    arguments.addAll(RealCriu.command());
-    Process jvm = ChildJvm.start(Dying.class, directory, Map.of(), arguments);
+    arguments.addAll(RealCriu.byCommand());
+    Process jvm =
+        ChildJvm.start(Dying.class, directory, Map.of(MARK, directory.toString()), arguments);
     assertEquals(128 + 9, jvm.waitFor());
     Workload.await(() -> !criuIsAtWork(), "CRIU to end");
   }
 
   private boolean criuIsAtWork() {
-    return ProcessHandle.allProcesses()
-        .flatMap(process -> process.info().commandLine().stream())
-        .anyMatch(line -> line.contains("--action-script=" + work));
+    return !Signals.criuWith(MARK + "=" + directory).isEmpty();
   }
 
   @ParameterizedTest
@@ -68,7 +70,7 @@ class CliDeathTest {
 
   @Test
   void restore_whoseJvmDies_leavesNothing_andCanBeRepeated() throws InterruptedException {
-    CriuDriver driver = new CliCriuDriver(RealCriu.command());
+    CriuDriver driver = RpcCriuDriver.through(RealCriu.byCommand());
     try (Workload workload = Workload.counter(directory)) {
       driver.dump(
           new DumpRequest(workload.identity(), images, work, DumpOptions.ofDefaults()),
@@ -104,7 +106,7 @@ class CliDeathTest {
       int pid = Integer.parseInt(args[1]);
       Path images = Path.of(args[2]);
       Path work = Path.of(args[3]);
-      CriuDriver driver = new CliCriuDriver(List.of(args).subList(4, args.length));
+      CriuDriver driver = RpcCriuDriver.through(List.of(args).subList(4, args.length));
       if (stage.equals("post-restore")) {
         driver.restore(
             new RestoreRequest(images, work, pid, AS_SHELL_JOB),

@@ -4,16 +4,16 @@ import dev.gpuprocess.contract.CriuDriverContract;
 import dev.gpuprocess.spi.CriuDriver;
 import org.jspecify.annotations.NullUnmarked;
 
-/** The contract, with the real CRIU by its command line. */
+/** The contract, with the real CRIU behind a command that stays as sudo does. */
 @NullUnmarked
-class CliCriuDriverTest extends CriuDriverContract {
+class ByCommandContractTest extends CriuDriverContract {
 
   private static CriuDriver driver;
 
   @Override
   protected CriuDriver driver() {
     if (driver == null) {
-      driver = new CliCriuDriver(RealCriu.command());
+      driver = RpcCriuDriver.through(RealCriu.byCommand());
     }
     return driver;
   }
