@@ -1,7 +1,21 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.dump.Dump;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.RoomWait;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -15,7 +29,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   private static final DumpOptions LEAVE_RUNNING = DumpOptions.builder().leaveRunning(true).build();
 
-  CheckpointedProcess(StateObject self) {
+  public CheckpointedProcess(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
   }
 
@@ -71,8 +85,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     cancelled, or the thread interrupted, whose flag stays set; the process stays checkpointed
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
    *     not use or that is not here; it stays checkpointed
-   * @throws dev.gpuprocess.error.PoisonedProcessException when the GPU ran out of memory all the
-   *     same; {@link PoisonedProcess#comeBackFrom} the insurance
+   * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same;
+   *     {@link PoisonedProcess#comeBackFrom} the insurance
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public LockedProcess restore(ResumeOptions options) {
@@ -104,9 +118,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     dump(directory, dump.build());
   }
 
-  private static void restore(Target target, Verb verb, Steps steps, ResumeOptions options) {
+  private static void restore(
+      TrackedProcess target, DriverOperation verb, StepRecorder steps, ResumeOptions options) {
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    Reservation room = GpuRoom.of(target, options).reserve(verb, RoomWait.advice(options));
+    Reservation room = GpuMemoryCheck.of(target, options).reserve(verb, RoomWait.advice(options));
     try {
       steps.run("restore", held.bytes(), () -> verb.restore(options.pairs(), room));
     } finally {
@@ -118,7 +133,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   /** Restore and unlock, as far as each is needed from the state that the process was found in. */
   static void bringBack(
-      Target target, Verb verb, Steps steps, ProcessState found, ResumeOptions options) {
+      TrackedProcess target,
+      DriverOperation verb,
+      StepRecorder steps,
+      ProcessState found,
+      ResumeOptions options) {
     if (found == ProcessState.CHECKPOINTED) {
       restore(target, verb, steps, options);
     }
@@ -136,7 +155,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     }
   }
 
-  private static void unlockAgain(Verb verb, Steps steps, RuntimeException first) {
+  private static void unlockAgain(
+      DriverOperation verb, StepRecorder steps, RuntimeException first) {
     try {
       steps.run("unlock", 0, verb::unlock);
     } catch (RuntimeException e) {
@@ -211,15 +231,15 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
-    Target target = self.target();
+    TrackedProcess target = self.target();
     BoundedCall.admit(target.identity, "dump");
     return target.exclusively(
         "dump",
-        Turn.Kind.MOVE,
+        ProcessLock.Kind.MOVE,
         self.generation(),
         verb -> {
           verb.require(ProcessState.CHECKPOINTED);
-          Steps steps = self.measured();
+          StepRecorder steps = self.measured();
           ProcessImage image = new Dump(verb, target, options, steps).into(directory);
           if (options.endsTree()) {
             int unused = target.advance();

@@ -1,16 +1,17 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.StateHandle;
 
 /**
  * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
  * later restore (NVIDIA/cuda-checkpoint issue 44), so {@link GpuProcess#inspect} cannot tell it
- * from a healthy one; {@link dev.gpuprocess.error.PoisonedProcessException#process()} brings it.
- * The way back is an image of it.
+ * from a healthy one; {@link dev.gpuprocess.PoisonedProcessException#process()} brings it. The way
+ * back is an image of it.
  */
 public final class PoisonedProcess extends LiveProcess implements GpuProcess {
 
-  PoisonedProcess(StateObject self) {
+  public PoisonedProcess(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
   }
 

@@ -6,10 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
@@ -18,6 +20,8 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -223,7 +227,8 @@ class DoctorTest {
       String pid = Long.toString(counter.pid());
       assertEquals(0, new ProcessBuilder("kill", "-STOP", pid).start().waitFor());
       dev.gpuprocess.contract.Workload.await(
-          () -> dev.gpuprocess.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(), "a stop");
+          () -> dev.gpuprocess.internal.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(),
+          "a stop");
       Diagnosis diagnosis = checkpoints.doctor(counter.pid());
       assertEquals(0, new ProcessBuilder("kill", "-CONT", pid).start().waitFor());
       assertTells(diagnosis, Severity.PROBLEM, "process " + pid, "kill -CONT " + pid);

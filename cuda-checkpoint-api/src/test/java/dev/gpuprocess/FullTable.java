@@ -1,7 +1,8 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.nio.file.Files;

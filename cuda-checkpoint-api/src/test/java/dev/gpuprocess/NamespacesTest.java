@@ -11,11 +11,15 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -109,11 +113,11 @@ class NamespacesTest {
         assertThrows(
             OperationInProgressException.class,
             () ->
-                Turn.take(
+                ProcessLock.take(
                     ProcessKey.of(seen),
                     seen.pid(),
                     "lock",
-                    Turn.Kind.MOVE,
+                    ProcessLock.Kind.MOVE,
                     checkpoints.state(),
                     Duration.ZERO));
     assertTrue(refused.getMessage().contains("another pid namespace"), refused.getMessage());

@@ -6,13 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -44,7 +45,7 @@ class RecordedTest {
             .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
             .withStateDirectory(directory.resolve("state"));
     counter = Counter.start(machine);
-    recording.enable("dev.gpuprocess.Step").withoutThreshold();
+    recording.enable("dev.gpuprocess.progress.Step").withoutThreshold();
     recording.enable("dev.gpuprocess.AbandonedCall").withoutThreshold();
     recording.start();
   }
@@ -67,7 +68,7 @@ class RecordedTest {
   @Test
   void everyStepIsRecordedWithItsNumbers() throws IOException {
     RunningProcess running = checkpoints.process(counter.pid()).suspend().resume();
-    List<RecordedEvent> steps = events("dev.gpuprocess.Step");
+    List<RecordedEvent> steps = events("dev.gpuprocess.progress.Step");
     assertEquals(
         List.of("lock", "checkpoint", "restore", "unlock"),
         steps.stream().map(step -> step.getString("step")).toList());
@@ -87,7 +88,9 @@ class RecordedTest {
     assertThrows(CudaDriverException.class, running::lock);
     assertEquals(
         List.of("CudaDriverException"),
-        events("dev.gpuprocess.Step").stream().map(step -> step.getString("outcome")).toList());
+        events("dev.gpuprocess.progress.Step").stream()
+            .map(step -> step.getString("outcome"))
+            .toList());
   }
 
   @Test

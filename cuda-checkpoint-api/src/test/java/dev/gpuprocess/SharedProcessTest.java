@@ -8,14 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -185,8 +190,9 @@ class SharedProcessTest {
   void close_anotherIsAtTheProcess_waitsForItsTurn() {
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
     ProcessKey key = ProcessKey.of(locked.identity());
-    Turn other =
-        Turn.take(key, locked.pid(), "look", Turn.Kind.MOVE, checkpoints.state(), Duration.ZERO);
+    ProcessLock other =
+        ProcessLock.take(
+            key, locked.pid(), "look", ProcessLock.Kind.MOVE, checkpoints.state(), Duration.ZERO);
     CompletableFuture<Void> closed = CompletableFuture.runAsync(locked::close);
     assertThrows(OperationInProgressException.class, locked::checkpoint);
     other.end();
@@ -206,7 +212,9 @@ class SharedProcessTest {
     await()
         .atMost(20, SECONDS)
         .until(
-            () -> Turn.describe(ProcessKey.of(locked.identity()), checkpoints.state()).isPresent());
+            () ->
+                ProcessLock.describe(ProcessKey.of(locked.identity()), checkpoints.state())
+                    .isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
     machine.clearFaults();
     CheckpointedProcess left = going.join();

@@ -1,17 +1,17 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
 
 /**
  * A process that was restored as a child of this JVM ({@link
- * dev.gpuprocess.RestoreOptions#asChild()}). When it has ended it keeps its pid until it is
+ * dev.gpuprocess.options.RestoreOptions#asChild()}). When it has ended it keeps its pid until it is
  * collected here. May be shared between threads.
  */
 public final class RestoredChild {

@@ -1,13 +1,13 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageDirectory;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;

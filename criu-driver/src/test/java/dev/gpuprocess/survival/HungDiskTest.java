@@ -7,14 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.Recovered;
-import dev.gpuprocess.StepListener;
-import dev.gpuprocess.Timeouts;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -1,14 +1,14 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.StepListener;
-import dev.gpuprocess.Timeouts;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.ResumeOptions;
+import dev.gpuprocess.options.ResumeOptions;
 import java.util.Locale;
 
 /** What is done to the process while something goes wrong. */

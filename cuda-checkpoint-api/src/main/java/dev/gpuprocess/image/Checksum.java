@@ -1,6 +1,7 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.internal.Descriptors;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.store.Reading;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -37,7 +38,7 @@ public enum Checksum {
   }
 
   /** Sums a part of a file that is no link. */
-  String of(Path file, long from, long to, Reading reading) throws IOException {
+  public String of(Path file, long from, long to, Reading reading) throws IOException {
     if (this == CRC32C) {
       CRC32C crc = new CRC32C();
       read(file, from, to, crc::update, reading);
@@ -48,7 +49,7 @@ public enum Checksum {
     return HexFormat.of().formatHex(digest.digest());
   }
 
-  static MessageDigest sha256() {
+  public static MessageDigest sha256() {
     try {
       return MessageDigest.getInstance("SHA-256");
     } catch (NoSuchAlgorithmException e) {

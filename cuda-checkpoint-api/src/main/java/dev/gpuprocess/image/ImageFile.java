@@ -1,5 +1,6 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.store.ImageDirectory;
 import java.util.List;
 import java.util.Objects;
 import java.util.regex.Pattern;
@@ -45,7 +46,7 @@ public record ImageFile(String path, long bytes, Checksum checksum, List<String>
   }
 
   /** How many chunks a file of this size has. */
-  static long chunksOf(long bytes) {
+  public static long chunksOf(long bytes) {
     return bytes / CHUNK_BYTES + (bytes % CHUNK_BYTES == 0 ? 0 : 1);
   }
 }

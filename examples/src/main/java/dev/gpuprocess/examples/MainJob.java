@@ -2,11 +2,11 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.Step;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import java.time.Duration;
 import java.util.List;
 

@@ -2,13 +2,13 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ResumeOptions;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.options.ResumeOptions;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

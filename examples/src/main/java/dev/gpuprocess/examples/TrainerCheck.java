@@ -1,12 +1,12 @@
 package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.examples.Trainer.Loaders;
+import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 import java.util.Optional;
 

@@ -2,9 +2,9 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.options.ResumeOptions;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;

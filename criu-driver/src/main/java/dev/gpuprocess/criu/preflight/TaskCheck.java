@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.Finding.Severity;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Set;
 import java.util.TreeSet;
 

@@ -1,9 +1,9 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
