@@ -39,8 +39,7 @@ module dev.gpuprocess {
       dev.gpuprocess.criu;
 
   // JNR's generated classes live in an unnamed module.
-  opens dev.gpuprocess.cuda.jnr;
-  opens dev.gpuprocess.internal.os.jnr;
+  opens dev.gpuprocess.internal.jnr;
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
       com.google.gson;

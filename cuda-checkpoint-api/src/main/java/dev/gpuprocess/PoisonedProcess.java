@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.engine.StateHandle;
  */
 public final class PoisonedProcess extends LiveProcess implements GpuProcess {
 
-  public PoisonedProcess(StateHandle self) {
+  PoisonedProcess(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
   }
 
@@ -27,7 +27,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.StaleStateException as {@link #end}; nothing was touched
    * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
    */
-  public CheckpointedProcess comeBackFrom(ProcessImage image) {
+  public CheckpointedProcess replaceWith(ProcessImage image) {
     if (!self.target().isIn(image.manifest())) {
       throw new IllegalArgumentException(
           image + " was made of another process than " + identity() + ": nothing was touched");

@@ -33,9 +33,10 @@ class ClassLoadersTest {
   static String tryLock(String machine, String state, long pid) {
     Path directory = Path.of(machine);
     try {
-      return GpuCheckpoints.standard()
-          .with(LibCuda.in(directory), LibNvml.in(directory))
-          .withStateDirectory(Path.of(state))
+      return GpuCheckpoints.builder()
+          .cuda(LibCuda.in(directory), LibNvml.in(directory))
+          .stateDirectory(Path.of(state))
+          .build()
           .process(pid)
           .lock()
           .toString();
@@ -78,10 +79,11 @@ class ClassLoadersTest {
             }
           };
       RunningProcess running =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(state)
-              .with(beginning)
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(state)
+              .listener(beginning)
+              .build()
               .process(counter.pid());
       machine.faults(Fault.in("cuCheckpointProcessLock").call(1).hangs());
       CompletableFuture<LockedProcess> going = CompletableFuture.supplyAsync(running::lock);

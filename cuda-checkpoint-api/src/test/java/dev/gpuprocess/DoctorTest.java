@@ -56,11 +56,17 @@ class DoctorTest {
   }
 
   private GpuCheckpoints on(Path driver) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(driver), LibNvml.in(driver))
-        .with(criu)
-        .with(new Timeouts(Duration.ofSeconds(30), Duration.ofSeconds(30), Duration.ofSeconds(30)))
-        .withStateDirectory(directory.resolve("state"));
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(driver), LibNvml.in(driver))
+        .criu(criu)
+        .timeouts(
+            Timeouts.builder()
+                .lock(Duration.ofSeconds(30))
+                .call(Duration.ofSeconds(30))
+                .transfer(Duration.ofSeconds(30))
+                .build())
+        .stateDirectory(directory.resolve("state"))
+        .build();
   }
 
   /** There is exactly one finding about the subject that is no mere fact; gives its text. */
@@ -135,8 +141,14 @@ class DoctorTest {
   @Test
   void driverThatHangsIsAProblemAndNotAHang() {
     GpuCheckpoints hasty =
-        checkpoints.with(
-            new Timeouts(Duration.ofSeconds(1), Duration.ofSeconds(2), Duration.ofSeconds(1)));
+        checkpoints.toBuilder()
+            .timeouts(
+                Timeouts.builder()
+                    .lock(Duration.ofSeconds(1))
+                    .call(Duration.ofSeconds(2))
+                    .transfer(Duration.ofSeconds(1))
+                    .build())
+            .build();
     machine.faults(Fault.in("cuCheckpointProcessUnlock").hangs());
     try {
       assertTells(hasty.doctor(), Severity.PROBLEM, "cuCheckpointProcessUnlock", "does not answer");
@@ -158,7 +170,10 @@ class DoctorTest {
   void directoriesThatCannotBeWrittenAreProblems() throws IOException {
     Path file = Files.createFile(directory.resolve("file"));
     Diagnosis diagnosis =
-        checkpoints.withStateDirectory(file.resolve("state")).doctor(file.resolve("images"));
+        checkpoints.toBuilder()
+            .stateDirectory(file.resolve("state"))
+            .build()
+            .doctor(file.resolve("images"));
     assertTells(diagnosis, Severity.PROBLEM, "state directory", "GPUPROCESS_STATE_DIR");
     assertTells(diagnosis, Severity.PROBLEM, "image directory", "is not a directory");
     assertTells(checkpoints.doctor(directory), Severity.OK, "image directory", "has room for");

@@ -33,9 +33,10 @@ final class FullTable {
     loadAll();
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine), LibNvml.in(machine))
-            .withStateDirectory(Path.of(args[1]));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[1]))
+            .build();
     new FullTable(checkpoints, Long.parseLong(args[2]), Path.of(args[1])).run();
   }
 

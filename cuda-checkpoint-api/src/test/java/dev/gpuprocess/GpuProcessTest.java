@@ -35,6 +35,7 @@ import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -72,9 +73,10 @@ class GpuProcessTest {
   }
 
   private GpuCheckpoints on(SimulatedDriver driver) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
+        .stateDirectory(state)
+        .build();
   }
 
   private void assertRuns(Counter counter, int next) {
@@ -175,7 +177,7 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
       ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
-      TrackedProcess target = new TrackedProcess(checkpoints, earlier, Holdings.UNKNOWN);
+      TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, Holdings.UNKNOWN);
       RunningProcess stranger = new RunningProcess(StateHandle.next(target, List.of()));
       NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
       assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
@@ -259,7 +261,9 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       RunningProcess running = checkpoints.process(counter.pid());
       signal(counter, "STOP");
-      await().atMost(20, SECONDS).until(() -> running.identity().stat().orElseThrow().isStopped());
+      await()
+          .atMost(20, SECONDS)
+          .until(() -> Processes.stat(running.identity()).orElseThrow().isStopped());
       assertThrows(ProcessStoppedException.class, running::lock);
       signal(counter, "CONT");
       running.lock().close();
@@ -277,8 +281,14 @@ class GpuProcessTest {
   void abandonedLockIsUndoneWhenItComesLate() {
     try (Counter counter = Counter.start(machine)) {
       GpuCheckpoints hasty =
-          checkpoints.with(
-              new Timeouts(Duration.ofMillis(100), Duration.ofSeconds(2), Duration.ofMinutes(1)));
+          checkpoints.toBuilder()
+              .timeouts(
+                  Timeouts.builder()
+                      .lock(Duration.ofMillis(100))
+                      .call(Duration.ofSeconds(2))
+                      .transfer(Duration.ofMinutes(1))
+                      .build())
+              .build();
       machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
       RunningProcess running = hasty.process(counter.pid());
       assertThrows(OperationTimedOutException.class, running::lock);
@@ -354,7 +364,7 @@ class GpuProcessTest {
           CompletableFuture.supplyAsync(
               () ->
                   suspended.resume(
-                      ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofSeconds(30))));
+                      ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build()));
       filler.close();
       resumed.join();
       assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
@@ -415,9 +425,10 @@ class GpuProcessTest {
   @Test
   void noDriverAtAll(@TempDir Path empty) {
     GpuCheckpoints without =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(empty), LibNvml.in(empty))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(empty), LibNvml.in(empty))
+            .stateDirectory(state)
+            .build();
     try (Workload idle = Workload.idle()) {
       NoCudaDriverException e =
           assertThrows(NoCudaDriverException.class, () -> without.process(idle.pid()));

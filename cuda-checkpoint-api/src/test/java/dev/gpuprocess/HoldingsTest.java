@@ -63,10 +63,11 @@ class HoldingsTest {
         assertTrue(
             refused.bound().orElseThrow() >= RoomOnGpu.PATTERN_MIB * MIB, refused.getMessage());
         assertTrue(refused.getMessage().contains("is not known"), refused.getMessage());
-        assertTrue(refused.getMessage().contains("ResumeOptions.withNeeds"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("ResumeOptions.needs"), refused.getMessage());
         ResumeOptions told =
-            ResumeOptions.ofDefaults()
-                .withNeeds(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB));
+            ResumeOptions.builder()
+                .needs(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB))
+                .build();
         InsufficientGpuMemoryException full =
             assertThrows(InsufficientGpuMemoryException.class, () -> found.resume(told));
         assertFalse(full instanceof UnknownHoldingsException, full.getMessage());
@@ -75,8 +76,9 @@ class HoldingsTest {
       // Less is free than it can have held, with a context of the largest size; but it is told.
       assertThrows(UnknownHoldingsException.class, found::resume);
       found.resume(
-          ResumeOptions.ofDefaults()
-              .withNeeds(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB)));
+          ResumeOptions.builder()
+              .needs(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB))
+              .build());
       assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
@@ -93,9 +95,10 @@ class HoldingsTest {
   }
 
   private static GpuCheckpoints on(SimulatedDriver machine, Path state) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .stateDirectory(state)
+        .build();
   }
 
   @Test
@@ -137,8 +140,9 @@ class HoldingsTest {
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
       suspended.resume(
-          ResumeOptions.ofDefaults()
-              .withNeeds(Map.of(onlyGpu(checkpoints), RoomOnGpu.PATTERN_MIB * MIB)));
+          ResumeOptions.builder()
+              .needs(Map.of(onlyGpu(checkpoints), RoomOnGpu.PATTERN_MIB * MIB))
+              .build());
       assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
@@ -170,8 +174,9 @@ class HoldingsTest {
       assertEquals(gpus.get(1).uuid(), refused.shortage().orElseThrow().gpu());
       // It held nothing on the first, which was read.
       suspended.resume(
-          ResumeOptions.ofDefaults()
-              .withNeeds(Map.of(gpus.get(1).uuid(), RoomOnGpu.PATTERN_MIB * MIB)));
+          ResumeOptions.builder()
+              .needs(Map.of(gpus.get(1).uuid(), RoomOnGpu.PATTERN_MIB * MIB))
+              .build());
       assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }

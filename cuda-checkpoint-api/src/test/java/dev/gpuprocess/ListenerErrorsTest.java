@@ -44,9 +44,10 @@ class ListenerErrorsTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -96,7 +97,8 @@ class ListenerErrorsTest {
   }
 
   private void assertThrown(Failing listener, Consumer<RunningProcess> verbs) throws IOException {
-    RunningProcess running = checkpoints.with(listener).process(counter.pid());
+    RunningProcess running =
+        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     assertSame(listener.error, assertThrows(Error.class, () -> verbs.accept(running)));
     assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
     assertEquals(0, entries(), "nothing is left to mend");
@@ -133,7 +135,8 @@ class ListenerErrorsTest {
   void suspend_itFailsAndTheListenerToo_failureIsThrownWithTheError() throws IOException {
     Failing listener = new Failing("checkpoint", "failed");
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
-    RunningProcess running = checkpoints.with(listener).process(counter.pid());
+    RunningProcess running =
+        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
     assertSame(listener.error, failed.getSuppressed()[0]);
     assertEquals(0, entries());

@@ -55,10 +55,11 @@ public final class OtherController implements AutoCloseable {
             System.out.println(BEGUN);
           }
         };
-    GpuCheckpoints.standard()
-        .with(LibCuda.in(machine), LibNvml.in(machine))
-        .withStateDirectory(Path.of(args[1]))
-        .with(beginning)
+    GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine), LibNvml.in(machine))
+        .stateDirectory(Path.of(args[1]))
+        .listener(beginning)
+        .build()
         .process(Integer.parseInt(args[2]))
         .lock(Duration.ofMinutes(5));
   }

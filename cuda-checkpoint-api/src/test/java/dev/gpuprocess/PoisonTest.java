@@ -40,9 +40,10 @@ class PoisonTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -112,7 +113,7 @@ class PoisonTest {
 
   @Test
   void endOfAFailedProcess_looksFirst() {
-    TrackedProcess target = TrackedProcess.of(checkpoints, counter.pid(), "test");
+    TrackedProcess target = TrackedProcess.of(checkpoints.context(), counter.pid(), "test");
     FailedProcess healthy = new FailedProcess(StateHandle.next(target, List.of()));
     assertThrows(StaleStateException.class, healthy::end);
     assertEquals(101, counter.increment());

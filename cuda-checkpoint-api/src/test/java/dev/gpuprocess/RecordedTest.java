@@ -41,9 +41,10 @@ class RecordedTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
     counter = Counter.start(machine);
     recording.enable("dev.gpuprocess.progress.Step").withoutThreshold();
     recording.enable("dev.gpuprocess.AbandonedCall").withoutThreshold();
@@ -96,8 +97,14 @@ class RecordedTest {
   @Test
   void aCallThatIsLeftBehindIsCountedNamedAndRecorded() throws IOException {
     Duration haste = Duration.ofMillis(100);
-    Timeouts timeouts = new Timeouts(haste, Duration.ofSeconds(2), Duration.ofSeconds(2));
-    RunningProcess running = checkpoints.with(timeouts).process(counter.pid());
+    Timeouts timeouts =
+        Timeouts.builder()
+            .lock(haste)
+            .call(Duration.ofSeconds(2))
+            .transfer(Duration.ofSeconds(2))
+            .build();
+    RunningProcess running =
+        checkpoints.toBuilder().timeouts(timeouts).build().process(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
     assertThrows(OperationTimedOutException.class, running::lock);
     assertEquals(1, GpuCheckpoints.abandonedCalls());

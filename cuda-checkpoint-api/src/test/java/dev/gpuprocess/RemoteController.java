@@ -73,9 +73,10 @@ public final class RemoteController implements AutoCloseable {
   public static void main(String[] args) throws IOException {
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine), LibNvml.in(machine))
-            .withStateDirectory(Path.of(args[1]));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[1]))
+            .build();
     BufferedReader input =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -112,12 +113,12 @@ public final class RemoteController implements AutoCloseable {
             (int) pid,
             "take",
             ProcessLock.Kind.MOVE,
-            checkpoints.state(),
+            checkpoints.context().state(),
             Duration.ofSeconds(1));
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new TrackedProcess(checkpoints, process, Holdings.UNKNOWN)
+        new TrackedProcess(checkpoints.context(), process, Holdings.UNKNOWN)
             .note("lock", ProcessLock.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);

@@ -181,7 +181,7 @@ class ReservationTest {
       CheckpointedProcess first = suspend(checkpoints, one);
       try (Pattern other = room.pattern()) {
         CheckpointedProcess second = suspend(checkpoints, other);
-        ResumeOptions patient = ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofDays(1));
+        ResumeOptions patient = ResumeOptions.builder().waitForMemory(Duration.ofDays(1)).build();
         CompletableFuture<?> either =
             CompletableFuture.anyOf(
                 CompletableFuture.supplyAsync(() -> first.resume(patient).pid()),
@@ -207,7 +207,14 @@ class ReservationTest {
         room.machine.faults(Fault.in(RESTORE).pid(one.pid()).hangs());
         Duration patience = Duration.ofSeconds(30);
         GpuCheckpoints hasty =
-            checkpoints.with(new Timeouts(patience, patience, Duration.ofMillis(200)));
+            checkpoints.toBuilder()
+                .timeouts(
+                    Timeouts.builder()
+                        .lock(patience)
+                        .call(patience)
+                        .transfer(Duration.ofMillis(200))
+                        .build())
+                .build();
         CheckpointedProcess first = (CheckpointedProcess) hasty.inspect(one.pid());
         assertThrows(OperationTimedOutException.class, first::resume);
         assertThrows(InsufficientGpuMemoryException.class, second::resume);

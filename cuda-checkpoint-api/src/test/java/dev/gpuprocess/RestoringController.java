@@ -70,10 +70,11 @@ final class RestoringController implements AutoCloseable {
           }
         };
     GpuProcess process =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine), LibNvml.in(machine))
-            .withStateDirectory(Path.of(args[1]))
-            .with(beginning)
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[1]))
+            .listener(beginning)
+            .build()
             .inspect(Integer.parseInt(args[2]));
     if (process instanceof CheckpointedProcess suspended) {
       suspended.resume();

@@ -39,9 +39,10 @@ final class RoomOnGpu implements AutoCloseable {
   }
 
   GpuCheckpoints checkpoints(Path state, GpuInventory inventory) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), inventory)
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), inventory)
+        .stateDirectory(state)
+        .build();
   }
 
   Pattern pattern() {

@@ -50,9 +50,10 @@ class SharedProcessTest {
     state = directory.resolve("state");
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -161,7 +162,7 @@ class SharedProcessTest {
               }
             }
           };
-      checkpoints.with(between).process(counter.pid()).suspend().resume();
+      checkpoints.toBuilder().listener(between).build().process(counter.pid()).suspend().resume();
       assertEquals(
           List.of("suspend", "suspend", "resume"), verbs, "after lock, checkpoint and restore");
       for (String answer : answers) {
@@ -192,7 +193,12 @@ class SharedProcessTest {
     ProcessKey key = ProcessKey.of(locked.identity());
     ProcessLock other =
         ProcessLock.take(
-            key, locked.pid(), "look", ProcessLock.Kind.MOVE, checkpoints.state(), Duration.ZERO);
+            key,
+            locked.pid(),
+            "look",
+            ProcessLock.Kind.MOVE,
+            checkpoints.context().state(),
+            Duration.ZERO);
     CompletableFuture<Void> closed = CompletableFuture.runAsync(locked::close);
     assertThrows(OperationInProgressException.class, locked::checkpoint);
     other.end();
@@ -203,7 +209,11 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void close_anotherVerbOutlastsThePatience_processIsBroughtBackAtItsPlainEnd() {
-    GpuCheckpoints hasty = checkpoints.with(new Timeouts(HASTE, HASTE, Duration.ofMinutes(1)));
+    GpuCheckpoints hasty =
+        checkpoints.toBuilder()
+            .timeouts(
+                Timeouts.builder().lock(HASTE).call(HASTE).transfer(Duration.ofMinutes(1)).build())
+            .build();
     LockedProcess locked = hasty.process(counter.pid()).lock();
     LockedProcess theirs = (LockedProcess) checkpoints.inspect(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
@@ -213,7 +223,8 @@ class SharedProcessTest {
         .atMost(20, SECONDS)
         .until(
             () ->
-                ProcessLock.describe(ProcessKey.of(locked.identity()), checkpoints.state())
+                ProcessLock.describe(
+                        ProcessKey.of(locked.identity()), checkpoints.context().state())
                     .isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
     machine.clearFaults();

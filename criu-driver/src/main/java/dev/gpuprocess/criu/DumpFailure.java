@@ -9,6 +9,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
@@ -211,7 +212,7 @@ final class DumpFailure {
 
   static NoSuchProcessException noSuchProcess(ProcessIdentity root, @Nullable Throwable cause) {
     String what =
-        root.stat()
+        Processes.stat(root)
             .filter(ProcStat::isDead)
             .map(stat -> "process " + root.pid() + " has ended, it is " + Who.zombie(stat))
             .or(

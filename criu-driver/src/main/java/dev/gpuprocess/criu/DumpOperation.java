@@ -9,6 +9,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
@@ -153,7 +154,7 @@ final class DumpOperation {
       throw new IllegalArgumentException(
           "process " + root.pid() + " is this JVM or has it among its descendants");
     }
-    Optional<ProcStat> stat = root.stat();
+    Optional<ProcStat> stat = Processes.stat(root);
     if (stat.isEmpty() || stat.get().isDead()) {
       throw DumpFailure.noSuchProcess(root, null);
     }

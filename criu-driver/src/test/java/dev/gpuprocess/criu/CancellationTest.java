@@ -9,6 +9,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -46,7 +47,7 @@ class CancellationTest {
       CompletableFuture<Void> cancelled =
           Canceller.when(
               cancellation,
-              () -> counter.identity().stat().filter(ProcStat::isStopped).isPresent(),
+              () -> Processes.stat(counter.identity()).filter(ProcStat::isStopped).isPresent(),
               "CRIU to stop the process");
       OperationCancelledException e =
           assertThrows(

@@ -40,9 +40,10 @@ class CarriedTest {
     RealCriu.assume();
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
   }
 
   @AfterEach

@@ -26,10 +26,11 @@ class CliMainJobTest {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .with(new CliCriuDriver(RealCriu.command()))
-              .withStateDirectory(directory.resolve("state"));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .criu(new CliCriuDriver(RealCriu.command()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
       Path image = directory.resolve("image");
       assertEquals(101, counter.increment());
       ProcessImage dumped = checkpoints.process(counter.pid()).suspend().dump(image);

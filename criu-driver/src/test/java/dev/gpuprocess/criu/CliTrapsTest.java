@@ -14,6 +14,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -203,7 +204,10 @@ class CliTrapsTest {
         Workload.of(
             "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "sleep", "1000")) {
       Workload.await(
-          () -> theirs.identity().stat().filter(stat -> stat.name().equals("sleep")).isPresent(),
+          () ->
+              Processes.stat(theirs.identity())
+                  .filter(stat -> stat.name().equals("sleep"))
+                  .isPresent(),
           "setpriv to become sleep");
       CriuException e =
           assertThrows(

@@ -43,16 +43,17 @@ class EndlessDeadlinesTest {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(directory.resolve("state"));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
       checkpoints.process(counter.pid()).snapshot(directory.resolve("backup"), dump);
       assertEquals(101, counter.increment());
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
       ProcessImage image = suspended.dump(directory.resolve("image"), dump);
       image
           .restore(restore)
-          .resume(ResumeOptions.ofDefaults().withInsurance(directory.resolve("insurance")));
+          .resume(ResumeOptions.builder().fallbackImage(directory.resolve("insurance")).build());
       assertEquals(102, counter.increment());
     }
   }

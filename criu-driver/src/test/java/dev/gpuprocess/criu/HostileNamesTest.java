@@ -52,9 +52,10 @@ class HostileNamesTest {
         Workload job = Workload.of("perl", "-e", program, directory.toString(), HOSTILE)) {
       Workload.await(() -> Files.exists(directory.resolve("ready")), "the lock");
       String diagnosis =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(directory.resolve("state"))
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build()
               .doctor(job.pid())
               .toString();
       assertHarmless(diagnosis);

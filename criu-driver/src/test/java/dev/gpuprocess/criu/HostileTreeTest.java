@@ -87,10 +87,11 @@ class HostileTreeTest {
   }
 
   private GpuCheckpoints checkpoints(SimulatedDriver machine) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .with(new RpcCriuDriver())
-        .withStateDirectory(directory.resolve("state"));
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .criu(new RpcCriuDriver())
+        .stateDirectory(directory.resolve("state"))
+        .build();
   }
 
   @Test

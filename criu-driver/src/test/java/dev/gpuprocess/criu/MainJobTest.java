@@ -67,9 +67,10 @@ class MainJobTest {
     RealCriu.assume();
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
   }
 
   @AfterEach
@@ -124,7 +125,7 @@ class MainJobTest {
     Path secret = directory.resolve("key");
     Files.write(secret, new byte[32]);
     Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
-    GpuCheckpoints signing = checkpoints.withImageKey(ImageKey.read(secret));
+    GpuCheckpoints signing = checkpoints.toBuilder().imageKey(ImageKey.read(secret)).build();
     Path other = directory.resolve("other");
     try (Counter counter = Counter.start(machine);
         Counter stranger = Counter.start(machine)) {
@@ -182,8 +183,8 @@ class MainJobTest {
       PoisonedProcessException e =
           assertThrows(
               PoisonedProcessException.class,
-              () -> suspended.resume(ResumeOptions.ofDefaults().withInsurance(image())));
-      e.process().comeBackFrom(checkpoints.open(image())).resume();
+              () -> suspended.resume(ResumeOptions.builder().fallbackImage(image()).build()));
+      e.process().replaceWith(checkpoints.open(image())).resume();
       assertEquals(102, counter.increment());
     }
   }

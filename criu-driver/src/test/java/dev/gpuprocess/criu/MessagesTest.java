@@ -59,9 +59,10 @@ class MessagesTest {
     RealCriu.assume();
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
   }
 
   @AfterEach
@@ -163,19 +164,21 @@ class MessagesTest {
     Duration deadline = Duration.ofMillis(1200);
     AtomicReference<Long> begun = new AtomicReference<>();
     GpuCheckpoints slow =
-        checkpoints.with(
-            new StepListener() {
-              @Override
-              public void started(String name, int pid) {
-                if (name.equals("dump")) {
-                  begun.set(System.nanoTime());
-                }
-                if (name.equals("seal")) {
-                  long end = begun.get() + deadline.toNanos();
-                  Workload.await(() -> System.nanoTime() > end, "the deadline to pass");
-                }
-              }
-            });
+        checkpoints.toBuilder()
+            .listener(
+                new StepListener() {
+                  @Override
+                  public void started(String name, int pid) {
+                    if (name.equals("dump")) {
+                      begun.set(System.nanoTime());
+                    }
+                    if (name.equals("seal")) {
+                      long end = begun.get() + deadline.toNanos();
+                      Workload.await(() -> System.nanoTime() > end, "the deadline to pass");
+                    }
+                  }
+                })
+            .build();
     try (Counter counter = Counter.start(machine);
         CheckpointedProcess suspended = slow.process(counter.pid()).suspend()) {
       OperationTimedOutException e =

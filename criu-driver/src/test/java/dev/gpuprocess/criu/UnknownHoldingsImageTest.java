@@ -44,9 +44,10 @@ class UnknownHoldingsImageTest {
                 .create();
         Pattern pattern = Pattern.start(machine, 100)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(directory.resolve("state"));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
       GpuUuid gpu = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
       ProcessImage image =
           checkpoints.process(pattern.pid()).suspend().dump(directory.resolve("image"));
@@ -54,7 +55,7 @@ class UnknownHoldingsImageTest {
       CheckpointedProcess back = checkpoints.open(directory.resolve("image")).restore();
       UnknownHoldingsException refused = assertThrows(UnknownHoldingsException.class, back::resume);
       assertTrue(refused.bound().orElseThrow() >= 100 * MIB, refused.getMessage());
-      back.resume(ResumeOptions.ofDefaults().withNeeds(Map.of(gpu, 116 * MIB)));
+      back.resume(ResumeOptions.builder().needs(Map.of(gpu, 116 * MIB)).build());
       assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());
     }
   }

@@ -263,8 +263,9 @@ class UserScenarios {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .build();
       Path image = directory.resolve("image");
       assertEquals(101, counter.increment());
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();

@@ -33,9 +33,10 @@ final class AbroadController {
     Path place = onlyEntry(Path.of(args[1]));
     int pid = Integer.parseInt(args[2]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(Path.of(args[0])), LibNvml.in(Path.of(args[0])))
-            .withStateDirectory(place.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(Path.of(args[0])), LibNvml.in(Path.of(args[0])))
+            .stateDirectory(place.resolve("state"))
+            .build();
     for (String language : LANGUAGES) {
       Locale.setDefault(Locale.forLanguageTag(language));
       cycle(checkpoints, pid, Files.createDirectory(place.resolve(language)));

@@ -6,6 +6,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
@@ -196,7 +197,7 @@ final class CriuDeath {
   private boolean isSettled() {
     return subject
         .identity()
-        .flatMap(ProcessIdentity::stat)
+        .flatMap(Processes::stat)
         .map(stat -> !ProcFs.isEnding(stat.pid()) && !stat.isStopped())
         .orElse(true);
   }

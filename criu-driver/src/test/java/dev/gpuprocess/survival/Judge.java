@@ -110,7 +110,7 @@ final class Judge {
       process.end();
       return Verdict.POISONED;
     }
-    process.comeBackFrom(checkpoints.open(scene.image())).resume();
+    process.replaceWith(checkpoints.open(scene.image())).resume();
     return goesOn() ? Verdict.IMAGE : Verdict.LOST;
   }
 

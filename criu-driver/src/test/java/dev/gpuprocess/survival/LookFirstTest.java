@@ -101,7 +101,7 @@ class LookFirstTest {
     CriuLocator nowhere = new CriuLocator(directory.resolve("no-criu"));
     assertRefused(
         CriuUnavailableException.class,
-        checkpoints -> checkpoints.with(new RpcCriuDriver(nowhere)),
+        checkpoints -> checkpoints.toBuilder().criu(new RpcCriuDriver(nowhere)).build(),
         "image",
         DEFAULTS);
   }

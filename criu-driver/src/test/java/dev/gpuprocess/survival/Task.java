@@ -34,7 +34,7 @@ enum Task {
 
     @Override
     void act(Scene scene) {
-      found(scene).resume(ResumeOptions.ofDefaults().withInsurance(scene.image()));
+      found(scene).resume(ResumeOptions.builder().fallbackImage(scene.image()).build());
     }
   },
   DUMP {

@@ -1,6 +1,5 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.internal.store.ImageDirectory;
 import java.util.List;
 import java.util.Objects;
 import java.util.regex.Pattern;
@@ -20,8 +19,11 @@ public record ImageFile(String path, long bytes, Checksum checksum, List<String>
   /** The size of a chunk. */
   public static final long CHUNK_BYTES = 64L << 20;
 
+  /** Where CRIU's files are in an image. */
+  public static final String DIRECTORY = "criu";
+
   private static final Pattern PATH =
-      Pattern.compile(ImageDirectory.IMAGES + "/[A-Za-z0-9][A-Za-z0-9._-]{0,200}");
+      Pattern.compile(DIRECTORY + "/[A-Za-z0-9][A-Za-z0-9._-]{0,200}");
   private static final Pattern HEX = Pattern.compile("[0-9a-f]*");
 
   /**

@@ -1,7 +1,7 @@
 package dev.gpuprocess.options;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -248,7 +248,7 @@ public final class DumpOptions extends TreeOptions {
      *     characters in it
      */
     public Builder label(String label) {
-      this.label = Manifest.requireLabel(label);
+      this.label = Label.require(label);
       return this;
     }
 

@@ -2,7 +2,7 @@ package dev.gpuprocess.options;
 
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
@@ -159,7 +159,7 @@ public final class RestoreOptions extends TreeOptions {
      * @throws IllegalArgumentException when it cannot be one
      */
     public Builder expectLabel(String label) {
-      this.expectedLabel = Manifest.requireLabel(label);
+      this.expectedLabel = Label.require(label);
       return this;
     }
 

@@ -1,7 +1,6 @@
 package dev.gpuprocess.process;
 
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.Optional;
 
 /**
@@ -34,16 +33,9 @@ public record ProcessIdentity(int pid, long startTicks) {
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the kernel could not be asked
    */
   public boolean isAlive() {
-    return stat().map(stat -> !stat.isDead()).orElse(false);
-  }
-
-  /**
-   * Reads what the kernel says of this very process.
-   *
-   * @return empty when it is gone or its pid belongs to another process now
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the kernel could not be asked
-   */
-  public Optional<ProcStat> stat() {
-    return ProcFs.stat(pid).filter(stat -> stat.startTicks() == startTicks);
+    return ProcFs.stat(pid)
+        .filter(stat -> stat.startTicks() == startTicks)
+        .map(stat -> !stat.isDead())
+        .orElse(false);
   }
 }

@@ -17,6 +17,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -171,7 +172,7 @@ public abstract class CriuDriverContract {
                   stages.add("post-dump");
                   assertSame(caller, Thread.currentThread());
                   assertTrue(Files.exists(images.resolve("pstree.img")));
-                  assertTrue(workload.identity().stat().orElseThrow().isStopped());
+                  assertTrue(Processes.stat(workload.identity()).orElseThrow().isStopped());
                 }
               });
     }

@@ -63,8 +63,9 @@ final class Machine implements AutoCloseable {
   /** A simulated machine; closing this deletes it. */
   static Machine on(SimulatedDriver driver, String because) {
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
+            .build();
     return new Machine(checkpoints, driver, "simulated, " + because);
   }
 

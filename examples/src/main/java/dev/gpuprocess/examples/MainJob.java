@@ -34,7 +34,7 @@ final class MainJob {
 
   /** Does it all, and leaves nothing behind, whatever fails. */
   static Result run(Machine machine, Progress progress) {
-    GpuCheckpoints checkpoints = machine.checkpoints().with(progress);
+    GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
     try (Scratch scratch = Scratch.create();
         Counter counter = machine.on(Counter.launch()).start()) {
       String gpu = counter.gpu();

@@ -85,9 +85,8 @@ final class StuckChecks {
     long before = free(machine);
     Pattern pattern = machine.on(Pattern.launch(machine.isSimulated() ? 512 : 8192)).start();
     GpuCheckpoints killing =
-        machine
-            .checkpoints()
-            .with(
+        machine.checkpoints().toBuilder()
+            .listener(
                 new StepListener() {
                   @Override
                   public void started(String name, int pid) {
@@ -95,7 +94,8 @@ final class StuckChecks {
                       new Thread(() -> killWhenItGrows(pattern)).start();
                     }
                   }
-                });
+                })
+            .build();
     String refusal =
         message(NoSuchProcessException.class, () -> killing.process(pattern.pid()).suspend());
     await(() -> before - free(machine) < 64 * MIB);

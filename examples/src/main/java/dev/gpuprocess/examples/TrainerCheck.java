@@ -68,7 +68,7 @@ final class TrainerCheck {
       progress.say("undisturbed", "step " + undisturbed.get(STEPS - 1) + ", the last");
       try (Trainer trainer = start(scratch, "disturbed")) {
         trainer.awaitStep(STEPS / 3);
-        GpuCheckpoints checkpoints = machine.checkpoints().with(progress);
+        GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
         CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
         return loaders == Loaders.FORK
             ? refusal(suspended, trainer, scratch, undisturbed)

@@ -33,7 +33,7 @@ final class TwoResumesCheck {
         refusals = Stream.of(begun.join(), ours).filter(text -> !text.isEmpty()).toList();
       }
       refusals.forEach(text -> progress.say("refused", text));
-      ResumeOptions patient = ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofSeconds(30));
+      ResumeOptions patient = ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build();
       for (Pattern pattern : List.of(one, other)) {
         if (checkpoints.inspect(pattern.pid()) instanceof CheckpointedProcess refused) {
           refused.resume(patient);

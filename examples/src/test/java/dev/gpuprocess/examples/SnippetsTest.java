@@ -144,7 +144,7 @@ class SnippetsTest {
           }
         };
     RunningProcess resumed =
-        GpuCheckpoints.standard().with(listener).process(pid).suspend().resume();
+        GpuCheckpoints.builder().listener(listener).build().process(pid).suspend().resume();
     resumed.steps(); // the same numbers once more
     // [end:steps]
     assertEquals(
@@ -159,8 +159,9 @@ class SnippetsTest {
     try (SimulatedDriver machine = SimulatedDriver.create(); // a libcuda.so.1 that needs no GPU
         Counter job = Counter.start(machine)) {
       GpuCheckpoints gpus =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .build();
       gpus.process(job.pid()).suspend().resume();
       assertEquals(101, job.increment());
     }

@@ -30,8 +30,7 @@ class SchedulerTest {
     machine = SimulatedDriver.create();
     job = Counter.start(machine);
     gpus =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+        GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build();
     scheduler = new Scheduler(gpus);
     assertEquals(101, job.increment());
   }

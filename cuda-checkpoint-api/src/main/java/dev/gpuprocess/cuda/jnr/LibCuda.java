@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoCudaDriverException;
 import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.internal.jnr.CudaFunctions;
 import java.lang.ref.Reference;
 import java.nio.file.Path;
 import java.util.List;

@@ -5,6 +5,7 @@ import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.jnr.NvmlFunctions;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.call;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.time.Durations;
@@ -28,7 +27,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class BoundedCall {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   static final ExecutorService THREADS =
       Executors.newCachedThreadPool(

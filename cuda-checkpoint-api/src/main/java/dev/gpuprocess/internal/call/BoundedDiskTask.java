@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.call;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.text.Printable;
@@ -21,7 +20,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class BoundedDiskTask {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final String operation;
   private final int pid;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.call;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
@@ -16,7 +15,7 @@ import org.slf4j.LoggerFactory;
 /** An inventory that nobody waits for longer than for any other call: then nothing is known. */
 public record BoundedInventory(GpuInventory inventory, Duration deadline) implements GpuInventory {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   private static final String NVML = "NVML";
 
   @Override

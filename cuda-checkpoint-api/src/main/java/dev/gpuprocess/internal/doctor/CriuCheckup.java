@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.error.CriuFeature;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,21 +23,21 @@ final class CriuCheckup {
   private static final String FIREWALL = "iptables-restore";
 
   private final Checkup checkup;
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
 
-  CriuCheckup(Checkup checkup, GpuCheckpoints checkpoints) {
+  CriuCheckup(Checkup checkup, EngineContext context) {
     this.checkup = checkup;
-    this.checkpoints = checkpoints;
+    this.context = context;
   }
 
   /** Whether there is a driver to ask. */
   Optional<CriuDriver> driver() {
-    return checkup.ask("CRIU", DEADLINE, checkpoints::criu);
+    return checkup.ask("CRIU", DEADLINE, context::criu);
   }
 
   void look() {
     driver().ifPresent(this::lookAt);
-    checkup.look(FIREWALL, checkpoints.timeouts().call(), this::lookForFirewall);
+    checkup.look(FIREWALL, context.timeouts().call(), this::lookForFirewall);
   }
 
   private void lookForFirewall() {

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.options.DumpOptions;
@@ -17,23 +17,23 @@ import org.jspecify.annotations.Nullable;
 public final class Doctor {
 
   private final Checkup checkup = new Checkup();
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final HostCheckup host;
 
-  public Doctor(GpuCheckpoints checkpoints) {
-    this.checkpoints = checkpoints;
+  public Doctor(EngineContext context) {
+    this.context = context;
     this.host =
         new HostCheckup(checkup, Path.of("/"), Capabilities.of(ProcessHandle.current().pid()));
   }
 
   public Diagnosis ofMachine(@Nullable Path images) {
-    checkup.look("driver", new DriverCheckup(checkup, checkpoints)::look);
-    checkup.look("CRIU", new CriuCheckup(checkup, checkpoints)::look);
-    Duration deadline = checkpoints.timeouts().call();
+    checkup.look("driver", new DriverCheckup(checkup, context)::look);
+    checkup.look("CRIU", new CriuCheckup(checkup, context)::look);
+    Duration deadline = context.timeouts().call();
     checkup.look("host", deadline, host::look);
     long onGpus = bytesOnGpus();
     checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
-    checkup.look("state directory", deadline, () -> host.lookAtStateDirectory(checkpoints.state()));
+    checkup.look("state directory", deadline, () -> host.lookAtStateDirectory(context.state()));
     if (images != null) {
       checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
     }
@@ -43,7 +43,7 @@ public final class Doctor {
   /** What is used as seen by NVML; what it does not tell was said before. */
   private long bytesOnGpus() {
     return new Checkup()
-            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::gpus)
+            .ask("GPUs", context.timeouts().call(), context.gpus()::gpus)
             .flatMap(found -> found)
             .orElse(List.of())
             .stream()
@@ -63,11 +63,11 @@ public final class Doctor {
   }
 
   private void lookAt(ProcessIdentity identity, @Nullable Path image, DumpOptions options) {
-    ProcessCheckup process = new ProcessCheckup(checkup, checkpoints, identity);
+    ProcessCheckup process = new ProcessCheckup(checkup, context, identity);
     if (!process.look()) {
       return;
     }
-    MemoryCheckup memory = new MemoryCheckup(checkup, checkpoints, identity);
+    MemoryCheckup memory = new MemoryCheckup(checkup, context, identity);
     checkup.look(
         "GPU memory",
         process.state() == ProcessState.CHECKPOINTED
@@ -76,20 +76,18 @@ public final class Doctor {
     checkup.look("children", process::lookAtChildren);
     DumpCheck dump =
         new DumpCheck(
-            checkpoints,
+            context,
             identity,
             image == null ? Path.of("/") : image,
             options,
             DumpCheck.isOnGpu(process.state()));
-    new CriuCheckup(checkup, checkpoints)
-        .driver()
-        .ifPresent(criu -> process.lookAtDump(criu, dump));
+    new CriuCheckup(checkup, context).driver().ifPresent(criu -> process.lookAtDump(criu, dump));
     if (image != null) {
       dump.looks()
           .forEach(
               (subject, look) ->
                   checkup
-                      .ask(subject, checkpoints.timeouts().call(), look)
+                      .ask(subject, context.timeouts().call(), look)
                       .ifPresent(found -> checkup.ok(subject, found)));
     }
   }

@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.text.Bytes;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -32,14 +32,14 @@ final class DriverCheckup {
 
   private final Checkup checkup;
   private final CudaDriver cuda;
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final Duration deadline;
 
-  DriverCheckup(Checkup checkup, GpuCheckpoints checkpoints) {
+  DriverCheckup(Checkup checkup, EngineContext context) {
     this.checkup = checkup;
-    this.checkpoints = checkpoints;
-    this.cuda = checkpoints.cuda();
-    this.deadline = checkpoints.timeouts().call();
+    this.context = context;
+    this.cuda = context.cuda();
+    this.deadline = context.timeouts().call();
   }
 
   void look() {
@@ -49,7 +49,7 @@ final class DriverCheckup {
 
   private void lookAtDriver(int version) {
     Optional<String> driver =
-        checkup.ask("NVML", deadline, checkpoints.gpus()::driverVersion).flatMap(found -> found);
+        checkup.ask("NVML", deadline, context.gpus()::driverVersion).flatMap(found -> found);
     checkup.ok(
         "libcuda",
         "supports CUDA %s.%s%s"
@@ -105,7 +105,7 @@ final class DriverCheckup {
 
   private void lookAtGpus() {
     Optional<GpuReading> asked =
-        checkup.ask("GPUs", deadline, checkpoints.gpus()::read).flatMap(found -> found);
+        checkup.ask("GPUs", deadline, context.gpus()::read).flatMap(found -> found);
     if (asked.isEmpty()) {
       checkup.warning(
           "GPUs",

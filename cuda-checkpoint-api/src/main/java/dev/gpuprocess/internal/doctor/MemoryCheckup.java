@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
@@ -20,21 +21,21 @@ final class MemoryCheckup {
   private static final Path HOST = Path.of("/proc/meminfo");
 
   private final Checkup checkup;
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final ProcessIdentity process;
 
-  MemoryCheckup(Checkup checkup, GpuCheckpoints checkpoints, ProcessIdentity process) {
+  MemoryCheckup(Checkup checkup, EngineContext context, ProcessIdentity process) {
     this.checkup = checkup;
-    this.checkpoints = checkpoints;
+    this.context = context;
     this.process = process;
   }
 
   /** Of a checkpointed process: whether a resume would be refused. */
   void lookAtWayBack() {
     Holdings held =
-        checkpoints.journal().find(process).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
+        new Journal(context.state()).find(process).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
     if (checkup
-        .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
+        .ask("GPUs", context.timeouts().call(), context.gpus()::read)
         .flatMap(found -> found)
         .isEmpty()) {
       checkup.warning(
@@ -47,8 +48,8 @@ final class MemoryCheckup {
         checkup
             .ask(
                 "GPU memory",
-                checkpoints.timeouts().call(),
-                new GpuMemoryCheck(checkpoints, process, held, List.of())::whyNot)
+                context.timeouts().call(),
+                new GpuMemoryCheck(context, process, held, List.of())::whyNot)
             .flatMap(found -> found);
     if (shortage.isEmpty()) {
       checkup.ok(
@@ -62,7 +63,7 @@ final class MemoryCheckup {
           shortage.get().text(),
           shortage.get().isKnown()
               ? "free it, or let resume wait for it"
-              : "free more, or say what it held with ResumeOptions.withNeeds");
+              : "free more, or say what it held with ResumeOptions.needs");
     }
   }
 
@@ -96,7 +97,7 @@ final class MemoryCheckup {
     return Holdings.of(
         process.pid(),
         checkup
-            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
+            .ask("GPUs", context.timeouts().call(), context.gpus()::read)
             .flatMap(found -> found));
   }
 }

@@ -1,14 +1,15 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
 import dev.gpuprocess.internal.dump.TreeCheck;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Freezer;
@@ -16,6 +17,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import java.time.Duration;
@@ -28,16 +30,16 @@ import org.jspecify.annotations.Nullable;
 final class ProcessCheckup {
 
   private final Checkup checkup;
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final ProcessIdentity process;
   private final String subject;
   private final List<Integer> children;
   private @Nullable ProcessState state;
   private boolean driverAnswers;
 
-  ProcessCheckup(Checkup checkup, GpuCheckpoints checkpoints, ProcessIdentity process) {
+  ProcessCheckup(Checkup checkup, EngineContext context, ProcessIdentity process) {
     this.checkup = checkup;
-    this.checkpoints = checkpoints;
+    this.context = context;
     this.process = process;
     this.subject = "process " + process.pid();
     this.children = ProcFs.descendants(process.pid());
@@ -50,7 +52,7 @@ final class ProcessCheckup {
 
   /** Looks at the process itself; false when it has ended, and nothing more is to be seen. */
   boolean look() {
-    Optional<ProcStat> stat = process.stat();
+    Optional<ProcStat> stat = Processes.stat(process);
     if (stat.isEmpty() || stat.get().isDead()) {
       checkup.problem(
           subject,
@@ -60,7 +62,7 @@ final class ProcessCheckup {
       return false;
     }
     checkup
-        .ask(process, subject, checkpoints.timeouts().call(), () -> describe(stat.get()))
+        .ask(process, subject, context.timeouts().call(), () -> describe(stat.get()))
         .ifPresent(what -> checkup.ok(subject, what));
     boolean reachable = lookAtWhatHoldsIt();
     lookAtJournal();
@@ -68,8 +70,8 @@ final class ProcessCheckup {
         checkup.ask(
             process,
             "state directory",
-            checkpoints.timeouts().call(),
-            () -> ProcessLock.describe(ProcessKey.of(process), checkpoints.state()));
+            context.timeouts().call(),
+            () -> ProcessLock.describe(ProcessKey.of(process), context.state()));
     Optional<String> busy = asked.flatMap(found -> found);
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
@@ -113,8 +115,8 @@ final class ProcessCheckup {
     checkup
         .ask(
             "journal",
-            checkpoints.timeouts().call(),
-            () -> checkpoints.journal().find(process).orElse(null))
+            context.timeouts().call(),
+            () -> new Journal(context.state()).find(process).orElse(null))
         .ifPresent(this::tellEntry);
   }
 
@@ -134,8 +136,8 @@ final class ProcessCheckup {
   }
 
   private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
-    Duration deadline = checkpoints.timeouts().call();
-    StateReading reading = StateReading.ask(checkpoints.cuda(), asked.pid());
+    Duration deadline = context.timeouts().call();
+    StateReading reading = StateReading.ask(context.cuda(), asked.pid());
     return checkup.await(
         who,
         deadline,
@@ -144,7 +146,7 @@ final class ProcessCheckup {
             return Optional.of(reading.await(deadline));
           } catch (TimeoutException e) {
             reading.leave();
-            Optional<String> busy = ProcessLock.describe(ProcessKey.of(asked), checkpoints.state());
+            Optional<String> busy = ProcessLock.describe(ProcessKey.of(asked), context.state());
             busy.ifPresent(verb -> checkup.warning(who, verb, "wait for it"));
             if (busy.isEmpty()) {
               throw e;
@@ -240,7 +242,7 @@ final class ProcessCheckup {
   void lookAtDump(CriuDriver criu, DumpCheck dump) {
     List<Finding> findings =
         checkup
-            .ask(process, "dump", checkpoints.timeouts().transfer(), () -> dump.findings(criu))
+            .ask(process, "dump", context.timeouts().transfer(), () -> dump.findings(criu))
             .orElse(List.of());
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -27,7 +26,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class CarriedState implements RestoreListener {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   static final String FILE = "carried.txt";
 
   private final List<TaskSettings> tasks;

@@ -1,7 +1,5 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuException;
@@ -12,12 +10,16 @@ import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
@@ -43,7 +45,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Dump {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final DriverOperation verb;
   private final TrackedProcess target;
@@ -52,15 +54,37 @@ public final class Dump {
   private @Nullable ImageDirectory published;
   private @Nullable RuntimeException notSealed;
 
-  public Dump(
-      DriverOperation verb, TrackedProcess target, DumpOptions options, StepRecorder steps) {
+  Dump(DriverOperation verb, TrackedProcess target, DumpOptions options, StepRecorder steps) {
     this.verb = verb;
     this.target = target;
     this.options = options;
     this.steps = steps;
   }
 
-  public ProcessImage into(Path directory) {
+  /** Dumps a checkpointed process as one verb. */
+  public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
+    TrackedProcess target = self.target();
+    BoundedCall.admit(target.identity, "dump");
+    return target.exclusively(
+        "dump",
+        ProcessLock.Kind.MOVE,
+        self.generation(),
+        operation -> {
+          operation.require(ProcessState.CHECKPOINTED);
+          StepRecorder steps = self.measured();
+          ImageDirectory image = new Dump(operation, target, options, steps).into(directory);
+          if (options.endsTree()) {
+            int unused = target.advance();
+            target.forget();
+          } else {
+            target.leaveAt(ProcessState.CHECKPOINTED);
+          }
+          steps.rethrow();
+          return new DumpedImage(image, steps.taken());
+        });
+  }
+
+  ImageDirectory into(Path directory) {
     int pid = target.pid();
     DumpCheck.requireOwnMemory(options);
     // Its time begins here: what is looked at before is part of the dump.
@@ -70,9 +94,9 @@ public final class Dump {
     List<Integer> children = ProcFs.descendants(pid);
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
     new TreeCheck(verb, limit).require(children);
-    CriuDriver criu = target.checkpoints.criu();
+    CriuDriver criu = target.context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
-    new DumpCheck(target.checkpoints, target.identity, directory, inTime, false)
+    new DumpCheck(target.context, target.identity, directory, inTime, false)
         .requireSupported(
             criu, "stays checkpointed", verb.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
@@ -87,14 +111,14 @@ public final class Dump {
         dump(criu, image, kept, disk);
       } finally {
         if (!disk.hangs()) {
-          disk.tidy("tidy", target.checkpoints.timeouts().call(), image::close);
+          disk.tidy("tidy", target.context.timeouts().call(), image::close);
         }
       }
     } catch (RuntimeException e) {
       target.noteState(verb.stateNow());
       throw e;
     }
-    return new ProcessImage(target.checkpoints, requirePublished(), steps.taken());
+    return requirePublished();
   }
 
   private Path place(Path directory) {
@@ -110,7 +134,7 @@ public final class Dump {
   }
 
   private StagedImage stage(Path place, long bytes, LogDirectory log) {
-    return StagedImage.create(place, target.identity, bytes, target.checkpoints.imageKey(), log);
+    return StagedImage.create(place, target.identity, bytes, target.context.imageKey(), log);
   }
 
   private static void close(@Nullable StagedImage image) {
@@ -163,7 +187,7 @@ public final class Dump {
 
   private DumpEnd endOf(RuntimeException e) {
     try {
-      return DumpEnd.of(target.identity, e, target.checkpoints.timeouts().call());
+      return DumpEnd.of(target.identity, e, target.context.timeouts().call());
     } catch (ProcessUnreadableException unknown) {
       e.addSuppressed(unknown);
       return DumpEnd.UNKNOWN;
@@ -247,7 +271,8 @@ public final class Dump {
   }
 
   private Manifest.Options keptOptions() {
-    boolean shellJob = target.identity.stat().map(stat -> !stat.leadsSession()).orElse(false);
+    boolean shellJob =
+        Processes.stat(target.identity).map(stat -> !stat.leadsSession()).orElse(false);
     return ManifestOptions.of(options, shellJob);
   }
 
@@ -264,8 +289,8 @@ public final class Dump {
         target.identity.startTicks(),
         ProcFs.commandLine(target.pid()),
         gpuBytes,
-        target.checkpoints.cuda().version(),
-        target.checkpoints.inventory().driverVersion().orElse(""),
+        target.context.cuda().version(),
+        target.context.inventory().driverVersion().orElse(""),
         criu.version().toString(),
         System.getProperty("os.version"),
         kept,

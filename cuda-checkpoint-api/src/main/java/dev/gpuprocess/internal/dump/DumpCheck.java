@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.CriuFailure;
@@ -10,6 +9,7 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.StagedImage;
@@ -36,7 +36,7 @@ public final class DumpCheck {
 
   private static final int LONGEST_MESSAGE = 8000;
 
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final ProcessIdentity process;
   private final Path directory;
   private final DumpOptions options;
@@ -49,12 +49,12 @@ public final class DumpCheck {
    *     and what the driver holds open of it is let go by a suspend
    */
   public DumpCheck(
-      GpuCheckpoints checkpoints,
+      EngineContext context,
       ProcessIdentity process,
       Path directory,
       DumpOptions options,
       boolean onGpu) {
-    this.checkpoints = checkpoints;
+    this.context = context;
     this.process = process;
     this.directory = directory;
     this.options = options;
@@ -71,12 +71,12 @@ public final class DumpCheck {
     for (int child : ProcFs.descendants(process.pid())) {
       requireNoGpu(child);
     }
-    requireSupported(checkpoints.criu(), "runs on", Failure.of("dump", process.pid()));
+    requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
   }
 
   /** A place that does not tell how it is will not take an image either. */
   private Duration limit() {
-    Duration call = checkpoints.timeouts().call();
+    Duration call = context.timeouts().call();
     return call.compareTo(options.deadline()) < 0 ? call : options.deadline();
   }
 
@@ -113,7 +113,7 @@ public final class DumpCheck {
   }
 
   private String lookAtCriu() {
-    return "version " + checkpoints.criu().version() + ", fit for this kernel";
+    return "version " + context.criu().version() + ", fit for this kernel";
   }
 
   private String lookAtPlace() {
@@ -145,7 +145,7 @@ public final class DumpCheck {
 
   private long bytesOnGpus() {
     // Where NVML does not tell, the dump looks again when the memory is in the host.
-    return Holdings.of(process.pid(), checkpoints.gpus().read()).bytes();
+    return Holdings.of(process.pid(), context.gpus().read()).bytes();
   }
 
   private void requireNoGpu(int child) {

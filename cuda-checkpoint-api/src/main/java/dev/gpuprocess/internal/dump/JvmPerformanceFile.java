@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.internal.jnr.FileFunctions;
 import dev.gpuprocess.internal.os.NativeLibraries;
-import dev.gpuprocess.internal.os.jnr.FileFunctions;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;

@@ -2,8 +2,6 @@ package dev.gpuprocess.internal.engine;
 
 import static java.util.Objects.requireNonNull;
 
-import dev.gpuprocess.PoisonedProcess;
-import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaDriverException;
@@ -19,7 +17,6 @@ import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.text.Printable;
 import java.time.Duration;
-import java.util.List;
 
 /** Says what a driver's answer means for the process, not what the C enum is called. */
 final class CudaFailures {
@@ -137,13 +134,12 @@ final class CudaFailures {
   private static GpuCheckpointException outOfMemory(
       String who, TrackedProcess target, Failure failure) {
     if (failure.after() == ProcessState.CHECKPOINTED) {
-      return new PoisonedProcessException(
+      return new GpuMemoryLostException(
           "the driver could not bring "
               + who
               + " back for lack of GPU memory and will refuse it from now on: end it and restore an"
               + " image of it",
-          failure,
-          new PoisonedProcess(StateHandle.next(target, List.of())));
+          failure);
     }
     return new InsufficientGpuMemoryException(
         "the driver ran out of GPU memory in restore of %s, and its state is %s now: look with GpuProcess.inspect(%s) whether it came back"

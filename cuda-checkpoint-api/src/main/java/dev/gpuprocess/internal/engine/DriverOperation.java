@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.engine;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
@@ -13,12 +12,12 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.LockHolder;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
@@ -40,7 +39,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class DriverOperation {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final TrackedProcess target;
   private final String name;
@@ -61,7 +60,32 @@ public final class DriverOperation {
     this.target = target;
     this.name = name;
     this.turn = turn;
-    this.cuda = target.checkpoints.cuda();
+    this.cuda = target.context.cuda();
+  }
+
+  /**
+   * One that only reads, of whoever has a pid now.
+   *
+   * @throws dev.gpuprocess.error.NoSuchProcessException when there is none
+   * @throws dev.gpuprocess.error.ProcessStoppedException when a driver call on it would hang
+   * @throws OperationInProgressException when too many calls on it hang already
+   */
+  public static DriverOperation reading(EngineContext context, long pid, String name) {
+    TrackedProcess target = TrackedProcess.of(context, pid, name);
+    BoundedCall.admit(target.identity, name);
+    DriverOperation reading = new DriverOperation(target, name, null);
+    target.requireReachable(name);
+    return reading;
+  }
+
+  /** Reads the state, and remembers after which move of the process that was. */
+  public ProcessState look() {
+    return target.look(this);
+  }
+
+  /** On whom. */
+  public TrackedProcess target() {
+    return target;
   }
 
   public int pid() {
@@ -88,7 +112,7 @@ public final class DriverOperation {
       return BoundedCall.run(
           target.identity,
           "bring back " + target.pid(),
-          target.checkpoints.timeouts().transfer(),
+          target.context.timeouts().transfer(),
           this::bringBack,
           (value, failed) -> endLate("bring back", value, failed, DriverOperation::undoNothing));
     } catch (TimeoutException e) {
@@ -186,7 +210,7 @@ public final class DriverOperation {
   }
 
   private Optional<LockHolder> holder(ProcessIdentity process) {
-    return ProcessLock.holder(ProcessKey.of(process), target.checkpoints.state());
+    return ProcessLock.holder(ProcessKey.of(process), target.context.state());
   }
 
   private RuntimeException unanswered(
@@ -206,7 +230,7 @@ public final class DriverOperation {
                         .formatted(
                             process.pid(),
                             Printable.of(controlDeadline()),
-                            target.checkpoints.stateDirectory()),
+                            target.context.state().path()),
                     failure,
                     cause));
   }
@@ -236,7 +260,7 @@ public final class DriverOperation {
     CudaResult result =
         move(
             "checkpoint",
-            target.checkpoints.timeouts().transfer(),
+            target.context.timeouts().transfer(),
             () -> cuda.checkpoint(target.pid()));
     if (!result.ok()) {
       takeBack(result, ProcessState.CHECKPOINTED, this::restoreIfThereIsRoom);
@@ -262,9 +286,7 @@ public final class DriverOperation {
 
   private CudaResult restoreOnce(List<GpuPair> pairs) {
     return move(
-        "restore",
-        target.checkpoints.timeouts().transfer(),
-        () -> cuda.restore(target.pid(), pairs));
+        "restore", target.context.timeouts().transfer(), () -> cuda.restore(target.pid(), pairs));
   }
 
   public void unlock() {
@@ -275,7 +297,7 @@ public final class DriverOperation {
   /** A call that the driver says failed, and that moved the process all the same, is undone. */
   private void takeBack(CudaResult result, ProcessState moved, Supplier<CudaResult> undo) {
     if (movedAllTheSame(result, moved)) {
-      CudaResult undone = move("undo", target.checkpoints.timeouts().transfer(), undo);
+      CudaResult undone = move("undo", target.context.timeouts().transfer(), undo);
       LOG.warn("process {} was {}: undone, {}", target.pid(), moved, undone);
     }
   }
@@ -304,15 +326,14 @@ public final class DriverOperation {
   /** Takes a checkpoint back that another step after it made useless. */
   void undoCheckpoint() {
     CudaResult result =
-        move("undo", target.checkpoints.timeouts().transfer(), this::restoreIfThereIsRoom);
+        move("undo", target.context.timeouts().transfer(), this::restoreIfThereIsRoom);
     if (!result.ok() && stateNow() == ProcessState.CHECKPOINTED) {
       throw fail("undo", result);
     }
   }
 
   private CudaResult restoreIfThereIsRoom() {
-    Optional<Reservation> reserved =
-        GpuMemoryCheck.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
+    Optional<Reservation> reserved = target.gpuMemory(ResumeOptions.ofDefaults()).reserveOrNone();
     if (reserved.isEmpty()) {
       return CudaResult.OUT_OF_MEMORY;
     }
@@ -406,7 +427,7 @@ public final class DriverOperation {
   }
 
   private Duration controlDeadline() {
-    return target.checkpoints.timeouts().call();
+    return target.context.timeouts().call();
   }
 
   private RuntimeException fail(String function, CudaResult result) {

@@ -11,7 +11,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.NoRoom;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
@@ -94,7 +94,7 @@ public final class RoomWait {
         pauseOrThrow(refusal);
         requireNotCancelled();
         requireStillCheckpointed();
-        refused = GpuMemoryCheck.of(target, options).whyNot();
+        refused = target.gpuMemory(options).whyNot();
         countUnreadable(refused, refusal);
       } while (refused.isPresent());
     }
@@ -138,7 +138,7 @@ public final class RoomWait {
   }
 
   private void requireStillCheckpointed() {
-    Optional<ProcStat> stat = target.identity.stat().filter(found -> !found.isDead());
+    Optional<ProcStat> stat = Processes.stat(target.identity).filter(found -> !found.isDead());
     if (stat.isEmpty()) {
       target.forget();
       throw new NoSuchProcessException(
@@ -158,8 +158,8 @@ public final class RoomWait {
 
   private Optional<ProcessState> state() {
     // While somebody else moves its memory the driver answers nobody.
-    Duration limit = target.checkpoints.timeouts().transfer();
-    StateReading reading = StateReading.ask(target.checkpoints.cuda(), target.pid());
+    Duration limit = target.context.timeouts().transfer();
+    StateReading reading = StateReading.ask(target.context.cuda(), target.pid());
     try {
       return Optional.ofNullable(reading.await(limit).value());
     } catch (TimeoutException e) {

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.engine;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -37,8 +36,8 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
    *
    * @param next makes the object of the state that was reached
    */
-  public <T extends GpuProcess> T move(
-      String name, ProcessState from, Work work, Function<StateHandle, T> next) {
+  public <T> T move(
+      String name, ProcessState from, ProcessState to, Work work, Function<StateHandle, T> next) {
     BoundedCall.admit(target.identity, name);
     return target.exclusively(
         name,
@@ -55,7 +54,7 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
             new Undo(verb, target, measured).backTo(from, e);
             throw e;
           }
-          return reached(measured, next);
+          return reached(measured, to, next);
         });
   }
 
@@ -65,9 +64,10 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
    *
    * @param leftovers the other states to begin at
    */
-  public <T extends GpuProcess> T bringBack(
+  public <T> T bringBack(
       String name,
       ProcessState from,
+      ProcessState to,
       Set<ProcessState> leftovers,
       WayBack work,
       Function<StateHandle, T> next) {
@@ -86,17 +86,17 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
             target.leaveAt(verb.stateNow());
             throw e;
           }
-          return reached(measured, next);
+          return reached(measured, to, next);
         });
   }
 
   public StepRecorder measured() {
-    return new StepRecorder(target.checkpoints.listener(), target.pid(), steps);
+    return new StepRecorder(target.context.listener(), target.pid(), steps);
   }
 
-  private <T extends GpuProcess> T reached(StepRecorder measured, Function<StateHandle, T> next) {
+  private <T> T reached(StepRecorder measured, ProcessState state, Function<StateHandle, T> next) {
     T reached = next.apply(next(target, measured.taken()));
-    target.leaveAt(reached.state());
+    target.leaveAt(state);
     return reached;
   }
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.engine;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.time.Duration;
@@ -16,7 +15,7 @@ import org.slf4j.LoggerFactory;
 /** Measures the steps of one process and tells listener, log and flight recorder. */
 public final class StepRecorder {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final StepListener listener;
   private final int pid;

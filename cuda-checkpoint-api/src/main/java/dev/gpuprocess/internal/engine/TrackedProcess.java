@@ -1,7 +1,5 @@
 package dev.gpuprocess.internal.engine;
 
-import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -10,6 +8,8 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -17,8 +17,11 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -37,12 +40,12 @@ import org.slf4j.LoggerFactory;
  */
 public final class TrackedProcess {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   private static final long POLL_NANOS = 1_000_000;
 
   private static final int MOST_LOOKS = 10;
 
-  public final GpuCheckpoints checkpoints;
+  public final EngineContext context;
   public final ProcessIdentity identity;
 
   /** The same in every pid namespace: its lock and its journal entry are called so. */
@@ -62,13 +65,13 @@ public final class TrackedProcess {
   /** Who it was when the image was made that it came back from; itself when there was none. */
   private final ProcessIdentity origin;
 
-  public TrackedProcess(GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held) {
-    this(checkpoints, identity, held, identity);
+  public TrackedProcess(EngineContext context, ProcessIdentity identity, Holdings held) {
+    this(context, identity, held, identity);
   }
 
   public TrackedProcess(
-      GpuCheckpoints checkpoints, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
-    this.checkpoints = checkpoints;
+      EngineContext context, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
+    this.context = context;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
     this.held = held;
@@ -76,7 +79,7 @@ public final class TrackedProcess {
   }
 
   /** Finds the process of a pid. */
-  public static TrackedProcess of(GpuCheckpoints checkpoints, long pid, String verb) {
+  public static TrackedProcess of(EngineContext context, long pid, String verb) {
     ProcessIdentity identity =
         ProcessIdentity.of(pid)
             .orElseThrow(
@@ -86,7 +89,7 @@ public final class TrackedProcess {
                             ? pid + " is not a process id: process ids start at 1"
                             : "there is no process " + pid + ": it ended, or never was",
                         Failure.of(verb, pid)));
-    TrackedProcess target = new TrackedProcess(checkpoints, identity, Holdings.UNKNOWN);
+    TrackedProcess target = new TrackedProcess(context, identity, Holdings.UNKNOWN);
     target.seen = target.lastMove();
     // Whoever checkpointed it wrote down what it held.
     target.adoptHeld();
@@ -103,13 +106,23 @@ public final class TrackedProcess {
     return dumped.equals(identity) || dumped.equals(origin);
   }
 
+  private Journal journal() {
+    return new Journal(context.state());
+  }
+
+  /** The room that a resume with these options needs, as far as it is known what was held. */
+  GpuMemoryCheck gpuMemory(ResumeOptions options) {
+    Holdings needed = options.needs().map(Holdings::told).orElse(held);
+    return new GpuMemoryCheck(context, identity, needed, options.pairs());
+  }
+
   public Holdings held() {
     return held;
   }
 
   /** What another controller wrote down since we looked is newer than what we remember. */
   private void adoptHeld() {
-    checkpoints.journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
+    journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
   }
 
   /**
@@ -119,15 +132,15 @@ public final class TrackedProcess {
   public void note(String step, ProcessLock.Kind kind) {
     JournalEntry entry = entry(step, null, null);
     if (kind == ProcessLock.Kind.BRING_BACK) {
-      checkpoints.journal().update(entry);
+      journal().update(entry);
     } else {
-      checkpoints.journal().write(entry);
+      journal().write(entry);
     }
   }
 
   /** Says in the journal that an image is being made, and where CRIU's log is meanwhile. */
   public void note(String step, Path image, @Nullable Path log) {
-    checkpoints.journal().write(entry(step, image, log));
+    journal().write(entry(step, image, log));
   }
 
   /** Says in the journal what the process has come to; null when that is not known. */
@@ -135,7 +148,7 @@ public final class TrackedProcess {
     if (state == ProcessState.RUNNING || isKnownToBeGone()) {
       forget();
     } else if (state != null) {
-      checkpoints.journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
+      journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
     }
   }
 
@@ -160,7 +173,7 @@ public final class TrackedProcess {
 
   /** Nothing is left to mend. */
   public void forget() {
-    checkpoints.journal().remove(key);
+    journal().remove(key);
   }
 
   public void nowHolds(Holdings found) {
@@ -178,7 +191,7 @@ public final class TrackedProcess {
 
   /** The last move of the process by any controller, as of now. */
   Optional<Generation> lastMove() {
-    return ProcessLock.lastMove(key, checkpoints.state());
+    return ProcessLock.lastMove(key, context.state());
   }
 
   /**
@@ -192,7 +205,7 @@ public final class TrackedProcess {
       seen = lastMove();
       ProcessState state = verb.readState();
       Duration taken = Duration.ofNanos(System.nanoTime() - begun);
-      boolean last = looks == MOST_LOOKS || taken.compareTo(checkpoints.timeouts().call()) > 0;
+      boolean last = looks == MOST_LOOKS || taken.compareTo(context.timeouts().call()) > 0;
       if (last || lastMove().equals(seen)) {
         return state;
       }
@@ -227,8 +240,7 @@ public final class TrackedProcess {
   public <T> T exclusively(
       String name, ProcessLock.Kind kind, int generation, Function<DriverOperation, T> body) {
     ProcessLock turn =
-        ProcessLock.take(
-            key, pid(), name, kind, checkpoints.state(), checkpoints.timeouts().call());
+        ProcessLock.take(key, pid(), name, kind, context.state(), context.timeouts().call());
     DriverOperation verb = new DriverOperation(this, name, turn);
     try {
       if (!isCurrent(generation)) {
@@ -250,7 +262,7 @@ public final class TrackedProcess {
     ProcessHandle.of(pid())
         .filter(handle -> identity.isAlive())
         .ifPresent(ProcessHandle::destroyForcibly);
-    long end = Durations.end(checkpoints.timeouts().call());
+    long end = Durations.end(context.timeouts().call());
     while (identity.isAlive()) {
       if (Durations.left(end) < 0) {
         throw new OperationTimedOutException(
@@ -269,8 +281,7 @@ public final class TrackedProcess {
       forget();
     }
     ProcStat stat =
-        identity
-            .stat()
+        Processes.stat(identity)
             .orElseThrow(() -> new NoSuchProcessException(goneMessage(), Failure.of(name, pid())));
     if (stat.isDead()) {
       throw new NoSuchProcessException(

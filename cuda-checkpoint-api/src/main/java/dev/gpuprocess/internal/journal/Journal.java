@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.journal;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.lock;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
@@ -29,7 +28,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class ProcessLock {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** What a verb is about to do, which tells what it needs of the other JVMs. */
   public enum Kind {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.os;
 
-import dev.gpuprocess.internal.os.jnr.DirectoryFunctions;
+import dev.gpuprocess.internal.jnr.DirectoryFunctions;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.FileNotFoundException;
 import java.io.IOException;

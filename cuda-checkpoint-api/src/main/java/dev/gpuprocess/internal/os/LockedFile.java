@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.os;
 
-import dev.gpuprocess.internal.os.jnr.LockFunctions;
+import dev.gpuprocess.internal.jnr.LockFunctions;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.ByteBuffer;

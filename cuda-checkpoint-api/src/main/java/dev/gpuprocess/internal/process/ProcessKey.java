@@ -73,7 +73,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     OptionalLong namespace = namespaceOf(process.pid());
     if (namespace.isPresent() && namespace.getAsLong() != ours) {
       OptionalInt inner = innermostPid(process.pid());
-      if (process.stat().isPresent()) {
+      if (Processes.stat(process).isPresent()) {
         return new ProcessKey(
             namespace.getAsLong(),
             inner.orElseThrow(

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.process;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -23,7 +22,7 @@ import org.slf4j.LoggerFactory;
  */
 public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** {@code PROC_PID_INIT_INO}: the machine's own, where all processes can be seen. */
   private static final long INITIAL_NAMESPACE = 0xEFFFFFFCL;

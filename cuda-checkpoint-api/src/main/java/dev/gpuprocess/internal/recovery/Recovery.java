@@ -1,10 +1,5 @@
 package dev.gpuprocess.internal.recovery;
 
-import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.Recovered;
-import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -13,6 +8,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
@@ -26,6 +22,7 @@ import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.time.Patience;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -37,26 +34,26 @@ import org.slf4j.LoggerFactory;
 /** Mends what a dead controller left, one journal entry after the other. */
 public final class Recovery {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final String VERB = "recover";
 
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final Journal journal;
 
-  public Recovery(GpuCheckpoints checkpoints, Journal journal) {
-    this.checkpoints = checkpoints;
-    this.journal = journal;
+  public Recovery(EngineContext context) {
+    this.context = context;
+    this.journal = new Journal(context.state());
   }
 
-  public List<Recovered> run() {
+  public List<RecoveredProcess> run() {
     return journal.alone(
-        checkpoints.timeouts().transfer(),
+        context.timeouts().transfer(),
         () -> {
           journal.removeHalves();
           journal.putAsideWhatIsNoEntry();
           removeLocksOfTheDead();
-          List<Recovered> all = new ArrayList<>();
+          List<RecoveredProcess> all = new ArrayList<>();
           List<JournalEntry> found = journal.entries();
           found.stream()
               .filter(JournalEntry::isImageRestore)
@@ -73,7 +70,7 @@ public final class Recovery {
 
   private void removeLocksOfTheDead() {
     try {
-      ProcessLock.removeLocksOfTheDead(checkpoints.state());
+      ProcessLock.removeLocksOfTheDead(context.state());
     } catch (IOException e) {
       LOG.warn("locks of processes that have ended stay: {}", e.toString());
     }
@@ -95,11 +92,11 @@ public final class Recovery {
   }
 
   private void bounded(Path place, Runnable work) {
-    new BoundedDiskTask(VERB, 0, place, checkpoints.timeouts().call())
-        .tidy("tidy up " + place, checkpoints.timeouts().call(), work);
+    new BoundedDiskTask(VERB, 0, place, context.timeouts().call())
+        .tidy("tidy up " + place, context.timeouts().call(), work);
   }
 
-  private Recovered recover(JournalEntry entry) {
+  private RecoveredProcess recover(JournalEntry entry) {
     try {
       if (entry.hasLiveController()) {
         return ofLiveController(entry);
@@ -112,40 +109,40 @@ public final class Recovery {
   }
 
   /** Nothing is known of it, so its entry stays. */
-  private static Recovered unreadable(JournalEntry entry, ProcessUnreadableException e) {
+  private static RecoveredProcess unreadable(JournalEntry entry, ProcessUnreadableException e) {
     LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
-    return new Recovered(entry.target(), Outcome.UNREACHABLE, null);
+    return new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null);
   }
 
   /** Empty when the process is back and has an entry of its own. */
-  private Optional<Recovered> recoverRestore(JournalEntry entry) {
+  private Optional<RecoveredProcess> recoverRestore(JournalEntry entry) {
     try {
       return entry.hasLiveController()
-          ? Optional.of(new Recovered(entry.target(), Outcome.IN_USE, null))
-          : new RestoreRecovery(checkpoints, journal, entry).run().map(Recovery::told);
+          ? Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.IN_USE, null))
+          : new RestoreRecovery(context, journal, entry).run().map(Recovery::told);
     } catch (ProcessUnreadableException e) {
       return Optional.of(unreadable(entry, e));
     }
   }
 
-  private static Recovered told(Recovered recovered) {
+  private static RecoveredProcess told(RecoveredProcess recovered) {
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
   }
 
   /** What died meanwhile needs nobody any more, unless its image is being made. */
-  private Recovered ofLiveController(JournalEntry entry) {
+  private RecoveredProcess ofLiveController(JournalEntry entry) {
     return entry.image() == null && entry.find().isGone()
         ? gone(entry)
-        : new Recovered(entry.target(), Outcome.IN_USE, null);
+        : new RecoveredProcess(entry.target(), RecoveryOutcome.IN_USE, null);
   }
 
-  private Recovered gone(JournalEntry entry) {
+  private RecoveredProcess gone(JournalEntry entry) {
     journal.remove(entry.key());
-    return new Recovered(entry.target(), Outcome.GONE, null);
+    return new RecoveredProcess(entry.target(), RecoveryOutcome.GONE, null);
   }
 
-  private Recovered ofProcess(JournalEntry entry) {
+  private RecoveredProcess ofProcess(JournalEntry entry) {
     ProcessSearch search = entry.find();
     if (search.isGone()) {
       return gone(entry);
@@ -155,7 +152,7 @@ public final class Recovery {
           "process {} of pid namespace {} cannot be seen from here; recover there, or on the host",
           entry.key().pid(),
           Long.toString(entry.key().namespace()));
-      return new Recovered(entry.target(), Outcome.UNREACHABLE, null);
+      return new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null);
     }
     ProcessIdentity process = search.process().get();
     try {
@@ -164,16 +161,16 @@ public final class Recovery {
       // One without CUDA state is a stranger that got the pid.
       return gone(entry);
     } catch (OperationInProgressException | StaleStateException e) {
-      return new Recovered(process, Outcome.IN_USE, null);
+      return new RecoveredProcess(process, RecoveryOutcome.IN_USE, null);
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
-      return new Recovered(process, Outcome.UNREACHABLE, null);
+      return new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null);
     }
   }
 
   /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
   private void awaitUntraced(ProcessIdentity process) {
-    try (Patience patience = new Patience(checkpoints.timeouts().call())) {
+    try (Patience patience = new Patience(context.timeouts().call())) {
       while (process.isAlive()
           && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
         if (!patience.pause()) {
@@ -184,8 +181,8 @@ public final class Recovery {
   }
 
   /** All in one turn, so that no live controller can take the process over in between. */
-  private Recovered mend(JournalEntry entry, ProcessIdentity process) {
-    TrackedProcess target = TrackedProcess.of(checkpoints, process.pid(), VERB);
+  private RecoveredProcess mend(JournalEntry entry, ProcessIdentity process) {
+    TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
     if (!target.key.equals(entry.key())) {
       return gone(entry);
     }
@@ -196,29 +193,30 @@ public final class Recovery {
         verb ->
             journal.find(target.key).equals(Optional.of(entry))
                 ? mend(entry, target, verb)
-                : new Recovered(process, Outcome.IN_USE, null));
+                : new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
   }
 
-  private static Recovered mend(JournalEntry entry, TrackedProcess target, DriverOperation verb) {
+  private static RecoveredProcess mend(
+      JournalEntry entry, TrackedProcess target, DriverOperation verb) {
     ProcessIdentity process = target.identity;
     return switch (verb.readState()) {
       case RUNNING -> {
         target.forget();
-        yield new Recovered(process, Outcome.RUNNING, null);
+        yield new RecoveredProcess(process, RecoveryOutcome.RUNNING, null);
       }
       case LOCKED -> {
         verb.unlock();
         target.forget();
-        yield new Recovered(process, Outcome.UNLOCKED, null);
+        yield new RecoveredProcess(process, RecoveryOutcome.UNLOCKED, null);
       }
       case CHECKPOINTED -> {
         target.nowHolds(entry.held());
         target.note("checkpointed", ProcessLock.Kind.MOVE);
         StateHandle self = StateHandle.next(target, List.of());
-        yield new Recovered(process, Outcome.SUSPENDED, new CheckpointedProcess(self));
+        yield new RecoveredProcess(process, RecoveryOutcome.SUSPENDED, self);
       }
-      case FAILED -> new Recovered(process, Outcome.FAILED, null);
-      default -> new Recovered(process, Outcome.UNREACHABLE, null);
+      case FAILED -> new RecoveredProcess(process, RecoveryOutcome.FAILED, null);
+      default -> new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null);
     };
   }
 

@@ -1,9 +1,5 @@
 package dev.gpuprocess.internal.recovery;
 
-import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.Recovered;
-import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
@@ -11,6 +7,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
@@ -22,6 +19,7 @@ import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -36,28 +34,28 @@ import org.slf4j.LoggerFactory;
  */
 final class RestoreRecovery {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final String VERB = "recover";
 
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final Journal journal;
   private final JournalEntry entry;
 
-  RestoreRecovery(GpuCheckpoints checkpoints, Journal journal, JournalEntry entry) {
-    this.checkpoints = checkpoints;
+  RestoreRecovery(EngineContext context, Journal journal, JournalEntry entry) {
+    this.context = context;
     this.journal = journal;
     this.entry = entry;
   }
 
   /** Empty when CRIU finished it, and the process has an entry of its own now. */
-  Optional<Recovered> run() {
+  Optional<RecoveredProcess> run() {
     ProcessSearch search = entry.find();
     if (search.isGone()) {
       return gone();
     }
     if (search.process().isEmpty()) {
-      return Optional.of(new Recovered(entry.target(), Outcome.UNREACHABLE, null));
+      return Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null));
     }
     ProcessIdentity process = search.process().get();
     ProcessKey key = ProcessKey.of(process);
@@ -68,35 +66,35 @@ final class RestoreRecovery {
               process.pid(),
               VERB,
               ProcessLock.Kind.MOVE,
-              checkpoints.state(),
-              checkpoints.timeouts().call());
+              context.state(),
+              context.timeouts().call());
       try {
         return of(process, key);
       } finally {
         turn.end();
       }
     } catch (OperationInProgressException e) {
-      return Optional.of(new Recovered(process, Outcome.IN_USE, null));
+      return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
     } catch (NoSuchProcessException | NotCudaProcessException stranger) {
       return gone();
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
-      return Optional.of(new Recovered(process, Outcome.UNREACHABLE, null));
+      return Optional.of(new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null));
     }
   }
 
-  private Optional<Recovered> gone() {
+  private Optional<RecoveredProcess> gone() {
     journal.remove(entry.key());
-    return Optional.of(new Recovered(entry.target(), Outcome.GONE, null));
+    return Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.GONE, null));
   }
 
-  private Optional<Recovered> of(ProcessIdentity process, ProcessKey key) {
+  private Optional<RecoveredProcess> of(ProcessIdentity process, ProcessKey key) {
     if (isHalfRestored(process)) {
       ProcessHandle.of(process.pid())
           .filter(handle -> process.isAlive())
           .ifPresent(ProcessHandle::destroyForcibly);
       journal.remove(entry.key());
-      return Optional.of(new Recovered(process, Outcome.HALF_RESTORED_ENDED, null));
+      return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
     if (journal.find(key).isEmpty()) {
       if (!isRestored(process)) {
@@ -130,7 +128,7 @@ final class RestoreRecovery {
    * entry. In any other state it is a stranger, or somebody else's by now.
    */
   private boolean isRestored(ProcessIdentity process) {
-    TrackedProcess target = TrackedProcess.of(checkpoints, process.pid(), VERB);
+    TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
     target.requireReachable(VERB);
     return target.identity.equals(process)
         && new DriverOperation(target, VERB, null).readState() == ProcessState.CHECKPOINTED
@@ -148,8 +146,8 @@ final class RestoreRecovery {
           BoundedCall.run(
               image,
               "read " + image,
-              checkpoints.timeouts().call(),
-              () -> ImageDirectory.open(image, checkpoints.imageKey()).manifest().commandLine(),
+              context.timeouts().call(),
+              () -> ImageDirectory.open(image, context.imageKey()).manifest().commandLine(),
               (late, failed) -> LOG.info("{} could be read after all", image));
       return dumped.equals(ProcFs.commandLine(process.pid()));
     } catch (ImageException | TimeoutException e) {

@@ -1,8 +1,5 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -13,9 +10,7 @@ import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.StateReading;
-import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.TrackedProcess;
-import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -33,7 +28,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class GpuMemoryCheck {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final GpuInventory inventory;
   private final Reservations reservations;
@@ -49,21 +44,15 @@ public final class GpuMemoryCheck {
    * @param pairs where the memory of each GPU goes; empty for back where it was
    */
   public GpuMemoryCheck(
-      GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
-    this.inventory = checkpoints.inventory();
+      EngineContext context, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
+    this.inventory = context.inventory();
     this.reservations =
         new Reservations(
-            checkpoints.state(), other -> StateReading.isIdle(checkpoints.cuda(), other.pid()));
-    this.patience = checkpoints.timeouts().call();
+            context.state(), other -> StateReading.isIdle(context.cuda(), other.pid()));
+    this.patience = context.timeouts().call();
     this.process = process;
     this.held = held;
     this.pairs = pairs;
-  }
-
-  /** The room for a resume with these options, as far as it is known now what the process held. */
-  public static GpuMemoryCheck of(TrackedProcess target, ResumeOptions options) {
-    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    return new GpuMemoryCheck(target.checkpoints, target.identity, held, options.pairs());
   }
 
   /** Says why a restore would be refused now, and empty if it would not; touches nothing. */
@@ -73,30 +62,15 @@ public final class GpuMemoryCheck {
   }
 
   /**
-   * Reserves the room for a verb, until the reservation is released or this JVM ends.
+   * Reserves the room, until the reservation is released or this JVM ends.
    *
-   * @param advice what to do when there is none, for the message
-   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there is none
+   * @param refused makes what is thrown when there is none
+   * @throws InsufficientGpuMemoryException when there is none
+   * @throws dev.gpuprocess.error.OperationInProgressException when others are at the reservations
+   *     for too long
+   * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
-  public Reservation reserve(DriverOperation verb, String advice) {
-    return reserve(
-        refusal -> refusal.exception(verb.failure(null, ProcessState.CHECKPOINTED), advice));
-  }
-
-  /** Reserves the room for an undo; empty when there is none. */
-  public Optional<Reservation> reserveOrNone() {
-    try {
-      return Optional.of(
-          reserve(refusal -> refusal.exception(Failure.of("undo", process.pid()), "free it")));
-    } catch (InsufficientGpuMemoryException
-        | OperationInProgressException
-        | StateDirectoryException e) {
-      LOG.warn("process {} stays checkpointed: {}", process.pid(), e.getMessage());
-      return Optional.empty();
-    }
-  }
-
-  private Reservation reserve(Function<NoRoom, InsufficientGpuMemoryException> refused) {
+  public Reservation reserve(Function<NoRoom, InsufficientGpuMemoryException> refused) {
     return reservations.alone(
         process.pid(),
         patience,
@@ -111,6 +85,19 @@ public final class GpuMemoryCheck {
           }
           return reservations.add(Claim.of(process, need(reading.get()).bytes()));
         });
+  }
+
+  /** Reserves the room for an undo; empty when there is none. */
+  public Optional<Reservation> reserveOrNone() {
+    try {
+      return Optional.of(
+          reserve(refusal -> refusal.exception(Failure.of("undo", process.pid()), "free it")));
+    } catch (InsufficientGpuMemoryException
+        | OperationInProgressException
+        | StateDirectoryException e) {
+      LOG.warn("process {} stays checkpointed: {}", process.pid(), e.getMessage());
+      return Optional.empty();
+    }
   }
 
   private Need need(GpuReading reading) {

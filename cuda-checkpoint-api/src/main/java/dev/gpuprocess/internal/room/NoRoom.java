@@ -24,7 +24,7 @@ public record NoRoom(
       return new InsufficientGpuMemoryException(text + ": " + advice, failure, shortage);
     }
     return new UnknownHoldingsException(
-        text + ": " + advice + ", or say what it held with ResumeOptions.withNeeds",
+        text + ": " + advice + ", or say what it held with ResumeOptions.needs",
         failure,
         shortage,
         bound);

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.lock.HeldLock;
@@ -31,7 +30,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Reservations {
 
-  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final String VERB = "restore";
   private static final String GATE = "gpu-room";

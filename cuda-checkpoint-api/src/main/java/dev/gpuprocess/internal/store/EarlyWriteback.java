@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.jnr.WritebackFunctions;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.NativeLibraries;
-import dev.gpuprocess.internal.os.jnr.WritebackFunctions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

@@ -34,7 +34,7 @@ final class FileChecksums {
     for (long at = 0; at < bytes; at += ImageFile.CHUNK_BYTES) {
       long from = at;
       long to = Math.min(bytes, at + ImageFile.CHUNK_BYTES);
-      sums.chunks.add(cores.start(() -> checksum.of(file, from, to, reading)));
+      sums.chunks.add(cores.start(() -> PartSum.of(checksum, file, from, to, reading)));
     }
     return sums;
   }

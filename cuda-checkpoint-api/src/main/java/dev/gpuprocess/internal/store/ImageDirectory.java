@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -33,7 +34,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record ImageDirectory(Path path, Manifest manifest) {
 
-  public static final String IMAGES = "criu";
+  public static final String IMAGES = ImageFile.DIRECTORY;
 
   /**
    * Reads the manifest of an image.

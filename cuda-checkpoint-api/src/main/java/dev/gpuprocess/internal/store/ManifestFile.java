@@ -61,7 +61,7 @@ final class ManifestFile {
   }
 
   static byte[] sum(byte[] manifest) {
-    return line(HexFormat.of().formatHex(Checksum.sha256().digest(manifest)));
+    return line(HexFormat.of().formatHex(PartSum.sha256().digest(manifest)));
   }
 
   static byte[] code(byte[] manifest, ImageKey key) {

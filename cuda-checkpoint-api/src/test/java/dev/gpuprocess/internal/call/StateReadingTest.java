@@ -25,6 +25,7 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
@@ -67,10 +68,14 @@ class StateReadingTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
-    hasty = checkpoints.with(new Timeouts(PATIENCE, HASTE, PATIENCE));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
+    hasty =
+        checkpoints.toBuilder()
+            .timeouts(Timeouts.builder().lock(PATIENCE).call(HASTE).transfer(PATIENCE).build())
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -198,13 +203,17 @@ class StateReadingTest {
   void verb_itsOwnReadHangs_leavesTheTurnToOthers() {
     Duration enough = Duration.ofSeconds(1);
     RunningProcess running =
-        checkpoints.with(new Timeouts(PATIENCE, enough, PATIENCE)).process(pid());
+        checkpoints.toBuilder()
+            .timeouts(Timeouts.builder().lock(PATIENCE).call(enough).transfer(PATIENCE).build())
+            .build()
+            .process(pid());
     machine.faults(Fault.in("cuCheckpointProcessGetState").hangs());
     assertThrows(OperationTimedOutException.class, running::lock);
     assertThrows(OperationTimedOutException.class, running::lock);
     assertEquals(
         Optional.empty(),
-        ProcessLock.holder(ProcessKey.of(running.identity()), checkpoints.state()));
+        ProcessLock.holder(
+            ProcessKey.of(running.identity()), new StateDirectory(checkpoints.stateDirectory())));
     machine.clearFaults();
     checkpoints.process(pid()).lock().unlock();
     assertEquals(101, counter.increment());

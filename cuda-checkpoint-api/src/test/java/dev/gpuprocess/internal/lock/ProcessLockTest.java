@@ -9,7 +9,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.OtherController;
 import dev.gpuprocess.Recovered;
-import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -18,6 +17,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,9 +44,10 @@ class ProcessLockTest {
     state = directory.resolve("state");
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -96,7 +97,8 @@ class ProcessLockTest {
     otherLocks().close();
     machine.clearFaults();
     assertEquals(
-        List.of(Outcome.RUNNING), checkpoints.recover().stream().map(Recovered::outcome).toList());
+        List.of(RecoveryOutcome.RUNNING),
+        checkpoints.recover().stream().map(Recovered::outcome).toList());
     checkpoints.process(counter.pid()).suspend().resume();
     assertEquals(101, counter.increment());
     try (Stream<Path> left = Files.list(state)) {
@@ -108,7 +110,7 @@ class ProcessLockTest {
   void recover_otherJvmIsAtTheProcess_notTouched() throws IOException {
     try (OtherController other = otherLocks()) {
       assertEquals(
-          List.of(Outcome.IN_USE),
+          List.of(RecoveryOutcome.IN_USE),
           checkpoints.recover().stream().map(Recovered::outcome).toList(),
           () -> "beside " + other.pid());
     }

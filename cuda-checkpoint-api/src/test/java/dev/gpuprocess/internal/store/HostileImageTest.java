@@ -238,7 +238,8 @@ class HostileImageTest {
             Files.readAttributes(each, "unix:mode,uid,size,rdev", LinkOption.NOFOLLOW_LINKS);
         String content = "";
         if (Files.isRegularFile(each, LinkOption.NOFOLLOW_LINKS) && Files.size(each) < 1 << 24) {
-          content = Checksum.SHA256.of(each, 0, Files.size(each), Reading.unlimited("test", 0));
+          content =
+              PartSum.of(Checksum.SHA256, each, 0, Files.size(each), Reading.unlimited("test", 0));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

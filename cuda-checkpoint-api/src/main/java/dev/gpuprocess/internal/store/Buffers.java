@@ -1,4 +1,4 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.store;
 
 import java.nio.ByteBuffer;
 import java.util.concurrent.ConcurrentLinkedQueue;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.os.jnr;
+package dev.gpuprocess.internal.jnr;
 
 import jnr.ffi.annotations.In;
 

@@ -1,4 +1,4 @@
-package dev.gpuprocess.cuda.jnr;
+package dev.gpuprocess.internal.jnr;
 
 import jnr.ffi.Pointer;
 import jnr.ffi.annotations.In;

@@ -3,4 +3,4 @@
  * live in an unnamed module.
  */
 @org.jspecify.annotations.NullMarked
-package dev.gpuprocess.internal.os.jnr;
+package dev.gpuprocess.internal.jnr;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.os.jnr;
+package dev.gpuprocess.internal.jnr;
 
 /**
  * The functions of the C library that start to write a file to its disk, as {@code fcntl.h} says.
