@@ -1,7 +1,5 @@
 package dev.gpuprocess;
 
-import static java.util.Objects.requireNonNull;
-
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.engine.GpuMemoryLostException;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -70,11 +68,7 @@ abstract class LiveProcess {
 
   private PoisonedProcessException poisoned(GpuMemoryLostException e) {
     StateHandle left = StateHandle.next(self.target(), List.of());
-    PoisonedProcessException told =
-        new PoisonedProcessException(
-            requireNonNull(e.getMessage()), e.failure(), new PoisonedProcess(left));
-    told.initCause(e);
-    return told;
+    return new PoisonedProcessException(e, new PoisonedProcess(left));
   }
 
   /** How the state is called in a sentence. */

@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.error.Failure;
+import static java.util.Objects.requireNonNull;
+
 import dev.gpuprocess.error.GpuCheckpointException;
 
 /** A restore ran out of GPU memory: the driver will not bring this process back any more. */
@@ -10,15 +11,8 @@ public class PoisonedProcessException extends GpuCheckpointException {
 
   private final transient PoisonedProcess process;
 
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
-   * @param process what is left of the process
-   */
-  public PoisonedProcessException(String message, Failure failure, PoisonedProcess process) {
-    super(message, failure);
+  PoisonedProcessException(GpuCheckpointException told, PoisonedProcess process) {
+    super(requireNonNull(told.getMessage()), told.failure(), told);
     this.process = process;
   }
 
