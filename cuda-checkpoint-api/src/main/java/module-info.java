@@ -16,21 +16,34 @@ module dev.gpuprocess {
 
   exports dev.gpuprocess;
   exports dev.gpuprocess.cuda;
+  exports dev.gpuprocess.cuda.jnr;
+  exports dev.gpuprocess.doctor;
   exports dev.gpuprocess.dumped;
   exports dev.gpuprocess.error;
+  exports dev.gpuprocess.gpu;
   exports dev.gpuprocess.image;
   exports dev.gpuprocess.options;
+  exports dev.gpuprocess.process;
+  exports dev.gpuprocess.progress;
   exports dev.gpuprocess.spi;
-  exports dev.gpuprocess.proc;
-  exports dev.gpuprocess.internal to
+  // What the modules of this library share and users do not see.
+  exports dev.gpuprocess.internal.os to
+      dev.gpuprocess.criu;
+  exports dev.gpuprocess.internal.proc to
+      dev.gpuprocess.criu;
+  exports dev.gpuprocess.internal.process to
+      dev.gpuprocess.criu;
+  exports dev.gpuprocess.internal.text to
+      dev.gpuprocess.criu;
+  exports dev.gpuprocess.internal.time to
       dev.gpuprocess.criu;
 
   // JNR's generated classes live in an unnamed module.
-  opens dev.gpuprocess.cuda.jnr;
-  opens dev.gpuprocess.image.jnr;
-  opens dev.gpuprocess.proc.jnr;
+  opens dev.gpuprocess.internal.jnr;
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
+      com.google.gson;
+  opens dev.gpuprocess.internal.store to
       com.google.gson;
 
   uses dev.gpuprocess.spi.CriuDriver;

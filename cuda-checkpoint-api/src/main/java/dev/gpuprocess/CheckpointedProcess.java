@@ -1,7 +1,14 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.internal.dump.Dump;
+import dev.gpuprocess.internal.engine.Resumption;
+import dev.gpuprocess.internal.engine.RoomWait;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -15,7 +22,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   private static final DumpOptions LEAVE_RUNNING = DumpOptions.builder().leaveRunning(true).build();
 
-  CheckpointedProcess(StateObject self) {
+  CheckpointedProcess(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
   }
 
@@ -41,7 +48,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @see #restore(ResumeOptions)
    */
   public LockedProcess restore(List<GpuPair> pairs) {
-    return restore(ResumeOptions.ofDefaults().withPairs(pairs));
+    return restore(ResumeOptions.builder().pairs(pairs).build());
   }
 
   /**
@@ -51,12 +58,12 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * <p>A restore that runs out of GPU memory loses the process, so its room is looked for before,
    * and reserved until the restore is done: of two restores that would fit one at a time, in
    * whatever JVMs with the same state directory, one is refused or waits. What other programs
-   * allocate meanwhile cannot be kept off; an insurance image is for that.
+   * allocate meanwhile cannot be kept off; a fallback image is for that.
    *
    * <p>What the process held is taken from the journal of its checkpoint. Where that is not known
    * (its checkpoint was made with another state directory, or NVML did not tell), there must be
    * room on every GPU that it may come back to for as much as it can have held by its host memory;
-   * else the restore is refused until {@link ResumeOptions#withNeeds} tells it. A GPU that NVML
+   * else the restore is refused until {@link ResumeOptions.Builder#needs} tells it. A GPU that NVML
    * should tell of and cannot read counts as full. Where there is no NVML at all ({@code
    * libnvidia-ml.so.1} cannot be loaded, as in containers that were given the compute libraries
    * alone) nothing is checked or reserved, and the caller has to keep room.
@@ -71,8 +78,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     cancelled, or the thread interrupted, whose flag stays set; the process stays checkpointed
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
    *     not use or that is not here; it stays checkpointed
-   * @throws dev.gpuprocess.error.PoisonedProcessException when the GPU ran out of memory all the
-   *     same; {@link PoisonedProcess#comeBackFrom} the insurance
+   * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same;
+   *     {@link PoisonedProcess#replaceWith} the fallback image
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public LockedProcess restore(ResumeOptions options) {
@@ -82,10 +89,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
             self.bringBack(
                 "restore",
                 ProcessState.CHECKPOINTED,
+                ProcessState.LOCKED,
                 Set.of(ProcessState.LOCKED),
-                (verb, steps, found) -> {
+                (operation, steps, found) -> {
                   if (found == ProcessState.CHECKPOINTED) {
-                    restore(self.target(), verb, steps, options);
+                    new Resumption(operation, self.target(), steps, options).restore();
                   }
                 },
                 LockedProcess::new));
@@ -94,55 +102,14 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
     RoomWait wait = new RoomWait(self, options);
     wait.requireNotCancelled();
-    options.insurance().ifPresent(directory -> insure(directory, options));
-    return wait.retrying(attempt);
+    options.fallbackImage().ifPresent(directory -> insure(directory, options));
+    return orPoisoned(() -> wait.retrying(attempt));
   }
 
   private void insure(Path directory, ResumeOptions options) {
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
-  }
-
-  private static void restore(Target target, Verb verb, Steps steps, ResumeOptions options) {
-    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    Reservation room = GpuRoom.of(target, options).reserve(verb, RoomWait.advice(options));
-    try {
-      steps.run("restore", held.bytes(), () -> verb.restore(options.pairs(), room));
-    } finally {
-      if (!verb.isAbandoned()) {
-        room.close();
-      }
-    }
-  }
-
-  /** Restore and unlock, as far as each is needed from the state that the process was found in. */
-  static void bringBack(
-      Target target, Verb verb, Steps steps, ProcessState found, ResumeOptions options) {
-    if (found == ProcessState.CHECKPOINTED) {
-      restore(target, verb, steps, options);
-    }
-    if (found == ProcessState.RUNNING) {
-      return;
-    }
-    try {
-      steps.run("unlock", 0, verb::unlock);
-    } catch (RuntimeException e) {
-      // It was restored for nothing if it stays locked.
-      if (found == ProcessState.LOCKED || verb.isAbandoned()) {
-        throw e;
-      }
-      unlockAgain(verb, steps, e);
-    }
-  }
-
-  private static void unlockAgain(Verb verb, Steps steps, RuntimeException first) {
-    try {
-      steps.run("unlock", 0, verb::unlock);
-    } catch (RuntimeException e) {
-      first.addSuppressed(e);
-      throw first;
-    }
   }
 
   /**
@@ -169,8 +136,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
             self.bringBack(
                 "resume",
                 ProcessState.CHECKPOINTED,
+                ProcessState.RUNNING,
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
-                (verb, steps, found) -> bringBack(self.target(), verb, steps, found, options),
+                (operation, steps, found) ->
+                    new Resumption(operation, self.target(), steps, options).resume(found),
                 RunningProcess::new));
   }
 
@@ -211,25 +180,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
-    Target target = self.target();
-    BoundedCall.admit(target.identity, "dump");
-    return target.exclusively(
-        "dump",
-        Turn.Kind.MOVE,
-        self.generation(),
-        verb -> {
-          verb.require(ProcessState.CHECKPOINTED);
-          Steps steps = self.measured();
-          ProcessImage image = new Dump(verb, target, options, steps).into(directory);
-          if (options.endsTree()) {
-            int unused = target.advance();
-            target.forget();
-          } else {
-            target.leaveAt(ProcessState.CHECKPOINTED);
-          }
-          steps.rethrow();
-          return image;
-        });
+    return ProcessImage.of(self.target().context, Dump.of(self, directory, options));
   }
 
   /**
@@ -243,7 +194,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   @Override
   public void close() {
     ResumeOptions patient =
-        ResumeOptions.ofDefaults().withWaitForMemory(self.target().checkpoints.timeouts().memory());
+        ResumeOptions.builder().waitForMemory(self.target().context.timeouts().memory()).build();
     self.close(() -> resume(patient));
   }
 }

@@ -1,14 +1,28 @@
 package dev.gpuprocess;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.doctor.Doctor;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.recovery.Recovery;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -21,37 +35,26 @@ import org.jspecify.annotations.Nullable;
 /**
  * The drivers and settings behind every verb. {@link GpuProcess#of} and {@link ProcessImage#open}
  * use {@link #standard()}; a program with other drivers or settings makes its own and starts from
- * {@link #process}, {@link #inspect} and {@link #open}. Immutable; each {@code with} method gives a
- * changed copy.
- *
- * @param cuda the CUDA driver
- * @param gpus which GPUs there are and what is free on them
- * @param criuSource gives the CRIU driver; asked at the first dump or restore
- * @param listener told of every step
- * @param timeouts how long driver calls may take
- * @param stateDirectory where it is written which processes are not running because of us, for
- *     {@link #recover()}, and where the JVMs of this machine lock the processes they are at
- * @param imageKey signs the images that are made and is asked of those that are opened; null for
- *     none
+ * {@link #process}, {@link #inspect} and {@link #open}. Immutable.
  */
-public record GpuCheckpoints(
-    CudaDriver cuda,
-    GpuInventory gpus,
-    Supplier<CriuDriver> criuSource,
-    StepListener listener,
-    Timeouts timeouts,
-    Path stateDirectory,
-    @Nullable ImageKey imageKey) {
+public final class GpuCheckpoints {
 
   private static final GpuCheckpoints STANDARD =
       new GpuCheckpoints(
-          LibCuda.system(),
-          LibNvml.system(),
-          GpuCheckpoints::findCriu,
-          StepListener.NONE,
-          Timeouts.ofDefaults(),
-          StateDirectory.standard().path(),
-          null);
+          new EngineContext(
+              LibCuda.system(),
+              LibNvml.system(),
+              GpuCheckpoints::findCriu,
+              StepListener.NONE,
+              Timeouts.ofDefaults(),
+              StateDirectory.standard(),
+              null));
+
+  private final EngineContext context;
+
+  private GpuCheckpoints(EngineContext context) {
+    this.context = context;
+  }
 
   /**
    * The drivers of this machine: libcuda and NVML as the dynamic loader finds them, and the CRIU
@@ -111,12 +114,9 @@ public record GpuCheckpoints(
    * @see GpuProcess#inspect
    */
   public GpuProcess inspect(long pid) {
-    Target target = Target.of(this, pid, "inspect");
-    BoundedCall.admit(target.identity, "inspect");
-    Verb verb = new Verb(target, "inspect", null);
-    target.requireReachable("inspect");
-    ProcessState state = target.look(verb);
-    StateObject self = StateObject.next(target, List.of());
+    DriverOperation operation = DriverOperation.reading(context, pid, "inspect");
+    ProcessState state = operation.look();
+    StateHandle self = StateHandle.next(operation.target(), List.of());
     return switch (state) {
       case RUNNING -> new RunningProcess(self);
       case LOCKED -> new LockedProcess(self);
@@ -125,7 +125,7 @@ public record GpuCheckpoints(
       default ->
           throw new WrongStateException(
               "process %s is %s: wait until its controller is done".formatted(pid, state),
-              verb.failure(null, state));
+              operation.failure(null, state));
     };
   }
 
@@ -137,7 +137,7 @@ public record GpuCheckpoints(
    * @see ProcessImage#open
    */
   public ProcessImage open(Path directory) {
-    return ProcessImage.open(this, directory);
+    return ProcessImage.open(context, directory);
   }
 
   /**
@@ -149,78 +149,167 @@ public record GpuCheckpoints(
    *     loaded
    */
   public CriuDriver criu() {
-    return criuSource.get();
+    return context.criu();
   }
 
   /**
-   * With another CUDA driver.
+   * The CUDA driver.
    *
-   * @param driver in place of this machine's libcuda
-   * @param inventory of the same machine
-   * @return a copy
+   * @return the one that every verb calls
    */
-  public GpuCheckpoints with(CudaDriver driver, GpuInventory inventory) {
-    return new GpuCheckpoints(
-        driver, inventory, criuSource, listener, timeouts, stateDirectory, imageKey);
+  public CudaDriver cuda() {
+    return context.cuda();
   }
 
   /**
-   * With another CRIU driver.
+   * Which GPUs there are and what is free on them.
    *
-   * @param driver in place of the one that the service loader finds
-   * @return a copy
+   * @return the inventory that is asked before every restore
    */
-  public GpuCheckpoints with(CriuDriver driver) {
-    return new GpuCheckpoints(
-        cuda, gpus, () -> driver, listener, timeouts, stateDirectory, imageKey);
+  public GpuInventory gpus() {
+    return context.gpus();
   }
 
   /**
-   * With another listener.
+   * Where controllers meet, and write down what they are about to do.
    *
-   * @param other told of every step
-   * @return a copy
+   * @return the state directory; it may not be there yet
    */
-  public GpuCheckpoints with(StepListener other) {
-    return new GpuCheckpoints(cuda, gpus, criuSource, other, timeouts, stateDirectory, imageKey);
+  public Path stateDirectory() {
+    return context.state().path();
+  }
+
+  EngineContext context() {
+    return context;
   }
 
   /**
-   * With other timeouts.
+   * Settings like these, to be changed.
    *
-   * @param other how long driver calls may take
-   * @return a copy
+   * @return a builder
    */
-  public GpuCheckpoints with(Timeouts other) {
-    return new GpuCheckpoints(cuda, gpus, criuSource, listener, other, stateDirectory, imageKey);
+  public Builder toBuilder() {
+    return new Builder(context);
   }
 
   /**
-   * With another state directory. Controllers know of each other only in the same one: with
-   * another, two can be at the same process, and neither finds what the other left. It must belong
-   * to the user of this JVM, and nobody else may be able to write in it or put another one in its
-   * place; a link is not followed. Otherwise what leads away from running is refused with {@link
-   * dev.gpuprocess.error.StateDirectoryException}. The default is {@code GPUPROCESS_STATE_DIR},
-   * else {@code /run/gpuprocess}; for who may not write there {@code gpuprocess} in {@code
-   * XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of the user among the temporary
-   * files.
+   * The settings of {@link #standard()}, to be changed.
    *
-   * @param directory made when needed
-   * @return a copy
+   * @return a builder
    */
-  public GpuCheckpoints withStateDirectory(Path directory) {
-    return new GpuCheckpoints(cuda, gpus, criuSource, listener, timeouts, directory, imageKey);
+  public static Builder builder() {
+    return STANDARD.toBuilder();
   }
 
-  /**
-   * With a key. Images are signed with it from now on, and those without its signature are not
-   * opened.
-   *
-   * @param key for images that leave this machine or lie where others write
-   * @return a copy
-   */
-  public GpuCheckpoints withImageKey(ImageKey key) {
-    return new GpuCheckpoints(cuda, gpus, criuSource, listener, timeouts, stateDirectory, key);
+  /** Settings that differ from those it began with. For one thread. */
+  public static final class Builder {
+
+    private CudaDriver cuda;
+    private GpuInventory gpus;
+    private Supplier<CriuDriver> criu;
+    private StepListener listener;
+    private Timeouts timeouts;
+    private StateDirectory state;
+    private @Nullable ImageKey imageKey;
+
+    private Builder(EngineContext from) {
+      this.cuda = from.cuda();
+      this.gpus = from.gpus();
+      this.criu = from.criuSource();
+      this.listener = from.listener();
+      this.timeouts = from.timeouts();
+      this.state = from.state();
+      this.imageKey = from.imageKey();
+    }
+
+    /**
+     * The CUDA driver, and the GPUs of the same machine.
+     *
+     * @param driver this machine's libcuda by default
+     * @param inventory this machine's NVML by default
+     * @return this builder
+     */
+    public Builder cuda(CudaDriver driver, GpuInventory inventory) {
+      this.cuda = requireNonNull(driver, "driver");
+      this.gpus = requireNonNull(inventory, "inventory");
+      return this;
+    }
+
+    /**
+     * The CRIU driver.
+     *
+     * @param driver the first that the service loader finds by default
+     * @return this builder
+     */
+    public Builder criu(CriuDriver driver) {
+      requireNonNull(driver, "driver");
+      this.criu = () -> driver;
+      return this;
+    }
+
+    /**
+     * Who is told of every step.
+     *
+     * @param listener nobody by default
+     * @return this builder
+     */
+    public Builder listener(StepListener listener) {
+      this.listener = requireNonNull(listener, "listener");
+      return this;
+    }
+
+    /**
+     * How long driver calls may take.
+     *
+     * @param timeouts {@link Timeouts#ofDefaults()} by default
+     * @return this builder
+     */
+    public Builder timeouts(Timeouts timeouts) {
+      this.timeouts = requireNonNull(timeouts, "timeouts");
+      return this;
+    }
+
+    /**
+     * Where it is written down which processes are not running because of us, for {@link
+     * #recover()}, and where the JVMs of this machine lock the processes that they work on.
+     * Controllers know of each other only in the same one: with another, two can work on the same
+     * process, and neither finds what the other left. It must belong to the user of this JVM, and
+     * nobody else may be able to write in it or put another one in its place; a link is not
+     * followed. Otherwise what leads away from running is refused with {@link
+     * dev.gpuprocess.error.StateDirectoryException}.
+     *
+     * @param directory made when needed; by default {@code GPUPROCESS_STATE_DIR}, else {@code
+     *     /run/gpuprocess}; for a user who may not write there {@code gpuprocess} in {@code
+     *     XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of the user among the
+     *     temporary files
+     * @return this builder
+     */
+    public Builder stateDirectory(Path directory) {
+      this.state = new StateDirectory(directory);
+      return this;
+    }
+
+    /**
+     * A key. Images are signed with it, and those without its signature are not opened.
+     *
+     * @param key for images that leave this machine or lie where others write; null, the default,
+     *     for none
+     * @return this builder
+     */
+    public Builder imageKey(@Nullable ImageKey key) {
+      this.imageKey = key;
+      return this;
+    }
+
+    /**
+     * Makes the settings; the builder can be used again.
+     *
+     * @return an immutable object
+     */
+    public GpuCheckpoints build() {
+      return new GpuCheckpoints(
+          new EngineContext(cuda, gpus, criu, listener, timeouts, state, imageKey));
+    }
   }
 
   /**
@@ -232,7 +321,17 @@ public record GpuCheckpoints(
    * @return one entry for each process that the journal names
    */
   public List<Recovered> recover() {
-    return new Recovery(this, journal()).run();
+    return new Recovery(context)
+        .run().stream()
+            .map(
+                found ->
+                    new Recovered(
+                        found.process(),
+                        found.outcome(),
+                        found.suspended() == null
+                            ? null
+                            : new CheckpointedProcess(found.suspended())))
+            .toList();
   }
 
   /**
@@ -243,7 +342,7 @@ public record GpuCheckpoints(
    * @return what was found; {@link Diagnosis#isHealthy()} when nothing is a problem
    */
   public Diagnosis doctor() {
-    return new Doctor(this).ofMachine(null);
+    return new Doctor(context).ofMachine(null);
   }
 
   /**
@@ -253,7 +352,7 @@ public record GpuCheckpoints(
    * @return what was found
    */
   public Diagnosis doctor(Path images) {
-    return new Doctor(this).ofMachine(images);
+    return new Doctor(context).ofMachine(images);
   }
 
   /**
@@ -264,7 +363,7 @@ public record GpuCheckpoints(
    * @return what was found; {@link Diagnosis#isHealthy()} when nothing stands in the way
    */
   public Diagnosis doctor(long pid) {
-    return new Doctor(this).ofProcess(pid, null, DumpOptions.ofDefaults());
+    return new Doctor(context).ofProcess(pid, null, DumpOptions.ofDefaults());
   }
 
   /**
@@ -276,7 +375,7 @@ public record GpuCheckpoints(
    * @return what was found
    */
   public Diagnosis doctor(long pid, Path image, DumpOptions options) {
-    return new Doctor(this).ofProcess(pid, image, options);
+    return new Doctor(context).ofProcess(pid, image, options);
   }
 
   /**
@@ -290,19 +389,5 @@ public record GpuCheckpoints(
    */
   public static int abandonedCalls() {
     return BoundedCall.abandoned() + StateReading.leftBehind();
-  }
-
-  /** What the verbs ask, so that they cannot hang on it. */
-  GpuInventory inventory() {
-    return new BoundedInventory(gpus, timeouts.call());
-  }
-
-  Journal journal() {
-    return new Journal(state());
-  }
-
-  /** Where this machine's controllers meet. */
-  StateDirectory state() {
-    return new StateDirectory(stateDirectory);
   }
 }

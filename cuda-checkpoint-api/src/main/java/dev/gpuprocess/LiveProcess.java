@@ -1,16 +1,21 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.GpuMemoryLostException;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Supplier;
 
 /** What the objects of all states have in common. */
 abstract class LiveProcess {
 
-  final StateObject self;
+  final StateHandle self;
   private final ProcessState state;
 
-  LiveProcess(StateObject self, ProcessState state) {
+  LiveProcess(StateHandle self, ProcessState state) {
     this.self = self;
     this.state = state;
   }
@@ -40,6 +45,30 @@ abstract class LiveProcess {
    */
   public final List<Step> steps() {
     return self.steps();
+  }
+
+  /**
+   * Runs a verb that may restore to the GPU. What it poisoned is handed to the user as what is left
+   * of the process.
+   */
+  final <T> T orPoisoned(Supplier<T> verb) {
+    try {
+      return verb.get();
+    } catch (GpuMemoryLostException e) {
+      throw poisoned(e);
+    } catch (RuntimeException e) {
+      for (Throwable suppressed : e.getSuppressed()) {
+        if (suppressed instanceof GpuMemoryLostException lost) {
+          e.addSuppressed(poisoned(lost));
+        }
+      }
+      throw e;
+    }
+  }
+
+  private PoisonedProcessException poisoned(GpuMemoryLostException e) {
+    StateHandle left = StateHandle.next(self.target(), List.of());
+    return new PoisonedProcessException(e, new PoisonedProcess(left));
   }
 
   /** How the state is called in a sentence. */

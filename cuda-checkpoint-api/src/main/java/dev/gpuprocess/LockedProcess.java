@@ -1,6 +1,10 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.Resumption;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.Suspension;
+import dev.gpuprocess.options.ResumeOptions;
 import java.util.Set;
 
 /**
@@ -9,7 +13,7 @@ import java.util.Set;
  */
 public final class LockedProcess extends LiveProcess implements GpuProcess, AutoCloseable {
 
-  LockedProcess(StateObject self) {
+  LockedProcess(StateHandle self) {
     super(self, ProcessState.LOCKED);
   }
 
@@ -23,19 +27,14 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer locked
    */
   public CheckpointedProcess checkpoint() {
-    return self.move(
-        "checkpoint",
-        ProcessState.LOCKED,
-        (verb, steps) -> checkpoint(self.target(), verb, steps),
-        CheckpointedProcess::new);
-  }
-
-  /** What it holds is written down before: nobody could tell afterwards. */
-  static void checkpoint(Target target, Verb verb, Steps steps) {
-    Holdings held = Holdings.of(target.pid(), target.checkpoints.inventory().read());
-    target.nowHolds(held);
-    target.note("checkpoint", Turn.Kind.MOVE);
-    steps.run("checkpoint", held.bytes(), verb::checkpoint);
+    return orPoisoned(
+        () ->
+            self.move(
+                "checkpoint",
+                ProcessState.LOCKED,
+                ProcessState.CHECKPOINTED,
+                (operation, steps) -> new Suspension(operation, self.target(), steps).checkpoint(),
+                CheckpointedProcess::new));
   }
 
   /**
@@ -45,14 +44,17 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer locked
    */
   public RunningProcess unlock() {
-    return self.bringBack(
-        "unlock",
-        ProcessState.LOCKED,
-        Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
-        (verb, steps, found) ->
-            CheckpointedProcess.bringBack(
-                self.target(), verb, steps, found, ResumeOptions.ofDefaults()),
-        RunningProcess::new);
+    return orPoisoned(
+        () ->
+            self.bringBack(
+                "unlock",
+                ProcessState.LOCKED,
+                ProcessState.RUNNING,
+                Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
+                (operation, steps, found) ->
+                    new Resumption(operation, self.target(), steps, ResumeOptions.ofDefaults())
+                        .resume(found),
+                RunningProcess::new));
   }
 
   /** Unlocks the process unless it was handed on; does nothing when the process has ended. */

@@ -1,30 +1,19 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpedTree;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.image.ImageDirectory;
-import dev.gpuprocess.image.LogDirectory;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.Reading;
-import dev.gpuprocess.image.Retention;
-import dev.gpuprocess.image.VerifiedImage;
-import dev.gpuprocess.internal.Durations;
-import dev.gpuprocess.proc.LifeSign;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.spi.RestoreReport;
-import dev.gpuprocess.spi.RestoreRequest;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.dump.ImageRestore;
+import dev.gpuprocess.internal.dump.OlderImages;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.List;
-import java.util.Map;
-import java.util.Optional;
-import java.util.TreeMap;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * A process on disk: a directory with CRIU's image files and a manifest. It is complete and
@@ -34,20 +23,12 @@ import java.util.concurrent.locks.LockSupport;
  */
 public final class ProcessImage {
 
-  private static final Duration REAP_LIMIT = Duration.ofSeconds(2);
-  private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
-  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(60);
-  private static final long POLL_NANOS = 1_000_000;
-
-  /** In place of a start time: whoever will have the pid. */
-  private static final long NOT_STARTED = 0;
-
-  private final GpuCheckpoints checkpoints;
+  private final EngineContext context;
   private final ImageDirectory directory;
   private final List<Step> steps;
 
-  ProcessImage(GpuCheckpoints checkpoints, ImageDirectory directory, List<Step> steps) {
-    this.checkpoints = checkpoints;
+  ProcessImage(EngineContext context, ImageDirectory directory, List<Step> steps) {
+    this.context = context;
     this.directory = directory;
     this.steps = List.copyOf(steps);
   }
@@ -67,9 +48,12 @@ public final class ProcessImage {
     return GpuCheckpoints.standard().open(directory);
   }
 
-  static ProcessImage open(GpuCheckpoints checkpoints, Path directory) {
-    return new ProcessImage(
-        checkpoints, ImageDirectory.open(directory, checkpoints.imageKey()), List.of());
+  static ProcessImage open(EngineContext context, Path directory) {
+    return new ProcessImage(context, ImageDirectory.open(directory, context.imageKey()), List.of());
+  }
+
+  static ProcessImage of(EngineContext context, DumpedImage made) {
+    return new ProcessImage(context, made.directory(), made.steps());
   }
 
   /**
@@ -125,34 +109,7 @@ public final class ProcessImage {
    * @throws IllegalArgumentException when fewer than 1 shall stay
    */
   public List<Path> removeOlder(int keep) {
-    String verb = "remove older images";
-    Turn turn = turn(verb);
-    try {
-      // What is removed has the name of a half image for a while, which a recovery must find.
-      int pid = manifest().pid();
-      ProcessKey anyone = new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED);
-      JournalEntry entry = JournalEntry.of(anyone, pid, verb, Holdings.UNKNOWN, directory(), null);
-      checkpoints.journal().write(entry);
-      try {
-        return new Retention(directory, checkpoints.imageKey()).keep(keep);
-      } finally {
-        checkpoints.journal().remove(anyone);
-      }
-    } finally {
-      turn.end();
-    }
-  }
-
-  /** Keeps every other verb from whoever has the pid, or will have it. */
-  private Turn turn(String verb) {
-    int pid = manifest().pid();
-    return Turn.take(
-        new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
-        pid,
-        verb,
-        Turn.Kind.MOVE,
-        checkpoints.state(),
-        checkpoints.timeouts().call());
+    return OlderImages.remove(context, directory, keep);
   }
 
   /**
@@ -164,7 +121,7 @@ public final class ProcessImage {
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, cut off or altered
    */
   public DumpedTree describe() {
-    return checkpoints.criu().describe(directory.images());
+    return context.criu().describe(directory.images());
   }
 
   /**
@@ -200,207 +157,8 @@ public final class ProcessImage {
    * @throws IllegalArgumentException with lazyPages, and with autoDedup, which eats the image
    */
   public CheckpointedProcess restore(RestoreOptions options) {
-    if (options.lazyPages()) {
-      throw new IllegalArgumentException(
-          "an image with a manifest holds its own memory: restore without lazyPages, or with"
-              + " CriuDriver.restore");
-    }
-    if (options.autoDedup()) {
-      throw new IllegalArgumentException(
-          "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
-              + " restore without autoDedup, or with CriuDriver.restore");
-    }
-    requireExpected(options);
-    RestoreOptions all =
-        KeptOptions.with(manifest().options(), options.toBuilder().expectNothing().build());
-    Manifest manifest = manifest();
-    Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
-    Turn turn = turn("restore");
-    try {
-      requirePidFree();
-      return restore(all, measured);
-    } finally {
-      turn.end();
-    }
-  }
-
-  private void requireExpected(RestoreOptions options) {
-    Manifest found = manifest();
-    Optional<String> label = options.expectedLabel();
-    if (label.isPresent() && !label.get().equals(found.label())) {
-      throw mismatch(
-          found.label() == null
-              ? "has no label, and '%s' was expected".formatted(label.get())
-              : "is labelled '%s', and '%s' was expected".formatted(found.label(), label.get()));
-    }
-    Optional<ProcessIdentity> process = options.expectedProcess();
-    if (process.isPresent()
-        && !process.get().equals(new ProcessIdentity(found.pid(), found.startTicks()))) {
-      throw mismatch(
-          "is of process %s started at tick %s, and process %s started at tick %s was expected"
-              .formatted(
-                  found.pid(),
-                  found.startTicks(),
-                  process.get().pid(),
-                  process.get().startTicks()));
-    }
-  }
-
-  private ImageMismatchException mismatch(String why) {
-    return new ImageMismatchException(
-        "the image %s %s: find out who put it there; nothing was restored"
-            .formatted(directory(), why),
-        Failure.of("restore", manifest().pid()));
-  }
-
-  private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
-    Manifest manifest = manifest();
-    DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
-    disk.admit();
-    Reading reading =
-        Reading.within(
-            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
-    try (VerifiedImage verified =
-        measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
-      LogDirectory log = LogDirectory.planned("restore");
-      Target target = restore(verified, log, options, measured);
-      measured.rethrow();
-      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
-    }
-  }
-
-  private Target restore(
-      VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
-    Manifest manifest = manifest();
-    Holdings held = held(manifest);
-    Journal journal = checkpoints.journal();
-    ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
-    try {
-      log.make();
-      RestoreReport report =
-          measured.run(
-              "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
-      ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
-      Target target = new Target(checkpoints, report.process(), held, origin);
-      target.leaveAt(ProcessState.CHECKPOINTED);
-      log.delete();
-      return target;
-    } catch (PidTakenException e) {
-      log.endedWith(e);
-      throw e;
-    } catch (RuntimeException | Error e) {
-      noteSurvivor(expected, held);
-      log.endedWith(e);
-      throw e;
-    } finally {
-      journal.remove(expected);
-    }
-  }
-
-  private VerifiedImage verified(DiskWork disk, Reading reading) {
-    return disk.run(
-        "verify",
-        () -> directory.verified(reading),
-        late -> {
-          if (late != null) {
-            late.close();
-          }
-        });
-  }
-
-  /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessKey expected, Holdings held) {
-    ProcessIdentity.of(expected.pid())
-        .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
-        .ifPresent(
-            found -> new Target(checkpoints, found, held).noteState(ProcessState.CHECKPOINTED));
-  }
-
-  /**
-   * A zombie is waited for briefly: its parent may be about to reap it. A little longer for init,
-   * which does reap, but in some containers only every other second; and for the dumped process
-   * itself, which the kernel may still be tearing down. A zombie of this JVM is left to the CRIU
-   * driver, which reaps it if nobody else does.
-   */
-  private void requirePidFree() {
-    int pid = manifest().pid();
-    long begin = System.nanoTime();
-    while (true) {
-      Optional<ProcStat> holder = ProcFs.stat(pid);
-      if (holder.isEmpty() || isZombieOfOurs(holder.get())) {
-        return;
-      }
-      if (System.nanoTime() - begin > Durations.nanos(patience(holder.get()))) {
-        throw new PidTakenException(takenMessage(holder.get()), Failure.of("restore", pid));
-      }
-      LockSupport.parkNanos(POLL_NANOS);
-    }
-  }
-
-  private Duration patience(ProcStat holder) {
-    if (holder.isDead()) {
-      return holder.parent() == 1 ? INIT_REAP_LIMIT : REAP_LIMIT;
-    }
-    return isDying(holder) ? TEARDOWN_LIMIT : Duration.ZERO;
-  }
-
-  private boolean isDying(ProcStat holder) {
-    return holder.startTicks() == manifest().startTicks()
-        && LifeSign.of(holder.pid()) == LifeSign.ENDING;
-  }
-
-  private static boolean isZombieOfOurs(ProcStat stat) {
-    return stat.isDead() && stat.parent() == ProcessHandle.current().pid();
-  }
-
-  private String takenMessage(ProcStat stat) {
-    if (isDying(stat)) {
-      return "process %s was killed and the kernel is still tearing it down: try again when it is gone"
-          .formatted(stat.pid());
-    }
-    if (!stat.isDead() && isItself(manifest(), stat)) {
-      return "process %s (%s) is there: it is the process of this image, which lives on or was restored already; go on with it, or end it first to go back to the image"
-          .formatted(stat.pid(), stat.name());
-    }
-    return stat.isDead()
-        ? "pid %s is still held by a zombie (%s) that its parent %s has not reaped; the image can be restored once it is%s"
-            .formatted(
-                stat.pid(),
-                stat.name(),
-                stat.parent(),
-                stat.parent() == 1
-                    ? ": run the container with an init that reaps, such as docker run --init or tini"
-                    : "")
-        : "pid %s belongs to another process now (%s): end it, or restore in a pid namespace of its own"
-            .formatted(stat.pid(), stat.name());
-  }
-
-  /** The one that was dumped, or what looks like it: a restore begins a new time of its own. */
-  private static boolean isItself(Manifest manifest, ProcStat stat) {
-    return stat.startTicks() == manifest.startTicks()
-        || (!manifest.commandLine().isEmpty()
-            && manifest.commandLine().equals(ProcFs.commandLine(stat.pid())));
-  }
-
-  private RestoreReport criuRestore(
-      VerifiedImage verified, LogDirectory log, RestoreOptions options) {
-    CarriedState carried = CarriedState.read(manifest().pid(), verified.images());
-    try {
-      return checkpoints
-          .criu()
-          .restore(
-              new RestoreRequest(verified.images(), log.path(), manifest().pid(), options),
-              carried);
-    } catch (RuntimeException e) {
-      carried.removeWhatWasMade();
-      throw e;
-    }
-  }
-
-  private static Holdings held(Manifest manifest) {
-    Map<GpuUuid, Long> held = new TreeMap<>();
-    manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
-    return Holdings.of(held);
+    StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps);
+    return new CheckpointedProcess(new ImageRestore(context, directory, recorder).run(options));
   }
 
   @Override

@@ -1,14 +1,19 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.dump.Snapshot;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.Suspension;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
 
 /** A process whose CUDA calls go through. */
 public final class RunningProcess extends LiveProcess implements GpuProcess {
 
-  RunningProcess(StateObject self) {
+  RunningProcess(StateHandle self) {
     super(self, ProcessState.RUNNING);
   }
 
@@ -19,7 +24,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @see #lock(Duration)
    */
   public LockedProcess lock() {
-    return lock(self.target().checkpoints.timeouts().lock());
+    return lock(self.target().context.timeouts().lock());
   }
 
   /**
@@ -39,7 +44,8 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
     return self.move(
         "lock",
         ProcessState.RUNNING,
-        (verb, steps) -> steps.run("lock", 0, () -> verb.lock(patience)),
+        ProcessState.LOCKED,
+        (operation, steps) -> new Suspension(operation, self.target(), steps).lock(patience),
         LockedProcess::new);
   }
 
@@ -54,7 +60,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @return the checkpointed process
    */
   public CheckpointedProcess suspend() {
-    return suspend(self.target().checkpoints.timeouts().lock());
+    return suspend(self.target().context.timeouts().lock());
   }
 
   /**
@@ -67,18 +73,15 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
     Duration patience = notNegative(lockTimeout);
-    return self.move(
-        "suspend",
-        ProcessState.RUNNING,
-        (verb, steps) -> suspend(verb, steps, patience),
-        CheckpointedProcess::new);
-  }
-
-  private void suspend(Verb verb, Steps steps, Duration lockTimeout) {
-    steps.run("lock", 0, () -> verb.lock(lockTimeout));
-    // Better now than with all its memory on the host.
-    steps.rethrow();
-    LockedProcess.checkpoint(self.target(), verb, steps);
+    return orPoisoned(
+        () ->
+            self.move(
+                "suspend",
+                ProcessState.RUNNING,
+                ProcessState.CHECKPOINTED,
+                (operation, steps) ->
+                    new Suspension(operation, self.target(), steps).suspend(patience),
+                CheckpointedProcess::new));
   }
 
   /**
@@ -103,45 +106,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @return the image
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
-    DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
-    Target target = self.target();
-    new DumpCheck(target.checkpoints, target.identity, directory, leavingAlive, true).require();
-    return target.exclusively(
-        "snapshot",
-        Turn.Kind.MOVE,
-        self.generation(),
-        verb -> {
-          verb.require(ProcessState.RUNNING);
-          target.note("snapshot", Turn.Kind.MOVE);
-          Steps steps = self.measured();
-          ProcessImage image;
-          try {
-            suspend(verb, steps, target.checkpoints.timeouts().lock());
-            steps.rethrow();
-            image = new Dump(verb, target, leavingAlive, steps).into(directory);
-          } catch (RuntimeException | Error e) {
-            new Undo(verb, target, steps).backTo(ProcessState.RUNNING, e);
-            throw e;
-          }
-          resume(verb, steps);
-          steps.rethrow();
-          return image;
-        });
-  }
-
-  private void resume(Verb verb, Steps steps) {
-    Duration patience = self.target().checkpoints.timeouts().memory();
-    ResumeOptions options = ResumeOptions.ofDefaults().withWaitForMemory(patience);
-    try {
-      new RoomWait(self, options)
-          .retrying(
-              () -> {
-                CheckpointedProcess.bringBack(
-                    self.target(), verb, steps, ProcessState.CHECKPOINTED, options);
-                return options;
-              });
-    } finally {
-      self.target().leaveAt(verb.stateNow());
-    }
+    return orPoisoned(
+        () -> ProcessImage.of(self.target().context, new Snapshot(self, options).into(directory)));
   }
 }

@@ -1,8 +1,9 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -11,7 +12,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /** A controller in a JVM of its own, in the middle of a lock that does not end. */
-final class OtherController implements AutoCloseable {
+public final class OtherController implements AutoCloseable {
 
   private static final String BEGUN = "begun";
 
@@ -22,7 +23,8 @@ final class OtherController implements AutoCloseable {
   }
 
   /** Starts one; the driver must hang in the lock. */
-  static OtherController locking(SimulatedDriver machine, Path state, long pid) throws IOException {
+  public static OtherController locking(SimulatedDriver machine, Path state, long pid)
+      throws IOException {
     Process process =
         new ProcessBuilder(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
@@ -53,15 +55,16 @@ final class OtherController implements AutoCloseable {
             System.out.println(BEGUN);
           }
         };
-    GpuCheckpoints.standard()
-        .with(LibCuda.in(machine), LibNvml.in(machine))
-        .withStateDirectory(Path.of(args[1]))
-        .with(beginning)
+    GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine), LibNvml.in(machine))
+        .stateDirectory(Path.of(args[1]))
+        .listener(beginning)
+        .build()
         .process(Integer.parseInt(args[2]))
         .lock(Duration.ofMinutes(5));
   }
 
-  long pid() {
+  public long pid() {
     return process.pid();
   }
 

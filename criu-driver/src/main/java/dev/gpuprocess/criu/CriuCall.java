@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import java.time.Duration;

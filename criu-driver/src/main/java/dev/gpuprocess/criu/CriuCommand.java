@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

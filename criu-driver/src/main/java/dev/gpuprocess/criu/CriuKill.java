@@ -1,8 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -74,8 +75,7 @@ final class CriuKill {
     while (next.isPresent() && next.get().pid() != process.child()) {
       line.add(next.get());
       next =
-          next.get()
-              .stat()
+          Processes.stat(next.get())
               .map(ProcStat::parent)
               .filter(descendants::contains)
               .flatMap(ProcessIdentity::of);

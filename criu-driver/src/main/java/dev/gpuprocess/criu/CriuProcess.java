@@ -2,9 +2,11 @@ package dev.gpuprocess.criu;
 
 import static dev.gpuprocess.criu.LibC.check;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -272,7 +274,7 @@ final class CriuProcess implements AutoCloseable {
       return;
     }
     try {
-      if (identity.stat().filter(ProcStat::isStopped).isPresent()) {
+      if (Processes.stat(identity).filter(ProcStat::isStopped).isPresent()) {
         Posix.resume(identity);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {

@@ -4,9 +4,9 @@ import dev.gpuprocess.criu.proto.Rpc.criu_features;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MissingKernelFeatureException;
-import dev.gpuprocess.spi.CriuFeature;
 import java.util.EnumSet;
 import java.util.Set;
 

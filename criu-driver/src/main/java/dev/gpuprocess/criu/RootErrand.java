@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;

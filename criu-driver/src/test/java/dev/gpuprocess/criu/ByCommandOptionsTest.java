@@ -3,7 +3,7 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.spi.CriuDriver;

@@ -19,8 +19,11 @@ public record ImageFile(String path, long bytes, Checksum checksum, List<String>
   /** The size of a chunk. */
   public static final long CHUNK_BYTES = 64L << 20;
 
+  /** Where CRIU's files are in an image. */
+  public static final String DIRECTORY = "criu";
+
   private static final Pattern PATH =
-      Pattern.compile(ImageDirectory.IMAGES + "/[A-Za-z0-9][A-Za-z0-9._-]{0,200}");
+      Pattern.compile(DIRECTORY + "/[A-Za-z0-9][A-Za-z0-9._-]{0,200}");
   private static final Pattern HEX = Pattern.compile("[0-9a-f]*");
 
   /**
@@ -45,7 +48,7 @@ public record ImageFile(String path, long bytes, Checksum checksum, List<String>
   }
 
   /** How many chunks a file of this size has. */
-  static long chunksOf(long bytes) {
+  public static long chunksOf(long bytes) {
     return bytes / CHUNK_BYTES + (bytes % CHUNK_BYTES == 0 ? 0 : 1);
   }
 }

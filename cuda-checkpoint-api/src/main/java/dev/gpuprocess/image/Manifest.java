@@ -1,6 +1,7 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.options.CgroupMode;
 import java.time.Instant;
 import java.util.Collections;
@@ -46,9 +47,6 @@ public record Manifest(
 
   /** The format that this version writes and reads. */
   public static final int FORMAT = 1;
-
-  /** The longest label, in characters. */
-  public static final int LONGEST_LABEL = 200;
 
   /**
    * Makes a manifest without a label.
@@ -98,24 +96,6 @@ public record Manifest(
   }
 
   /**
-   * Checks that a text can be a label.
-   *
-   * @param label the text
-   * @return the same
-   * @throws IllegalArgumentException when it is blank, longer than {@value #LONGEST_LABEL}
-   *     characters, or has control characters in it
-   */
-  public static String requireLabel(String label) {
-    if (label.isBlank()
-        || label.length() > LONGEST_LABEL
-        || label.chars().anyMatch(Character::isISOControl)) {
-      throw new IllegalArgumentException(
-          "a label has 1 to %s characters and no control characters".formatted(LONGEST_LABEL));
-    }
-    return label;
-  }
-
-  /**
    * Checks that nothing is missing or impossible.
    *
    * @throws IllegalArgumentException when a value cannot be
@@ -132,7 +112,7 @@ public record Manifest(
     gpuBytes = Collections.unmodifiableMap(new TreeMap<>(gpuBytes));
     files = List.copyOf(files);
     if (label != null) {
-      requireLabel(label);
+      Label.require(label);
     }
     if (pid <= 1 || startTicks < 0 || cudaVersion < 0) {
       throw new IllegalArgumentException(

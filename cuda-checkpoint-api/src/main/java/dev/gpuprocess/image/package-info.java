@@ -1,10 +1,6 @@
 /**
- * Images on disk: a directory that is complete and synced, or is not there. {@link
- * dev.gpuprocess.image.StagedImage} makes one, {@link dev.gpuprocess.image.ImageDirectory} opens
- * and verifies one, {@link dev.gpuprocess.image.VerifiedImage} is one that a restore may read,
- * {@link dev.gpuprocess.image.Manifest} says what is in it, and {@link
- * dev.gpuprocess.image.ImageKey} signs it. {@link dev.gpuprocess.image.AbandonedImage} is what a
- * maker left that died.
+ * What an image says of itself: {@link dev.gpuprocess.image.Manifest} and its files, and {@link
+ * dev.gpuprocess.image.ImageKey}, which signs it.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.image;

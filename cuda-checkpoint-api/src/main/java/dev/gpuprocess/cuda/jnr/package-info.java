@@ -1,6 +1,6 @@
 /**
- * The C functions as their headers declare them, for JNR alone. Not exported; open because JNR's
- * generated classes live in an unnamed module.
+ * libcuda and NVML through JNR: the only package that knows their C functions and structs. It is
+ * open because JNR's generated classes live in an unnamed module.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.cuda.jnr;

@@ -1,0 +1,3 @@
+/** Calls that can hang, made where they can be left behind. */
+@org.jspecify.annotations.NullMarked
+package dev.gpuprocess.internal.call;

@@ -1,0 +1,47 @@
+package dev.gpuprocess.internal.context;
+
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.internal.call.BoundedInventory;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.spi.CriuDriver;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the verbs work with, handed to them.
+ *
+ * @param cuda the CUDA driver; each call to it can hang
+ * @param gpus which GPUs there are and what is free on them; each call can hang
+ * @param criuSource gives the CRIU driver; asked at the first dump or restore
+ * @param listener told of every step
+ * @param timeouts how long driver calls may take
+ * @param state where the controllers of this machine meet
+ * @param imageKey signs images that are made and is asked of those that are opened; null for none
+ */
+public record EngineContext(
+    CudaDriver cuda,
+    GpuInventory gpus,
+    Supplier<CriuDriver> criuSource,
+    StepListener listener,
+    Timeouts timeouts,
+    StateDirectory state,
+    @Nullable ImageKey imageKey) {
+
+  /** The GPUs, asked so that nobody hangs on the answer. */
+  public GpuInventory inventory() {
+    return new BoundedInventory(gpus, timeouts.call());
+  }
+
+  /**
+   * The CRIU driver.
+   *
+   * @throws dev.gpuprocess.error.CriuUnavailableException when there is none
+   */
+  public CriuDriver criu() {
+    return criuSource.get();
+  }
+}

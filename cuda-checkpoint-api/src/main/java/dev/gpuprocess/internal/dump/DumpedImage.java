@@ -1,0 +1,13 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.progress.Step;
+import java.util.List;
+
+/**
+ * An image that was made just now.
+ *
+ * @param directory where it is, and what it holds
+ * @param steps what was done to make it, oldest first
+ */
+public record DumpedImage(ImageDirectory directory, List<Step> steps) {}

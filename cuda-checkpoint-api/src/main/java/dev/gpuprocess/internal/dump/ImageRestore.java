@@ -1,0 +1,188 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.store.Reading;
+import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/** Brings a process back from its image with CRIU; its GPU memory is still in host memory then. */
+public final class ImageRestore {
+
+  private final EngineContext context;
+  private final ImageDirectory image;
+  private final Manifest manifest;
+  private final StepRecorder steps;
+
+  /** Nothing is done yet. */
+  public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
+    this.context = context;
+    this.image = image;
+    this.manifest = image.manifest();
+    this.steps = steps;
+  }
+
+  /**
+   * Restores it.
+   *
+   * @param options how; what must match the dump is added from the manifest
+   * @return the process, checkpointed
+   */
+  public StateHandle run(RestoreOptions options) {
+    requireOwnMemory(options);
+    requireExpected(options);
+    RestoreOptions all =
+        ManifestOptions.with(manifest.options(), options.toBuilder().expectNothing().build());
+    ProcessLock lock = ImageLock.take(context, manifest, "restore");
+    try {
+      new PidWait(manifest).requireFree();
+      return restore(all);
+    } finally {
+      lock.end();
+    }
+  }
+
+  private static void requireOwnMemory(RestoreOptions options) {
+    if (options.lazyPages()) {
+      throw new IllegalArgumentException(
+          "an image with a manifest holds its own memory: restore without lazyPages, or with"
+              + " CriuDriver.restore");
+    }
+    if (options.autoDedup()) {
+      throw new IllegalArgumentException(
+          "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
+              + " restore without autoDedup, or with CriuDriver.restore");
+    }
+  }
+
+  private void requireExpected(RestoreOptions options) {
+    Optional<String> label = options.expectedLabel();
+    if (label.isPresent() && !label.get().equals(manifest.label())) {
+      throw mismatch(
+          manifest.label() == null
+              ? "has no label, and '%s' was expected".formatted(label.get())
+              : "is labelled '%s', and '%s' was expected".formatted(manifest.label(), label.get()));
+    }
+    Optional<ProcessIdentity> process = options.expectedProcess();
+    if (process.isPresent() && !process.get().equals(dumped())) {
+      throw mismatch(
+          "is of process %s started at tick %s, and process %s started at tick %s was expected"
+              .formatted(
+                  manifest.pid(),
+                  manifest.startTicks(),
+                  process.get().pid(),
+                  process.get().startTicks()));
+    }
+  }
+
+  private ImageMismatchException mismatch(String why) {
+    return new ImageMismatchException(
+        "the image %s %s: find out who put it there; nothing was restored"
+            .formatted(image.path(), why),
+        Failure.of("restore", manifest.pid()));
+  }
+
+  private StateHandle restore(RestoreOptions options) {
+    BoundedDiskTask disk =
+        new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
+    disk.admit();
+    Reading reading =
+        Reading.within(
+            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
+    try (VerifiedImage verified =
+        steps.run("verify", () -> verified(disk, reading), checked -> manifest.bytes())) {
+      TrackedProcess target = restore(verified, LogDirectory.planned("restore"), options);
+      steps.rethrow();
+      return StateHandle.next(target, steps.taken());
+    }
+  }
+
+  private TrackedProcess restore(VerifiedImage verified, LogDirectory log, RestoreOptions options) {
+    Holdings held = held();
+    Journal journal = new Journal(context.state());
+    ProcessKey expected = journal.writeRestore(manifest.pid(), held, image.path(), log.path());
+    try {
+      log.make();
+      RestoreReport report =
+          steps.run(
+              "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
+      TrackedProcess target = new TrackedProcess(context, report.process(), held, dumped());
+      target.leaveAt(ProcessState.CHECKPOINTED);
+      log.delete();
+      return target;
+    } catch (PidTakenException e) {
+      log.endedWith(e);
+      throw e;
+    } catch (RuntimeException | Error e) {
+      noteSurvivor(expected, held);
+      log.endedWith(e);
+      throw e;
+    } finally {
+      journal.remove(expected);
+    }
+  }
+
+  private VerifiedImage verified(BoundedDiskTask disk, Reading reading) {
+    return disk.run(
+        "verify",
+        () -> image.verified(reading),
+        late -> {
+          if (late != null) {
+            late.close();
+          }
+        });
+  }
+
+  /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
+  private void noteSurvivor(ProcessKey expected, Holdings held) {
+    ProcessIdentity.of(expected.pid())
+        .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
+        .ifPresent(
+            found -> new TrackedProcess(context, found, held).noteState(ProcessState.CHECKPOINTED));
+  }
+
+  private RestoreReport criuRestore(
+      VerifiedImage verified, LogDirectory log, RestoreOptions options) {
+    CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
+    try {
+      return context
+          .criu()
+          .restore(
+              new RestoreRequest(verified.images(), log.path(), manifest.pid(), options), carried);
+    } catch (RuntimeException e) {
+      carried.removeWhatWasMade();
+      throw e;
+    }
+  }
+
+  private ProcessIdentity dumped() {
+    return new ProcessIdentity(manifest.pid(), manifest.startTicks());
+  }
+
+  private Holdings held() {
+    Map<GpuUuid, Long> held = new TreeMap<>();
+    manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
+    return Holdings.of(held);
+  }
+}

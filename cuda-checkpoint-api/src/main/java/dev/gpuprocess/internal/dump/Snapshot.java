@@ -1,0 +1,75 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.Resumption;
+import dev.gpuprocess.internal.engine.RoomWait;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.Suspension;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.Undo;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import java.nio.file.Path;
+
+/**
+ * A backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
+ * operation.
+ */
+public final class Snapshot {
+
+  private final StateHandle self;
+  private final TrackedProcess target;
+  private final DumpOptions options;
+
+  /** Nothing is done yet. */
+  public Snapshot(StateHandle self, DumpOptions options) {
+    this.self = self;
+    this.target = self.target();
+    this.options = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+  }
+
+  /** Makes the image. Whatever fails, the process is resumed. */
+  public DumpedImage into(Path directory) {
+    new DumpCheck(target.context, target.identity, directory, options, true).require();
+    return target.exclusively(
+        "snapshot",
+        ProcessLock.Kind.MOVE,
+        self.generation(),
+        operation -> {
+          operation.require(ProcessState.RUNNING);
+          target.note("snapshot", ProcessLock.Kind.MOVE);
+          StepRecorder steps = self.measured();
+          ImageDirectory image;
+          try {
+            new Suspension(operation, target, steps).suspend(target.context.timeouts().lock());
+            steps.rethrow();
+            image = new Dump(operation, target, options, steps).into(directory);
+          } catch (RuntimeException | Error e) {
+            new Undo(operation, target, steps).backTo(ProcessState.RUNNING, e);
+            throw e;
+          }
+          resume(operation, steps);
+          steps.rethrow();
+          return new DumpedImage(image, steps.taken());
+        });
+  }
+
+  private void resume(DriverOperation operation, StepRecorder steps) {
+    ResumeOptions patient =
+        ResumeOptions.builder().waitForMemory(target.context.timeouts().memory()).build();
+    try {
+      new RoomWait(self, patient)
+          .retrying(
+              () -> {
+                new Resumption(operation, target, steps, patient).resume(ProcessState.CHECKPOINTED);
+                return patient;
+              });
+    } finally {
+      target.leaveAt(operation.stateNow());
+    }
+  }
+}

@@ -1,0 +1,3 @@
+/** Mends what controllers left that died. */
+@org.jspecify.annotations.NullMarked
+package dev.gpuprocess.internal.recovery;

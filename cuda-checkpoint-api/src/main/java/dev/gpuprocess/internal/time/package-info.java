@@ -1,0 +1,3 @@
+/** Deadlines and waiting. */
+@org.jspecify.annotations.NullMarked
+package dev.gpuprocess.internal.time;

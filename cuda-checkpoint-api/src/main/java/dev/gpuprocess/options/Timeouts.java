@@ -1,0 +1,161 @@
+package dev.gpuprocess.options;
+
+import dev.gpuprocess.internal.time.Durations;
+import java.time.Duration;
+
+/** How long driver calls may take. Immutable. However long a time is, it does not overflow. */
+public final class Timeouts {
+
+  private static final Timeouts DEFAULTS = new Builder().build();
+
+  private final Duration lock;
+  private final Duration call;
+  private final Duration transfer;
+  private final Duration memory;
+
+  private Timeouts(Builder set) {
+    this.lock = set.lock;
+    this.call = set.call;
+    this.transfer = set.transfer;
+    this.memory = set.memory;
+  }
+
+  /**
+   * What suits most machines: 10 seconds for locks and other calls, 10 minutes for moving memory,
+   * 30 seconds for memory to come free.
+   *
+   * @return the defaults
+   */
+  public static Timeouts ofDefaults() {
+    return DEFAULTS;
+  }
+
+  /**
+   * The defaults, to be changed.
+   *
+   * @return a builder
+   */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /**
+   * These, to be changed.
+   *
+   * @return a builder
+   */
+  public Builder toBuilder() {
+    return new Builder().lock(lock).call(call).transfer(transfer).memory(memory);
+  }
+
+  /**
+   * How long a lock waits for GPU work when the caller does not say.
+   *
+   * @return positive
+   */
+  public Duration lock() {
+    return lock;
+  }
+
+  /**
+   * When a driver call is abandoned that moves no memory; a lock gets this much on top of its own
+   * timeout.
+   *
+   * @return positive
+   */
+  public Duration call() {
+    return call;
+  }
+
+  /**
+   * When a driver call is abandoned that moves memory.
+   *
+   * @return positive
+   */
+  public Duration transfer() {
+    return transfer;
+  }
+
+  /**
+   * How long {@link dev.gpuprocess.CheckpointedProcess#close()} waits until the GPU has room.
+   *
+   * @return zero does not wait
+   */
+  public Duration memory() {
+    return memory;
+  }
+
+  @Override
+  public String toString() {
+    return "Timeouts[lock=%s, call=%s, transfer=%s, memory=%s]"
+        .formatted(lock, call, transfer, memory);
+  }
+
+  /** Times that differ from the defaults. For one thread. */
+  public static final class Builder {
+
+    private Duration lock = Duration.ofSeconds(10);
+    private Duration call = Duration.ofSeconds(10);
+    private Duration transfer = Duration.ofMinutes(10);
+    private Duration memory = Duration.ofSeconds(30);
+
+    private Builder() {}
+
+    /**
+     * How long a lock waits for GPU work when the caller does not say.
+     *
+     * @param lock 10 seconds by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder lock(Duration lock) {
+      this.lock = Durations.positive("timeout of a lock", lock);
+      return this;
+    }
+
+    /**
+     * When a driver call is abandoned that moves no memory.
+     *
+     * @param call 10 seconds by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder call(Duration call) {
+      this.call = Durations.positive("timeout of a call", call);
+      return this;
+    }
+
+    /**
+     * When a driver call is abandoned that moves memory.
+     *
+     * @param transfer 10 minutes by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder transfer(Duration transfer) {
+      this.transfer = Durations.positive("timeout of a transfer", transfer);
+      return this;
+    }
+
+    /**
+     * How long closing a checkpointed process waits until the GPU has room.
+     *
+     * @param memory 30 seconds by default; zero does not wait
+     * @return this builder
+     * @throws IllegalArgumentException when it is negative
+     */
+    public Builder memory(Duration memory) {
+      this.memory = Durations.notNegative("time to wait for GPU memory", memory);
+      return this;
+    }
+
+    /**
+     * Makes the timeouts; the builder can be used again.
+     *
+     * @return an immutable object
+     */
+    public Timeouts build() {
+      return new Timeouts(this);
+    }
+  }
+}

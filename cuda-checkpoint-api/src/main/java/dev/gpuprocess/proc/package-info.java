@@ -1,3 +1,0 @@
-/** What the kernel says of processes, read from {@code /proc}. */
-@org.jspecify.annotations.NullMarked
-package dev.gpuprocess.proc;

@@ -1,0 +1,3 @@
+/** What verbs tell while they run, and afterwards: their steps. */
+@org.jspecify.annotations.NullMarked
+package dev.gpuprocess.progress;
