@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

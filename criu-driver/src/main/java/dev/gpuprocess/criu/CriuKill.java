@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -2,11 +2,10 @@ package dev.gpuprocess.criu;
 
 import static dev.gpuprocess.criu.LibC.check;
 
-import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
-import java.nio.file.Path;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

@@ -4,7 +4,6 @@ import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

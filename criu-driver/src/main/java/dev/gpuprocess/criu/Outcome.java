@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 

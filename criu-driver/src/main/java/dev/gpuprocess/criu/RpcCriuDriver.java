@@ -1,17 +1,17 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.options.CpuCheck;
-import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.error.CriuFeature;
-import dev.gpuprocess.spi.CriuVersion;
-import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuVersion;
+import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
@@ -28,9 +28,9 @@ import java.util.Set;
  *
  * <ul>
  *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()}, {@link
- *       dev.gpuprocess.options.RestoreOptions#asChild()} and {@link #lazyPages} are refused with {@link
- *       dev.gpuprocess.error.UnsupportedOptionException}: sudo hands on no descriptor but the
- *       standard ones, of which the first is the socket, and stays between CRIU and this JVM.
+ *       dev.gpuprocess.options.RestoreOptions#asChild()} and {@link #lazyPages} are refused with
+ *       {@link dev.gpuprocess.error.UnsupportedOptionException}: sudo hands on no descriptor but
+ *       the standard ones, of which the first is the socket, and stays between CRIU and this JVM.
  *   <li>The kernel does not let us end a CRIU that is root's. One that does not end when its socket
  *       is closed is ended by root, by another CRIU that runs a script for us. Where that does not
  *       work either, the exception names the pid; such a CRIU is refused at its next stage.

@@ -3,9 +3,9 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.CriuDriver;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
