@@ -17,7 +17,8 @@ module dev.gpuprocess.criu {
   // Unqualified because JNR's generated classes live in an unnamed module.
   exports dev.gpuprocess.criu;
 
-  opens dev.gpuprocess.criu.preflight.jnr;
+  opens dev.gpuprocess.criu.internal.os;
+  opens dev.gpuprocess.criu.internal.preflight.jnr;
 
   provides dev.gpuprocess.spi.CriuDriver with
       dev.gpuprocess.criu.RpcCriuDriver;

@@ -1,5 +1,14 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
+import dev.gpuprocess.criu.internal.process.CriuCall;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.process.GivenUpException;
+import dev.gpuprocess.criu.internal.process.Privilege;
+import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
@@ -96,7 +105,7 @@ final class CriuFinder {
       }
       criu_req check = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
       try {
-        Outcome outcome = CriuCall.plain(direct.command(), Deadline.after(LIMIT)).make(check);
+        CriuResult outcome = CriuCall.plain(direct.command(), Deadline.after(LIMIT)).make(check);
         if (outcome.success()) {
           return true;
         }
@@ -188,7 +197,7 @@ final class CriuFinder {
 
   private static CriuBinary ask(CriuCommand command) throws NativeCallException, UnusableException {
     criu_req request = criu_req.newBuilder().setType(criu_req_type.VERSION).build();
-    Outcome outcome;
+    CriuResult outcome;
     try {
       outcome = CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
     } catch (UnsatisfiedLinkError e) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.process.Privilege;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -47,7 +48,7 @@ public final class CriuLocator {
   public static final String COMMAND_PROPERTY = "gpuprocess.criu.command";
 
   /** The environment variable that names a command that runs CRIU as root. */
-  public static final String COMMAND_VARIABLE = "GPUPROCESS_CRIU_COMMAND";
+  public static final String COMMAND_VARIABLE = Privilege.VARIABLE;
 
   private static final String NO_COMMAND = "none";
 

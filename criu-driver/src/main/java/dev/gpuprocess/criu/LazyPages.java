@@ -1,5 +1,20 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
+import dev.gpuprocess.criu.internal.log.TreeOutcome;
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.process.GivenUpException;
+import dev.gpuprocess.criu.internal.restore.LazyPagesSocket;
+import dev.gpuprocess.criu.internal.rpc.FeatureCheck;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
@@ -34,7 +49,6 @@ public final class LazyPages implements AutoCloseable {
   private static final String OPERATION = "lazy pages";
   private static final String LOG_FILE = "lazy-pages.log";
   private static final String OUTPUT_FILE = "lazy-pages.out";
-  private static final String SOCKET = "lazy-pages.socket";
   private static final long PAUSE_NANOS = 1_000_000;
 
   private final LazyPagesRequest request;
@@ -49,11 +63,6 @@ public final class LazyPages implements AutoCloseable {
     this.deadline = deadline;
     this.pid = pid;
     this.helper = ProcessIdentity.of(pid).orElse(null);
-  }
-
-  /** Whether a helper has listened there; a restore takes its socket away. */
-  static boolean listensIn(Path work) {
-    return Files.exists(work.resolve(SOCKET));
   }
 
   /** Starts one; when this returns it listens. */
@@ -75,7 +84,7 @@ public final class LazyPages implements AutoCloseable {
     FeatureCheck.require(
         new FeatureCheck(criu.command()).run(), CriuFeature.LAZY_PAGES, subject(request), failure);
     try {
-      for (String leftover : List.of(SOCKET, LOG_FILE)) {
+      for (String leftover : List.of(LazyPagesSocket.NAME, LOG_FILE)) {
         Files.deleteIfExists(request.work().resolve(leftover));
       }
       Files.write(request.work().resolve(OUTPUT_FILE), new byte[0]);
@@ -238,10 +247,11 @@ public final class LazyPages implements AutoCloseable {
     } catch (IOException e) {
       printed = "what it printed cannot be read: " + e.getMessage();
     }
-    Outcome outcome = new Outcome(null, status, givenUp, printed, deadline.elapsed(), pid);
-    return new Diagnosis(OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
+    CriuResult outcome = new CriuResult(null, status, givenUp, printed, deadline.elapsed(), pid);
+    return new CriuFailureBuilder(
+            OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
         .exception(
-            new Ending(null, "a tree restored with it may lack some of its memory"),
+            new TreeOutcome(null, "a tree restored with it may lack some of its memory"),
             request.deadline());
   }
 

@@ -1,5 +1,12 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.dump.DumpOperation;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.process.CallContext;
+import dev.gpuprocess.criu.internal.process.CriuCall;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.dumped.DumpReport;
@@ -73,12 +80,12 @@ public final class PreDumpChain implements AutoCloseable {
     return DumpOperation.dump(link, call, request, listener).run();
   }
 
-  private Outcome exchange(criu_req message, Supervision supervision, boolean last)
+  private CriuResult exchange(criu_req message, CallContext supervision, boolean last)
       throws NativeCallException {
     if (ended) {
       throw new IllegalStateException("this chain has ended: start another");
     }
-    Outcome outcome =
+    CriuResult outcome =
         new CriuCall(link.command(), supervision, List.of()).over(criu, message, last);
     ended = last || !outcome.success();
     return outcome;

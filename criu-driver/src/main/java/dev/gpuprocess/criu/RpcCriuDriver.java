@@ -1,6 +1,13 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.criu.internal.dump.DumpOperation;
+import dev.gpuprocess.criu.internal.log.DumpReports;
+import dev.gpuprocess.criu.internal.preflight.Preflight;
+import dev.gpuprocess.criu.internal.process.ProgramTrust;
+import dev.gpuprocess.criu.internal.restore.CpuImage;
+import dev.gpuprocess.criu.internal.restore.RestoreOperation;
+import dev.gpuprocess.criu.internal.rpc.CheckOperation;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;

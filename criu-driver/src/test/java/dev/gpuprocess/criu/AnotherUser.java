@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;

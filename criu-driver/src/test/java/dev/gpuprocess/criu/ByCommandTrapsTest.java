@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.OperationCancelledException;

@@ -1,5 +1,9 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;

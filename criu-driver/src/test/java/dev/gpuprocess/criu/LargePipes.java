@@ -1,5 +1,7 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.dump.PipeSize;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

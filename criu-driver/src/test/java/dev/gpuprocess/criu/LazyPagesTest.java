@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Descriptors;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.dump.PipeSize;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;

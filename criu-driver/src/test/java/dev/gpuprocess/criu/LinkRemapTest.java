@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.images.LinkRemaps;
+import dev.gpuprocess.criu.internal.images.LinkRemaps;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
