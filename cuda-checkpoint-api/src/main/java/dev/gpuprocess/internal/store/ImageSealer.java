@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
