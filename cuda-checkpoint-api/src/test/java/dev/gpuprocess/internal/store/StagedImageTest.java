@@ -370,7 +370,7 @@ class StagedImageTest {
           () ->
               staged.publish(
                   files -> {
-                    throw new GpuCheckpointException(
+                    throw new ImageException(
                         "no", dev.gpuprocess.error.Failure.of("test", 0));
                   }));
     }
