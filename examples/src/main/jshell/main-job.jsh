@@ -2,7 +2,7 @@
 // On a real one: GpuProcess.of(pid).lock().checkpoint() and so on, with the pid of any CUDA process.
 
 var machine = SimulatedDriver.create()
-var gpus = GpuCheckpoints.standard().with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+var gpus = GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build()
 var scratch = Files.createTempDirectory("main-job")
 var counter = Counter.start(machine)
 var before = counter.increment()

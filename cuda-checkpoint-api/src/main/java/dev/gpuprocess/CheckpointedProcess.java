@@ -1,7 +1,21 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.dump.Dump;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.RoomWait;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -15,7 +29,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   private static final DumpOptions LEAVE_RUNNING = DumpOptions.builder().leaveRunning(true).build();
 
-  CheckpointedProcess(StateObject self) {
+  CheckpointedProcess(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
   }
 
@@ -41,7 +55,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @see #restore(ResumeOptions)
    */
   public LockedProcess restore(List<GpuPair> pairs) {
-    return restore(ResumeOptions.ofDefaults().withPairs(pairs));
+    return restore(ResumeOptions.builder().pairs(pairs).build());
   }
 
   /**
@@ -56,7 +70,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * <p>What the process held is taken from the journal of its checkpoint. Where that is not known
    * (its checkpoint was made with another state directory, or NVML did not tell), there must be
    * room on every GPU that it may come back to for as much as it can have held by its host memory;
-   * else the restore is refused until {@link ResumeOptions#withNeeds} tells it. A GPU that NVML
+   * else the restore is refused until {@link ResumeOptions.Builder#needs} tells it. A GPU that NVML
    * should tell of and cannot read counts as full. Where there is no NVML at all ({@code
    * libnvidia-ml.so.1} cannot be loaded, as in containers that were given the compute libraries
    * alone) nothing is checked or reserved, and the caller has to keep room.
@@ -71,8 +85,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     cancelled, or the thread interrupted, whose flag stays set; the process stays checkpointed
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
    *     not use or that is not here; it stays checkpointed
-   * @throws dev.gpuprocess.error.PoisonedProcessException when the GPU ran out of memory all the
-   *     same; {@link PoisonedProcess#comeBackFrom} the insurance
+   * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same;
+   *     {@link PoisonedProcess#replaceWith} the insurance
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public LockedProcess restore(ResumeOptions options) {
@@ -94,7 +108,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
     RoomWait wait = new RoomWait(self, options);
     wait.requireNotCancelled();
-    options.insurance().ifPresent(directory -> insure(directory, options));
+    options.fallbackImage().ifPresent(directory -> insure(directory, options));
     return wait.retrying(attempt);
   }
 
@@ -104,9 +118,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     dump(directory, dump.build());
   }
 
-  private static void restore(Target target, Verb verb, Steps steps, ResumeOptions options) {
+  private static void restore(
+      TrackedProcess target, DriverOperation verb, StepRecorder steps, ResumeOptions options) {
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    Reservation room = GpuRoom.of(target, options).reserve(verb, RoomWait.advice(options));
+    Reservation room = GpuMemoryCheck.of(target, options).reserve(verb, RoomWait.advice(options));
     try {
       steps.run("restore", held.bytes(), () -> verb.restore(options.pairs(), room));
     } finally {
@@ -118,7 +133,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   /** Restore and unlock, as far as each is needed from the state that the process was found in. */
   static void bringBack(
-      Target target, Verb verb, Steps steps, ProcessState found, ResumeOptions options) {
+      TrackedProcess target,
+      DriverOperation verb,
+      StepRecorder steps,
+      ProcessState found,
+      ResumeOptions options) {
     if (found == ProcessState.CHECKPOINTED) {
       restore(target, verb, steps, options);
     }
@@ -136,7 +155,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     }
   }
 
-  private static void unlockAgain(Verb verb, Steps steps, RuntimeException first) {
+  private static void unlockAgain(
+      DriverOperation verb, StepRecorder steps, RuntimeException first) {
     try {
       steps.run("unlock", 0, verb::unlock);
     } catch (RuntimeException e) {
@@ -211,15 +231,15 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
-    Target target = self.target();
+    TrackedProcess target = self.target();
     BoundedCall.admit(target.identity, "dump");
     return target.exclusively(
         "dump",
-        Turn.Kind.MOVE,
+        ProcessLock.Kind.MOVE,
         self.generation(),
         verb -> {
           verb.require(ProcessState.CHECKPOINTED);
-          Steps steps = self.measured();
+          StepRecorder steps = self.measured();
           ProcessImage image = new Dump(verb, target, options, steps).into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
@@ -243,7 +263,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   @Override
   public void close() {
     ResumeOptions patient =
-        ResumeOptions.ofDefaults().withWaitForMemory(self.target().checkpoints.timeouts().memory());
+        ResumeOptions.builder()
+            .waitForMemory(self.target().checkpoints.timeouts().memory())
+            .build();
     self.close(() -> resume(patient));
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.StateHandle;
 
 /**
  * A process that a checkpoint or restore broke: the driver allows nothing on it any more. It can
@@ -8,7 +9,7 @@ import dev.gpuprocess.cuda.ProcessState;
  */
 public final class FailedProcess extends LiveProcess implements GpuProcess {
 
-  FailedProcess(StateObject self) {
+  FailedProcess(StateHandle self) {
     super(self, ProcessState.FAILED);
   }
 

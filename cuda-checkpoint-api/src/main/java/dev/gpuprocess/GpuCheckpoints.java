@@ -1,14 +1,28 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.BoundedInventory;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.doctor.Doctor;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.recovery.Recovery;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -111,12 +125,12 @@ public record GpuCheckpoints(
    * @see GpuProcess#inspect
    */
   public GpuProcess inspect(long pid) {
-    Target target = Target.of(this, pid, "inspect");
+    TrackedProcess target = TrackedProcess.of(this, pid, "inspect");
     BoundedCall.admit(target.identity, "inspect");
-    Verb verb = new Verb(target, "inspect", null);
+    DriverOperation verb = new DriverOperation(target, "inspect", null);
     target.requireReachable("inspect");
     ProcessState state = target.look(verb);
-    StateObject self = StateObject.next(target, List.of());
+    StateHandle self = StateHandle.next(target, List.of());
     return switch (state) {
       case RUNNING -> new RunningProcess(self);
       case LOCKED -> new LockedProcess(self);

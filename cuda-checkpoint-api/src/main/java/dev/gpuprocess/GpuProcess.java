@@ -1,6 +1,9 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import java.util.List;
 
 /**

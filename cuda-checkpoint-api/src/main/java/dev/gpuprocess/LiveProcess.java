@@ -1,16 +1,19 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import java.util.List;
 import java.util.Locale;
 
 /** What the objects of all states have in common. */
 abstract class LiveProcess {
 
-  final StateObject self;
+  final StateHandle self;
   private final ProcessState state;
 
-  LiveProcess(StateObject self, ProcessState state) {
+  LiveProcess(StateHandle self, ProcessState state) {
     this.self = self;
     this.state = state;
   }

@@ -1,6 +1,13 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.options.ResumeOptions;
 import java.util.Set;
 
 /**
@@ -9,7 +16,7 @@ import java.util.Set;
  */
 public final class LockedProcess extends LiveProcess implements GpuProcess, AutoCloseable {
 
-  LockedProcess(StateObject self) {
+  LockedProcess(StateHandle self) {
     super(self, ProcessState.LOCKED);
   }
 
@@ -31,10 +38,10 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
   }
 
   /** What it holds is written down before: nobody could tell afterwards. */
-  static void checkpoint(Target target, Verb verb, Steps steps) {
+  static void checkpoint(TrackedProcess target, DriverOperation verb, StepRecorder steps) {
     Holdings held = Holdings.of(target.pid(), target.checkpoints.inventory().read());
     target.nowHolds(held);
-    target.note("checkpoint", Turn.Kind.MOVE);
+    target.note("checkpoint", ProcessLock.Kind.MOVE);
     steps.run("checkpoint", held.bytes(), verb::checkpoint);
   }
 

@@ -1,16 +1,17 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.StateHandle;
 
 /**
  * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
  * later restore (NVIDIA/cuda-checkpoint issue 44), so {@link GpuProcess#inspect} cannot tell it
- * from a healthy one; {@link dev.gpuprocess.error.PoisonedProcessException#process()} brings it.
- * The way back is an image of it.
+ * from a healthy one; {@link dev.gpuprocess.PoisonedProcessException#process()} brings it. The way
+ * back is an image of it.
  */
 public final class PoisonedProcess extends LiveProcess implements GpuProcess {
 
-  PoisonedProcess(StateObject self) {
+  PoisonedProcess(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
   }
 
@@ -26,7 +27,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.StaleStateException as {@link #end}; nothing was touched
    * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
    */
-  public CheckpointedProcess comeBackFrom(ProcessImage image) {
+  public CheckpointedProcess replaceWith(ProcessImage image) {
     if (!self.target().isIn(image.manifest())) {
       throw new IllegalArgumentException(
           image + " was made of another process than " + identity() + ": nothing was touched");

@@ -1,21 +1,35 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.image.ImageDirectory;
-import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.Reading;
-import dev.gpuprocess.image.Retention;
-import dev.gpuprocess.image.VerifiedImage;
-import dev.gpuprocess.internal.Durations;
-import dev.gpuprocess.proc.LifeSign;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.dump.CarriedState;
+import dev.gpuprocess.internal.dump.ManifestOptions;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.store.Reading;
+import dev.gpuprocess.internal.store.Retention;
+import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
@@ -126,7 +140,7 @@ public final class ProcessImage {
    */
   public List<Path> removeOlder(int keep) {
     String verb = "remove older images";
-    Turn turn = turn(verb);
+    ProcessLock turn = turn(verb);
     try {
       // What is removed has the name of a half image for a while, which a recovery must find.
       int pid = manifest().pid();
@@ -144,13 +158,13 @@ public final class ProcessImage {
   }
 
   /** Keeps every other verb from whoever has the pid, or will have it. */
-  private Turn turn(String verb) {
+  private ProcessLock turn(String verb) {
     int pid = manifest().pid();
-    return Turn.take(
+    return ProcessLock.take(
         new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
         pid,
         verb,
-        Turn.Kind.MOVE,
+        ProcessLock.Kind.MOVE,
         checkpoints.state(),
         checkpoints.timeouts().call());
   }
@@ -212,10 +226,10 @@ public final class ProcessImage {
     }
     requireExpected(options);
     RestoreOptions all =
-        KeptOptions.with(manifest().options(), options.toBuilder().expectNothing().build());
+        ManifestOptions.with(manifest().options(), options.toBuilder().expectNothing().build());
     Manifest manifest = manifest();
-    Steps measured = new Steps(checkpoints.listener(), manifest.pid(), steps);
-    Turn turn = turn("restore");
+    StepRecorder measured = new StepRecorder(checkpoints.listener(), manifest.pid(), steps);
+    ProcessLock turn = turn("restore");
     try {
       requirePidFree();
       return restore(all, measured);
@@ -253,9 +267,10 @@ public final class ProcessImage {
         Failure.of("restore", manifest().pid()));
   }
 
-  private CheckpointedProcess restore(RestoreOptions options, Steps measured) {
+  private CheckpointedProcess restore(RestoreOptions options, StepRecorder measured) {
     Manifest manifest = manifest();
-    DiskWork disk = new DiskWork("restore", manifest.pid(), directory(), options.deadline());
+    BoundedDiskTask disk =
+        new BoundedDiskTask("restore", manifest.pid(), directory(), options.deadline());
     disk.admit();
     Reading reading =
         Reading.within(
@@ -263,14 +278,14 @@ public final class ProcessImage {
     try (VerifiedImage verified =
         measured.run("verify", () -> verified(disk, reading), image -> manifest.bytes())) {
       LogDirectory log = LogDirectory.planned("restore");
-      Target target = restore(verified, log, options, measured);
+      TrackedProcess target = restore(verified, log, options, measured);
       measured.rethrow();
-      return new CheckpointedProcess(StateObject.next(target, measured.taken()));
+      return new CheckpointedProcess(StateHandle.next(target, measured.taken()));
     }
   }
 
-  private Target restore(
-      VerifiedImage verified, LogDirectory log, RestoreOptions options, Steps measured) {
+  private TrackedProcess restore(
+      VerifiedImage verified, LogDirectory log, RestoreOptions options, StepRecorder measured) {
     Manifest manifest = manifest();
     Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
@@ -281,7 +296,7 @@ public final class ProcessImage {
           measured.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
       ProcessIdentity origin = new ProcessIdentity(manifest.pid(), manifest.startTicks());
-      Target target = new Target(checkpoints, report.process(), held, origin);
+      TrackedProcess target = new TrackedProcess(checkpoints, report.process(), held, origin);
       target.leaveAt(ProcessState.CHECKPOINTED);
       log.delete();
       return target;
@@ -297,7 +312,7 @@ public final class ProcessImage {
     }
   }
 
-  private VerifiedImage verified(DiskWork disk, Reading reading) {
+  private VerifiedImage verified(BoundedDiskTask disk, Reading reading) {
     return disk.run(
         "verify",
         () -> directory.verified(reading),
@@ -313,7 +328,8 @@ public final class ProcessImage {
     ProcessIdentity.of(expected.pid())
         .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
         .ifPresent(
-            found -> new Target(checkpoints, found, held).noteState(ProcessState.CHECKPOINTED));
+            found ->
+                new TrackedProcess(checkpoints, found, held).noteState(ProcessState.CHECKPOINTED));
   }
 
   /**

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.process.ProcessIdentity;
 import org.jspecify.annotations.Nullable;
 
 /**

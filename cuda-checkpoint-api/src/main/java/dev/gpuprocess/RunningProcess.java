@@ -1,14 +1,26 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.dump.Dump;
+import dev.gpuprocess.internal.dump.DumpCheck;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.RoomWait;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.Undo;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
 
 /** A process whose CUDA calls go through. */
 public final class RunningProcess extends LiveProcess implements GpuProcess {
 
-  RunningProcess(StateObject self) {
+  RunningProcess(StateHandle self) {
     super(self, ProcessState.RUNNING);
   }
 
@@ -74,7 +86,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
         CheckpointedProcess::new);
   }
 
-  private void suspend(Verb verb, Steps steps, Duration lockTimeout) {
+  private void suspend(DriverOperation verb, StepRecorder steps, Duration lockTimeout) {
     steps.run("lock", 0, () -> verb.lock(lockTimeout));
     // Better now than with all its memory on the host.
     steps.rethrow();
@@ -104,16 +116,16 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
     DumpOptions leavingAlive = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
-    Target target = self.target();
+    TrackedProcess target = self.target();
     new DumpCheck(target.checkpoints, target.identity, directory, leavingAlive, true).require();
     return target.exclusively(
         "snapshot",
-        Turn.Kind.MOVE,
+        ProcessLock.Kind.MOVE,
         self.generation(),
         verb -> {
           verb.require(ProcessState.RUNNING);
-          target.note("snapshot", Turn.Kind.MOVE);
-          Steps steps = self.measured();
+          target.note("snapshot", ProcessLock.Kind.MOVE);
+          StepRecorder steps = self.measured();
           ProcessImage image;
           try {
             suspend(verb, steps, target.checkpoints.timeouts().lock());
@@ -129,9 +141,9 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
         });
   }
 
-  private void resume(Verb verb, Steps steps) {
+  private void resume(DriverOperation verb, StepRecorder steps) {
     Duration patience = self.target().checkpoints.timeouts().memory();
-    ResumeOptions options = ResumeOptions.ofDefaults().withWaitForMemory(patience);
+    ResumeOptions options = ResumeOptions.builder().waitForMemory(patience).build();
     try {
       new RoomWait(self, options)
           .retrying(

@@ -4,12 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.StepListener;
 import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.Method;
@@ -32,9 +33,10 @@ class ClassLoadersTest {
   static String tryLock(String machine, String state, long pid) {
     Path directory = Path.of(machine);
     try {
-      return GpuCheckpoints.standard()
-          .with(LibCuda.in(directory), LibNvml.in(directory))
-          .withStateDirectory(Path.of(state))
+      return GpuCheckpoints.builder()
+          .cuda(LibCuda.in(directory), LibNvml.in(directory))
+          .stateDirectory(Path.of(state))
+          .build()
           .process(pid)
           .lock()
           .toString();
@@ -77,10 +79,11 @@ class ClassLoadersTest {
             }
           };
       RunningProcess running =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(state)
-              .with(beginning)
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(state)
+              .listener(beginning)
+              .build()
               .process(counter.pid());
       machine.faults(Fault.in("cuCheckpointProcessLock").call(1).hangs());
       CompletableFuture<LockedProcess> going = CompletableFuture.supplyAsync(running::lock);

@@ -6,10 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Finding.Severity;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
@@ -18,6 +20,8 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -52,11 +56,17 @@ class DoctorTest {
   }
 
   private GpuCheckpoints on(Path driver) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(driver), LibNvml.in(driver))
-        .with(criu)
-        .with(new Timeouts(Duration.ofSeconds(30), Duration.ofSeconds(30), Duration.ofSeconds(30)))
-        .withStateDirectory(directory.resolve("state"));
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(driver), LibNvml.in(driver))
+        .criu(criu)
+        .timeouts(
+            Timeouts.builder()
+                .lock(Duration.ofSeconds(30))
+                .call(Duration.ofSeconds(30))
+                .transfer(Duration.ofSeconds(30))
+                .build())
+        .stateDirectory(directory.resolve("state"))
+        .build();
   }
 
   /** There is exactly one finding about the subject that is no mere fact; gives its text. */
@@ -131,8 +141,14 @@ class DoctorTest {
   @Test
   void driverThatHangsIsAProblemAndNotAHang() {
     GpuCheckpoints hasty =
-        checkpoints.with(
-            new Timeouts(Duration.ofSeconds(1), Duration.ofSeconds(2), Duration.ofSeconds(1)));
+        checkpoints.toBuilder()
+            .timeouts(
+                Timeouts.builder()
+                    .lock(Duration.ofSeconds(1))
+                    .call(Duration.ofSeconds(2))
+                    .transfer(Duration.ofSeconds(1))
+                    .build())
+            .build();
     machine.faults(Fault.in("cuCheckpointProcessUnlock").hangs());
     try {
       assertTells(hasty.doctor(), Severity.PROBLEM, "cuCheckpointProcessUnlock", "does not answer");
@@ -154,7 +170,10 @@ class DoctorTest {
   void directoriesThatCannotBeWrittenAreProblems() throws IOException {
     Path file = Files.createFile(directory.resolve("file"));
     Diagnosis diagnosis =
-        checkpoints.withStateDirectory(file.resolve("state")).doctor(file.resolve("images"));
+        checkpoints.toBuilder()
+            .stateDirectory(file.resolve("state"))
+            .build()
+            .doctor(file.resolve("images"));
     assertTells(diagnosis, Severity.PROBLEM, "state directory", "GPUPROCESS_STATE_DIR");
     assertTells(diagnosis, Severity.PROBLEM, "image directory", "is not a directory");
     assertTells(checkpoints.doctor(directory), Severity.OK, "image directory", "has room for");
@@ -223,7 +242,8 @@ class DoctorTest {
       String pid = Long.toString(counter.pid());
       assertEquals(0, new ProcessBuilder("kill", "-STOP", pid).start().waitFor());
       dev.gpuprocess.contract.Workload.await(
-          () -> dev.gpuprocess.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(), "a stop");
+          () -> dev.gpuprocess.internal.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(),
+          "a stop");
       Diagnosis diagnosis = checkpoints.doctor(counter.pid());
       assertEquals(0, new ProcessBuilder("kill", "-CONT", pid).start().waitFor());
       assertTells(diagnosis, Severity.PROBLEM, "process " + pid, "kill -CONT " + pid);

@@ -5,11 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -34,9 +38,10 @@ class EndlessDurationsTest {
   @TempDir Path state;
 
   private GpuCheckpoints on(SimulatedDriver machine) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .stateDirectory(state)
+        .build();
   }
 
   @Test
@@ -46,13 +51,21 @@ class EndlessDurationsTest {
       int next = 101;
       for (Duration endless : ENDLESS) {
         GpuCheckpoints checkpoints =
-            on(machine).with(new Timeouts(endless, endless, endless, endless));
+            on(machine).toBuilder()
+                .timeouts(
+                    Timeouts.builder()
+                        .lock(endless)
+                        .call(endless)
+                        .transfer(endless)
+                        .memory(endless)
+                        .build())
+                .build();
         checkpoints.process(counter.pid()).lock().close();
         checkpoints.process(counter.pid()).lock(endless).unlock();
         checkpoints
             .process(counter.pid())
             .suspend(endless)
-            .resume(ResumeOptions.ofDefaults().withWaitForMemory(endless));
+            .resume(ResumeOptions.builder().waitForMemory(endless).build());
         checkpoints.process(counter.pid()).suspend().close();
         assertEquals(List.of(), checkpoints.recover());
         assertTrue(checkpoints.doctor(counter.pid()).findings().size() > 0);
@@ -75,15 +88,17 @@ class EndlessDurationsTest {
   void impossibleDurations_areRefusedBeforeAnythingIsTouched() {
     Duration second = Duration.ofSeconds(1);
     for (Duration none : List.of(Duration.ZERO, NEGATIVE, Duration.ofSeconds(Long.MIN_VALUE))) {
-      assertRefused(() -> new Timeouts(none, second, second));
-      assertRefused(() -> new Timeouts(second, none, second));
-      assertRefused(() -> new Timeouts(second, second, none));
+      assertRefused(() -> Timeouts.builder().lock(none).call(second).transfer(second).build());
+      assertRefused(() -> Timeouts.builder().lock(second).call(none).transfer(second).build());
+      assertRefused(() -> Timeouts.builder().lock(second).call(second).transfer(none).build());
       assertRefused(() -> DumpOptions.builder().deadline(none));
       assertRefused(() -> DumpOptions.builder().freezeTimeout(none));
       assertRefused(() -> RestoreOptions.builder().deadline(none));
     }
-    assertRefused(() -> new Timeouts(second, second, second, NEGATIVE));
-    assertRefused(() -> ResumeOptions.ofDefaults().withWaitForMemory(NEGATIVE));
+    assertRefused(
+        () ->
+            Timeouts.builder().lock(second).call(second).transfer(second).memory(NEGATIVE).build());
+    assertRefused(() -> ResumeOptions.builder().waitForMemory(NEGATIVE).build());
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       RunningProcess running = on(machine).process(counter.pid());

@@ -7,17 +7,19 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.internal.dump.TreeCheck;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -40,9 +42,10 @@ class FirstThreadEndedTest {
   void start() throws IOException {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
     counter = Counter.launch().on(machine).firstThreadEnds().start();
     Path stat = Path.of("/proc", Long.toString(counter.pid()), "stat");
     await().atMost(20, SECONDS).until(() -> Files.readString(stat).contains(") Z "));
@@ -79,9 +82,9 @@ class FirstThreadEndedTest {
     machine.clearFaults();
     List<Recovered> recovered = checkpoints.recover();
     assertEquals(1, recovered.size(), recovered::toString);
-    assertEquals(Outcome.RUNNING, recovered.get(0).outcome());
+    assertEquals(RecoveryOutcome.RUNNING, recovered.get(0).outcome());
     checkpoints.process(counter.pid()).suspend();
-    assertEquals(Outcome.IN_USE, checkpoints.recover().get(0).outcome());
+    assertEquals(RecoveryOutcome.IN_USE, checkpoints.recover().get(0).outcome());
     assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid())).resume();
   }
 

@@ -76,6 +76,6 @@ class ForeignCriuTest {
   @Test
   void isUsedWithoutASearch_whenItIsHandedIn() {
     CriuDriver driver = new Foreign();
-    assertSame(driver, GpuCheckpoints.standard().with(driver).criu());
+    assertSame(driver, GpuCheckpoints.builder().criu(driver).build().criu());
   }
 }

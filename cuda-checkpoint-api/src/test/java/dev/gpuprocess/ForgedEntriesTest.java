@@ -8,15 +8,18 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
@@ -49,9 +52,10 @@ class ForgedEntriesTest {
     state = directory.resolve("state");
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -62,7 +66,7 @@ class ForgedEntriesTest {
     machine.close();
   }
 
-  private List<Outcome> recover() {
+  private List<RecoveryOutcome> recover() {
     return checkpoints.recover().stream().map(Recovered::outcome).toList();
   }
 
@@ -98,7 +102,7 @@ class ForgedEntriesTest {
     Process victim = holding(log.resolve("restore.log"));
     try {
       writeRestore((int) victim.pid(), log);
-      assertEquals(List.of(Outcome.GONE), recover());
+      assertEquals(List.of(RecoveryOutcome.GONE), recover());
       assertTrue(victim.isAlive());
     } finally {
       victim.destroyForcibly().waitFor();
@@ -113,7 +117,7 @@ class ForgedEntriesTest {
     Process half = holding(log.resolve("restore.log"));
     try {
       writeRestore((int) half.pid(), log);
-      assertEquals(List.of(Outcome.HALF_RESTORED_ENDED), recover());
+      assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
       assertTrue(half.waitFor(30, SECONDS));
     } finally {
       half.destroyForcibly().waitFor();
@@ -124,14 +128,15 @@ class ForgedEntriesTest {
   @OutsideUse("A22")
   void restoreEntry_pidIsALockedStrangersByNow_isNotUnlocked() throws IOException {
     LockedProcess stranger =
-        checkpoints
-            .withStateDirectory(directory.resolve("elsewhere"))
+        checkpoints.toBuilder()
+            .stateDirectory(directory.resolve("elsewhere"))
+            .build()
             .process(counter.pid())
             .lock();
     Files.createDirectory(
         state, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
     writeRestore((int) counter.pid(), directory.resolve("gpuprocess-restore-1"));
-    assertEquals(List.of(Outcome.GONE), recover());
+    assertEquals(List.of(RecoveryOutcome.GONE), recover());
     assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
     assertEquals(List.of(), recover());
     stranger.unlock();
@@ -158,9 +163,9 @@ class ForgedEntriesTest {
                 });
     machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
     RunningProcess running =
-        checkpoints
-            .with(watched, checkpoints.gpus())
-            .with(new Timeouts(HASTE, HASTE, HASTE))
+        checkpoints.toBuilder().cuda(watched, checkpoints.gpus()).build().toBuilder()
+            .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
+            .build()
             .process(counter.pid());
     assertThrows(OperationTimedOutException.class, running::lock);
     counter.kill();
@@ -177,8 +182,8 @@ class ForgedEntriesTest {
     Path entry = files(".process").get(0);
     Files.copy(entry, state.resolve("1-2-3.process"));
     Files.writeString(state.resolve("4-5-6.process"), "nonsense");
-    assertEquals(List.of(Outcome.IN_USE), recover());
-    assertEquals(List.of(Outcome.IN_USE), recover());
+    assertEquals(List.of(RecoveryOutcome.IN_USE), recover());
+    assertEquals(List.of(RecoveryOutcome.IN_USE), recover());
     assertEquals(List.of(entry), files(".process"));
     assertEquals(2, files(".unread").size());
     locked.unlock();

@@ -1,7 +1,8 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -32,9 +33,10 @@ final class FullTable {
     loadAll();
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine), LibNvml.in(machine))
-            .withStateDirectory(Path.of(args[1]));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[1]))
+            .build();
     new FullTable(checkpoints, Long.parseLong(args[2]), Path.of(args[1])).run();
   }
 

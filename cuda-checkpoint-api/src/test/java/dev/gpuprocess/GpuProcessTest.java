@@ -8,11 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.GpuShortage;
@@ -23,7 +21,6 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.UnknownGpuException;
@@ -34,6 +31,16 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -66,9 +73,10 @@ class GpuProcessTest {
   }
 
   private GpuCheckpoints on(SimulatedDriver driver) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
+        .stateDirectory(state)
+        .build();
   }
 
   private void assertRuns(Counter counter, int next) {
@@ -169,8 +177,8 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
       ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
-      Target target = new Target(checkpoints, earlier, Holdings.UNKNOWN);
-      RunningProcess stranger = new RunningProcess(StateObject.next(target, List.of()));
+      TrackedProcess target = new TrackedProcess(checkpoints, earlier, Holdings.UNKNOWN);
+      RunningProcess stranger = new RunningProcess(StateHandle.next(target, List.of()));
       NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
       assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
       assertRuns(counter, 101);
@@ -253,7 +261,9 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       RunningProcess running = checkpoints.process(counter.pid());
       signal(counter, "STOP");
-      await().atMost(20, SECONDS).until(() -> running.identity().stat().orElseThrow().isStopped());
+      await()
+          .atMost(20, SECONDS)
+          .until(() -> Processes.stat(running.identity()).orElseThrow().isStopped());
       assertThrows(ProcessStoppedException.class, running::lock);
       signal(counter, "CONT");
       running.lock().close();
@@ -271,8 +281,14 @@ class GpuProcessTest {
   void abandonedLockIsUndoneWhenItComesLate() {
     try (Counter counter = Counter.start(machine)) {
       GpuCheckpoints hasty =
-          checkpoints.with(
-              new Timeouts(Duration.ofMillis(100), Duration.ofSeconds(2), Duration.ofMinutes(1)));
+          checkpoints.toBuilder()
+              .timeouts(
+                  Timeouts.builder()
+                      .lock(Duration.ofMillis(100))
+                      .call(Duration.ofSeconds(2))
+                      .transfer(Duration.ofMinutes(1))
+                      .build())
+              .build();
       machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
       RunningProcess running = hasty.process(counter.pid());
       assertThrows(OperationTimedOutException.class, running::lock);
@@ -348,7 +364,7 @@ class GpuProcessTest {
           CompletableFuture.supplyAsync(
               () ->
                   suspended.resume(
-                      ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofSeconds(30))));
+                      ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build()));
       filler.close();
       resumed.join();
       assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
@@ -409,9 +425,10 @@ class GpuProcessTest {
   @Test
   void noDriverAtAll(@TempDir Path empty) {
     GpuCheckpoints without =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(empty), LibNvml.in(empty))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(empty), LibNvml.in(empty))
+            .stateDirectory(state)
+            .build();
     try (Workload idle = Workload.idle()) {
       NoCudaDriverException e =
           assertThrows(NoCudaDriverException.class, () -> without.process(idle.pid()));

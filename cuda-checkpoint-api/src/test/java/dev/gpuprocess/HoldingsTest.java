@@ -6,18 +6,21 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.GpuPair;
-import dev.gpuprocess.cuda.GpuReading;
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.UnknownHoldingsException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.room.Need;
+import dev.gpuprocess.options.ResumeOptions;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -60,10 +63,11 @@ class HoldingsTest {
         assertTrue(
             refused.bound().orElseThrow() >= RoomOnGpu.PATTERN_MIB * MIB, refused.getMessage());
         assertTrue(refused.getMessage().contains("is not known"), refused.getMessage());
-        assertTrue(refused.getMessage().contains("ResumeOptions.withNeeds"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("ResumeOptions.needs"), refused.getMessage());
         ResumeOptions told =
-            ResumeOptions.ofDefaults()
-                .withNeeds(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB));
+            ResumeOptions.builder()
+                .needs(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB))
+                .build();
         InsufficientGpuMemoryException full =
             assertThrows(InsufficientGpuMemoryException.class, () -> found.resume(told));
         assertFalse(full instanceof UnknownHoldingsException, full.getMessage());
@@ -72,8 +76,9 @@ class HoldingsTest {
       // Less is free than it can have held, with a context of the largest size; but it is told.
       assertThrows(UnknownHoldingsException.class, found::resume);
       found.resume(
-          ResumeOptions.ofDefaults()
-              .withNeeds(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB)));
+          ResumeOptions.builder()
+              .needs(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB))
+              .build());
       assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
@@ -90,9 +95,10 @@ class HoldingsTest {
   }
 
   private static GpuCheckpoints on(SimulatedDriver machine, Path state) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .stateDirectory(state)
+        .build();
   }
 
   @Test
@@ -134,8 +140,9 @@ class HoldingsTest {
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
       suspended.resume(
-          ResumeOptions.ofDefaults()
-              .withNeeds(Map.of(onlyGpu(checkpoints), RoomOnGpu.PATTERN_MIB * MIB)));
+          ResumeOptions.builder()
+              .needs(Map.of(onlyGpu(checkpoints), RoomOnGpu.PATTERN_MIB * MIB))
+              .build());
       assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
@@ -167,8 +174,9 @@ class HoldingsTest {
       assertEquals(gpus.get(1).uuid(), refused.shortage().orElseThrow().gpu());
       // It held nothing on the first, which was read.
       suspended.resume(
-          ResumeOptions.ofDefaults()
-              .withNeeds(Map.of(gpus.get(1).uuid(), RoomOnGpu.PATTERN_MIB * MIB)));
+          ResumeOptions.builder()
+              .needs(Map.of(gpus.get(1).uuid(), RoomOnGpu.PATTERN_MIB * MIB))
+              .build());
       assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }

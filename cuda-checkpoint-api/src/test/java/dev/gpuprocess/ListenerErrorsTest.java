@@ -8,11 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -41,9 +44,10 @@ class ListenerErrorsTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -93,7 +97,8 @@ class ListenerErrorsTest {
   }
 
   private void assertThrown(Failing listener, Consumer<RunningProcess> verbs) throws IOException {
-    RunningProcess running = checkpoints.with(listener).process(counter.pid());
+    RunningProcess running =
+        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     assertSame(listener.error, assertThrows(Error.class, () -> verbs.accept(running)));
     assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
     assertEquals(0, entries(), "nothing is left to mend");
@@ -130,7 +135,8 @@ class ListenerErrorsTest {
   void suspend_itFailsAndTheListenerToo_failureIsThrownWithTheError() throws IOException {
     Failing listener = new Failing("checkpoint", "failed");
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
-    RunningProcess running = checkpoints.with(listener).process(counter.pid());
+    RunningProcess running =
+        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
     assertSame(listener.error, failed.getSuppressed()[0]);
     assertEquals(0, entries());

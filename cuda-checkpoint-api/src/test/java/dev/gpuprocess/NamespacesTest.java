@@ -9,13 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import dev.gpuprocess.Recovered.Outcome;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -47,9 +51,10 @@ class NamespacesTest {
     state = directory.resolve("state");
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     container = RemoteController.inNamespace(machine, state);
   }
 
@@ -85,7 +90,7 @@ class NamespacesTest {
       assertEquals("[IN_USE]", container.say("recover", 0), "whose host could tell that?");
       assertEquals(1, entries().size());
       Recovered found = checkpoints.recover().get(0);
-      assertEquals(Outcome.SUSPENDED, found.outcome());
+      assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
       found.suspended().resume();
       assertEquals(101, counter.increment(), left::toString);
     }
@@ -109,11 +114,11 @@ class NamespacesTest {
         assertThrows(
             OperationInProgressException.class,
             () ->
-                Turn.take(
+                ProcessLock.take(
                     ProcessKey.of(seen),
                     seen.pid(),
                     "lock",
-                    Turn.Kind.MOVE,
+                    ProcessLock.Kind.MOVE,
                     checkpoints.state(),
                     Duration.ZERO));
     assertTrue(refused.getMessage().contains("another pid namespace"), refused.getMessage());
@@ -128,12 +133,14 @@ class NamespacesTest {
     assertEquals(seen, entry.find().process().orElseThrow());
     assertTrue(entry.hasLiveController());
     assertEquals(
-        List.of(Outcome.IN_USE), checkpoints.recover().stream().map(Recovered::outcome).toList());
+        List.of(RecoveryOutcome.IN_USE),
+        checkpoints.recover().stream().map(Recovered::outcome).toList());
     container.close();
     await().atMost(20, SECONDS).until(() -> !seen.isAlive());
     assertFalse(entry.hasLiveController());
     assertEquals(
-        List.of(Outcome.GONE), checkpoints.recover().stream().map(Recovered::outcome).toList());
+        List.of(RecoveryOutcome.GONE),
+        checkpoints.recover().stream().map(Recovered::outcome).toList());
     assertEquals(List.of(), entries());
     assertEquals(List.of("recovery"), checkpoints.state().lockNames());
   }
@@ -146,7 +153,8 @@ class NamespacesTest {
       String text = Files.readString(entry);
       Files.writeString(entry, text.replaceAll("boot=.*", "boot=another"));
       assertEquals(
-          List.of(Outcome.GONE), checkpoints.recover().stream().map(Recovered::outcome).toList());
+          List.of(RecoveryOutcome.GONE),
+          checkpoints.recover().stream().map(Recovered::outcome).toList());
       assertEquals(List.of(), entries());
       locked.unlock();
       assertEquals(101, counter.increment());

@@ -1,8 +1,9 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -53,10 +54,11 @@ final class OtherController implements AutoCloseable {
             System.out.println(BEGUN);
           }
         };
-    GpuCheckpoints.standard()
-        .with(LibCuda.in(machine), LibNvml.in(machine))
-        .withStateDirectory(Path.of(args[1]))
-        .with(beginning)
+    GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine), LibNvml.in(machine))
+        .stateDirectory(Path.of(args[1]))
+        .listener(beginning)
+        .build()
         .process(Integer.parseInt(args[2]))
         .lock(Duration.ofMinutes(5));
   }

@@ -7,15 +7,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
-import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedProcess;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -39,9 +40,10 @@ class PoisonTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -111,8 +113,8 @@ class PoisonTest {
 
   @Test
   void endOfAFailedProcess_looksFirst() {
-    Target target = Target.of(checkpoints, counter.pid(), "test");
-    FailedProcess healthy = new FailedProcess(StateObject.next(target, List.of()));
+    TrackedProcess target = TrackedProcess.of(checkpoints, counter.pid(), "test");
+    FailedProcess healthy = new FailedProcess(StateHandle.next(target, List.of()));
     assertThrows(StaleStateException.class, healthy::end);
     assertEquals(101, counter.increment());
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));

@@ -6,13 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -40,11 +41,12 @@ class RecordedTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
     counter = Counter.start(machine);
-    recording.enable("dev.gpuprocess.Step").withoutThreshold();
+    recording.enable("dev.gpuprocess.progress.Step").withoutThreshold();
     recording.enable("dev.gpuprocess.AbandonedCall").withoutThreshold();
     recording.start();
   }
@@ -67,7 +69,7 @@ class RecordedTest {
   @Test
   void everyStepIsRecordedWithItsNumbers() throws IOException {
     RunningProcess running = checkpoints.process(counter.pid()).suspend().resume();
-    List<RecordedEvent> steps = events("dev.gpuprocess.Step");
+    List<RecordedEvent> steps = events("dev.gpuprocess.progress.Step");
     assertEquals(
         List.of("lock", "checkpoint", "restore", "unlock"),
         steps.stream().map(step -> step.getString("step")).toList());
@@ -87,14 +89,22 @@ class RecordedTest {
     assertThrows(CudaDriverException.class, running::lock);
     assertEquals(
         List.of("CudaDriverException"),
-        events("dev.gpuprocess.Step").stream().map(step -> step.getString("outcome")).toList());
+        events("dev.gpuprocess.progress.Step").stream()
+            .map(step -> step.getString("outcome"))
+            .toList());
   }
 
   @Test
   void aCallThatIsLeftBehindIsCountedNamedAndRecorded() throws IOException {
     Duration haste = Duration.ofMillis(100);
-    Timeouts timeouts = new Timeouts(haste, Duration.ofSeconds(2), Duration.ofSeconds(2));
-    RunningProcess running = checkpoints.with(timeouts).process(counter.pid());
+    Timeouts timeouts =
+        Timeouts.builder()
+            .lock(haste)
+            .call(Duration.ofSeconds(2))
+            .transfer(Duration.ofSeconds(2))
+            .build();
+    RunningProcess running =
+        checkpoints.toBuilder().timeouts(timeouts).build().process(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
     assertThrows(OperationTimedOutException.class, running::lock);
     assertEquals(1, GpuCheckpoints.abandonedCalls());

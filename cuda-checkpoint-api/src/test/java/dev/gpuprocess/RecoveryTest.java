@@ -6,13 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Recovered.Outcome;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,9 +36,10 @@ class RecoveryTest {
   void buildMachine() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
   }
 
   @AfterEach
@@ -69,7 +70,7 @@ class RecoveryTest {
     try (Counter counter = Counter.start(machine)) {
       LockedProcess left = checkpoints.process(counter.pid()).lock();
       controllerDies();
-      assertEquals(Outcome.UNLOCKED, recoverOne().outcome());
+      assertEquals(RecoveryOutcome.UNLOCKED, recoverOne().outcome());
       assertEquals(101, counter.increment());
       assertEquals(List.of(), checkpoints.recover());
       assertNotNull(left);
@@ -82,8 +83,8 @@ class RecoveryTest {
       checkpoints.process(counter.pid()).suspend();
       controllerDies();
       Recovered first = recoverOne();
-      assertEquals(Outcome.SUSPENDED, first.outcome());
-      assertEquals(Outcome.IN_USE, recoverOne().outcome(), "it is ours now");
+      assertEquals(RecoveryOutcome.SUSPENDED, first.outcome());
+      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome(), "it is ours now");
       first.suspended().resume();
       assertEquals(101, counter.increment());
       assertEquals(List.of(), checkpoints.recover());
@@ -94,7 +95,7 @@ class RecoveryTest {
   void workOfALiveControllerIsNotTouched() {
     try (Counter counter = Counter.start(machine)) {
       LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      assertEquals(Outcome.IN_USE, recoverOne().outcome());
+      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
       assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
       locked.unlock();
     }
@@ -108,8 +109,8 @@ class RecoveryTest {
       assertThrows(GpuCheckpointException.class, locked::checkpoint);
       machine.clearFaults();
       controllerDies();
-      assertEquals(Outcome.FAILED, recoverOne().outcome());
-      assertEquals(Outcome.FAILED, recoverOne().outcome());
+      assertEquals(RecoveryOutcome.FAILED, recoverOne().outcome());
+      assertEquals(RecoveryOutcome.FAILED, recoverOne().outcome());
       ((FailedProcess) checkpoints.inspect(counter.pid())).end();
       assertEquals(List.of(), checkpoints.recover());
     }
@@ -122,7 +123,7 @@ class RecoveryTest {
       controllerDies();
       CheckpointedProcess taken = (CheckpointedProcess) checkpoints.inspect(counter.pid());
       LockedProcess locked = taken.restore();
-      assertEquals(Outcome.IN_USE, recoverOne().outcome());
+      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
       locked.unlock();
       assertEquals(101, counter.increment());
     }
@@ -138,7 +139,7 @@ class RecoveryTest {
               .limit(2)
               .toList();
       assertEquals(
-          List.of(Outcome.UNLOCKED),
+          List.of(RecoveryOutcome.UNLOCKED),
           both.stream().flatMap(each -> each.join().stream()).map(Recovered::outcome).toList());
       assertEquals(101, counter.increment());
     }
@@ -151,7 +152,7 @@ class RecoveryTest {
     counter.close();
     assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     controllerDies();
-    assertEquals(Outcome.GONE, recoverOne().outcome());
+    assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
     assertEquals(List.of(), checkpoints.recover());
   }
 }

@@ -2,11 +2,16 @@ package dev.gpuprocess;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -68,9 +73,10 @@ final class RemoteController implements AutoCloseable {
   public static void main(String[] args) throws IOException {
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine), LibNvml.in(machine))
-            .withStateDirectory(Path.of(args[1]));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[1]))
+            .build();
     BufferedReader input =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -102,12 +108,18 @@ final class RemoteController implements AutoCloseable {
       case "take" -> {
         // Kept until this JVM ends.
         ProcessKey key = ProcessKey.of(ProcessIdentity.of(pid).orElseThrow());
-        Turn.take(
-            key, (int) pid, "take", Turn.Kind.MOVE, checkpoints.state(), Duration.ofSeconds(1));
+        ProcessLock.take(
+            key,
+            (int) pid,
+            "take",
+            ProcessLock.Kind.MOVE,
+            checkpoints.state(),
+            Duration.ofSeconds(1));
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new Target(checkpoints, process, Holdings.UNKNOWN).note("lock", Turn.Kind.MOVE);
+        new TrackedProcess(checkpoints, process, Holdings.UNKNOWN)
+            .note("lock", ProcessLock.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);
     }

@@ -9,14 +9,22 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.lock.HeldLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.room.Claim;
+import dev.gpuprocess.internal.room.Reservations;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -173,7 +181,7 @@ class ReservationTest {
       CheckpointedProcess first = suspend(checkpoints, one);
       try (Pattern other = room.pattern()) {
         CheckpointedProcess second = suspend(checkpoints, other);
-        ResumeOptions patient = ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofDays(1));
+        ResumeOptions patient = ResumeOptions.builder().waitForMemory(Duration.ofDays(1)).build();
         CompletableFuture<?> either =
             CompletableFuture.anyOf(
                 CompletableFuture.supplyAsync(() -> first.resume(patient).pid()),
@@ -199,7 +207,14 @@ class ReservationTest {
         room.machine.faults(Fault.in(RESTORE).pid(one.pid()).hangs());
         Duration patience = Duration.ofSeconds(30);
         GpuCheckpoints hasty =
-            checkpoints.with(new Timeouts(patience, patience, Duration.ofMillis(200)));
+            checkpoints.toBuilder()
+                .timeouts(
+                    Timeouts.builder()
+                        .lock(patience)
+                        .call(patience)
+                        .transfer(Duration.ofMillis(200))
+                        .build())
+                .build();
         CheckpointedProcess first = (CheckpointedProcess) hasty.inspect(one.pid());
         assertThrows(OperationTimedOutException.class, first::resume);
         assertThrows(InsufficientGpuMemoryException.class, second::resume);

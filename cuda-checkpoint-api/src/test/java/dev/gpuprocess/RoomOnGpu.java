@@ -3,11 +3,11 @@ package dev.gpuprocess;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 
-import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.gpu.GpuInventory;
 import java.nio.file.Path;
 
 /** A machine with one GPU, on which two patterns do not fit at a time. */
@@ -39,9 +39,10 @@ final class RoomOnGpu implements AutoCloseable {
   }
 
   GpuCheckpoints checkpoints(Path state, GpuInventory inventory) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), inventory)
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), inventory)
+        .stateDirectory(state)
+        .build();
   }
 
   Pattern pattern() {

@@ -9,17 +9,20 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.GpuReading;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -37,7 +40,7 @@ import org.junit.jupiter.api.io.TempDir;
 class RoomWaitTest {
 
   private static final ResumeOptions FOR_EVER =
-      ResumeOptions.ofDefaults().withWaitForMemory(ChronoUnit.FOREVER.getDuration());
+      ResumeOptions.builder().waitForMemory(ChronoUnit.FOREVER.getDuration()).build();
 
   @TempDir Path state;
   private RoomOnGpu room;
@@ -147,7 +150,7 @@ class RoomWaitTest {
   @Test
   void cancelled_ends() throws InterruptedException {
     Cancellation cancellation = new Cancellation();
-    ResumeOptions options = FOR_EVER.withCancellation(cancellation);
+    ResumeOptions options = FOR_EVER.toBuilder().cancellation(cancellation).build();
     Waiter waiter = new Waiter(() -> suspended.resume(options));
     cancellation.cancel();
     waiter.ends(OperationCancelledException.class);
@@ -179,7 +182,7 @@ class RoomWaitTest {
     InsufficientGpuMemoryException e =
         assertThrows(
             InsufficientGpuMemoryException.class,
-            () -> suspended.resume(ResumeOptions.ofDefaults().withWaitForMemory(time)));
+            () -> suspended.resume(ResumeOptions.builder().waitForMemory(time).build()));
     assertTrue(e.getMessage().contains("within 700 ms"), e.getMessage());
     assertFalse(e.getMessage().contains("let resume wait"), e.getMessage());
     assertTrue(full.asked.get() - asked < 20, full.asked.get() - asked + " queries");
@@ -206,9 +209,13 @@ class RoomWaitTest {
 
   @Test
   void close_waitsAsLongAsTheTimeoutsSay() {
-    Timeouts hasty = Timeouts.ofDefaults().withMemory(Duration.ZERO);
+    Timeouts hasty = Timeouts.builder().memory(Duration.ZERO);
     CheckpointedProcess found =
-        (CheckpointedProcess) room.checkpoints(state, full).with(hasty).inspect(pattern.pid());
+        (CheckpointedProcess)
+            room.checkpoints(state, full).toBuilder()
+                .timeouts(hasty)
+                .build()
+                .inspect(pattern.pid());
     assertThrows(InsufficientGpuMemoryException.class, found::close);
     assertStaysCheckpointedAndComesBack();
   }

@@ -8,14 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -45,9 +50,10 @@ class SharedProcessTest {
     state = directory.resolve("state");
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(state);
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
     counter = Counter.start(machine);
   }
 
@@ -156,7 +162,7 @@ class SharedProcessTest {
               }
             }
           };
-      checkpoints.with(between).process(counter.pid()).suspend().resume();
+      checkpoints.toBuilder().listener(between).build().process(counter.pid()).suspend().resume();
       assertEquals(
           List.of("suspend", "suspend", "resume"), verbs, "after lock, checkpoint and restore");
       for (String answer : answers) {
@@ -185,8 +191,9 @@ class SharedProcessTest {
   void close_anotherIsAtTheProcess_waitsForItsTurn() {
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
     ProcessKey key = ProcessKey.of(locked.identity());
-    Turn other =
-        Turn.take(key, locked.pid(), "look", Turn.Kind.MOVE, checkpoints.state(), Duration.ZERO);
+    ProcessLock other =
+        ProcessLock.take(
+            key, locked.pid(), "look", ProcessLock.Kind.MOVE, checkpoints.state(), Duration.ZERO);
     CompletableFuture<Void> closed = CompletableFuture.runAsync(locked::close);
     assertThrows(OperationInProgressException.class, locked::checkpoint);
     other.end();
@@ -197,7 +204,11 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void close_anotherVerbOutlastsThePatience_processIsBroughtBackAtItsPlainEnd() {
-    GpuCheckpoints hasty = checkpoints.with(new Timeouts(HASTE, HASTE, Duration.ofMinutes(1)));
+    GpuCheckpoints hasty =
+        checkpoints.toBuilder()
+            .timeouts(
+                Timeouts.builder().lock(HASTE).call(HASTE).transfer(Duration.ofMinutes(1)).build())
+            .build();
     LockedProcess locked = hasty.process(counter.pid()).lock();
     LockedProcess theirs = (LockedProcess) checkpoints.inspect(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
@@ -206,7 +217,9 @@ class SharedProcessTest {
     await()
         .atMost(20, SECONDS)
         .until(
-            () -> Turn.describe(ProcessKey.of(locked.identity()), checkpoints.state()).isPresent());
+            () ->
+                ProcessLock.describe(ProcessKey.of(locked.identity()), checkpoints.state())
+                    .isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
     machine.clearFaults();
     CheckpointedProcess left = going.join();

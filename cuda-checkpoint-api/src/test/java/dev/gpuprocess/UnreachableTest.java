@@ -10,8 +10,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -20,8 +21,11 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -46,9 +50,10 @@ class UnreachableTest {
   void start() {
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
     counter = Counter.start(machine);
   }
 

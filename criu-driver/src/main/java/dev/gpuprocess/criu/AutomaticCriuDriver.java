@@ -1,15 +1,15 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;

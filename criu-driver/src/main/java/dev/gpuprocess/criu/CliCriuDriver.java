@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import java.util.List;
@@ -17,9 +17,9 @@ import java.util.List;
  *
  * <ul>
  *   <li>{@link DumpListener#queryExternalFiles()} is not called: CRIU does not ask.
- *   <li>{@link dev.gpuprocess.RestoreOptions#inherit()}, {@link
- *       dev.gpuprocess.RestoreOptions#orphanTerminals()} and {@link
- *       dev.gpuprocess.RestoreOptions#asChild()} are refused with {@link
+ *   <li>{@link dev.gpuprocess.options.RestoreOptions#inherit()}, {@link
+ *       dev.gpuprocess.options.RestoreOptions#orphanTerminals()} and {@link
+ *       dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
  *       dev.gpuprocess.error.UnsupportedOptionException}: no descriptor travels either way, and
  *       CRIU need not be a child of this JVM.
  *   <li>When the command changes the user, and this JVM is not root, the kernel does not let it end

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.spi.CriuFeature;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.EnumSet;

@@ -1,8 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -43,8 +44,7 @@ final class CliKill {
     while (next.isPresent() && next.get().pid() != command.pid()) {
       line.add(next.get());
       next =
-          next.get()
-              .stat()
+          Processes.stat(next.get())
               .map(ProcStat::parent)
               .filter(descendants::contains)
               .flatMap(ProcessIdentity::of);
@@ -90,7 +90,7 @@ final class CliKill {
 
   /** Sudo stops itself when CRIU is stopped to be killed; stopped it does not see CRIU's end. */
   private static void letGoOn(ProcessIdentity each) {
-    if (each.stat().filter(ProcStat::isStopped).isPresent()) {
+    if (Processes.stat(each).filter(ProcStat::isStopped).isPresent()) {
       try {
         Posix.resume(each);
       } catch (NativeCallException e) {

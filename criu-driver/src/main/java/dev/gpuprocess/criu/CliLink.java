@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
-import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;

@@ -1,19 +1,19 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.TreeOptions;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.LsmProfile;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.options.TreeOptions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

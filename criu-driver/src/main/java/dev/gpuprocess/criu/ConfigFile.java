@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.TreeOptions;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.TreeOptions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

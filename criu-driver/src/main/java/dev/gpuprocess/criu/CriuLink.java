@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;

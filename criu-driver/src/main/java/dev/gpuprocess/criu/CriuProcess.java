@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import static dev.gpuprocess.criu.LibC.check;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;

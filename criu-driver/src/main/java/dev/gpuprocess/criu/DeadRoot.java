@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 
 /**
  * Gives a restore up when the root of the tree has died in it: CRIU waits for such a task for ever.

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 
 /** A point in time that a whole operation shares. */

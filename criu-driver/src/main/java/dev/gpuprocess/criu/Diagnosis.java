@@ -9,7 +9,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.proc.Printable;
+import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -1,7 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
@@ -10,7 +8,10 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Path;
 import java.util.List;
@@ -211,7 +212,7 @@ final class DumpFailure {
 
   static NoSuchProcessException noSuchProcess(ProcessIdentity root, @Nullable Throwable cause) {
     String what =
-        root.stat()
+        Processes.stat(root)
             .filter(ProcStat::isDead)
             .map(stat -> "process " + root.pid() + " has ended, it is " + Who.zombie(stat))
             .or(

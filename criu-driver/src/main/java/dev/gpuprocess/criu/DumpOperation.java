@@ -1,17 +1,18 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -153,7 +154,7 @@ final class DumpOperation {
       throw new IllegalArgumentException(
           "process " + root.pid() + " is this JVM or has it among its descendants");
     }
-    Optional<ProcStat> stat = root.stat();
+    Optional<ProcStat> stat = Processes.stat(root);
     if (stat.isEmpty() || stat.get().isDead()) {
       throw DumpFailure.noSuchProcess(root, null);
     }

@@ -2,8 +2,8 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.images.TreeReader;
 import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
-import dev.gpuprocess.spi.DumpReport;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Answer;
 import dev.gpuprocess.criu.Conversation.Stage;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.VetoException;
 import java.util.ArrayList;

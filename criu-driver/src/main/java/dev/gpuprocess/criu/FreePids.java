@@ -1,7 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
@@ -36,7 +37,8 @@ final class FreePids {
     Deadline reap = Deadline.after(REAP_LIMIT);
     Deadline initReaps = Deadline.after(INIT_REAP_LIMIT);
     while (true) {
-      List<ProcStat> left = tree.stream().flatMap(process -> process.stat().stream()).toList();
+      List<ProcStat> left =
+          tree.stream().flatMap(process -> Processes.stat(process).stream()).toList();
       boolean onlyZombies = left.stream().allMatch(ProcStat::isDead);
       boolean onlyInits =
           onlyZombies

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.images.LinkRemaps;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;

@@ -1,16 +1,16 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.internal.Durations;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
-import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

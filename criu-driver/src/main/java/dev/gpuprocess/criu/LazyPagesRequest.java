@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param images the images that will be restored
  * @param work the work directory of that restore
- * @param source the host that was dumped with {@link dev.gpuprocess.DumpOptions#lazyPages()}; null
- *     when all pages are in the images
+ * @param source the host that was dumped with {@link
+ *     dev.gpuprocess.options.DumpOptions#lazyPages()}; null when all pages are in the images
  * @param deadline how long it may take until the tree has all of its memory
  */
 public record LazyPagesRequest(

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.NativeLibraries;
-import dev.gpuprocess.internal.NativePath;
+import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuFeature;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;

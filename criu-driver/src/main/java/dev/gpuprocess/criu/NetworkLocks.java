@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

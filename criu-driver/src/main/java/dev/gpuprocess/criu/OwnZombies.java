@@ -1,8 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
@@ -39,7 +40,7 @@ final class OwnZombies {
             .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
     if (zombie.isPresent()) {
       Deadline jdk = Deadline.after(PATIENCE);
-      while (zombie.get().stat().isPresent() && !jdk.passed()) {
+      while (Processes.stat(zombie.get()).isPresent() && !jdk.passed()) {
         LockSupport.parkNanos(PAUSE_NANOS);
       }
       reap(zombie.get());
@@ -48,7 +49,7 @@ final class OwnZombies {
 
   /** Reaps this very process, if it is a zombie of ours. Only once the JDK had its time. */
   static void reap(ProcessIdentity process) {
-    if (process.stat().filter(stat -> stat.isDead() && isOurs(stat)).isEmpty()) {
+    if (Processes.stat(process).filter(stat -> stat.isDead() && isOurs(stat)).isEmpty()) {
       return;
     }
     try {

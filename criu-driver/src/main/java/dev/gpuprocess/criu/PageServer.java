@@ -1,7 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.Cancellation;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.images.BadImageException;
 import dev.gpuprocess.criu.images.PageFiles;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
@@ -16,9 +14,11 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.NativePath;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -30,11 +30,11 @@ import org.jspecify.annotations.Nullable;
  * over it into its images directory, and ends (CRIU's requests PAGE_SERVER_CHLD and WAIT_PID). May
  * be shared between threads.
  *
- * <p>The sender names it with {@link dev.gpuprocess.DumpOptions.Builder#pageServer}. All pages have
- * come before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}; a listener that waits
- * there until this end has said that {@link #await} returned lets the process die only for pages
- * that are complete and on disk. Everybody who can reach the port can send, unless TLS says who
- * may.
+ * <p>The sender names it with {@link dev.gpuprocess.options.DumpOptions.Builder#pageServer}. All
+ * pages have come before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}; a listener
+ * that waits there until this end has said that {@link #await} returned lets the process die only
+ * for pages that are complete and on disk. Everybody who can reach the port can send, unless TLS
+ * says who may.
  *
  * <p>Closing ends it. Should this JVM be killed, the server stays until a sender has come and gone.
  */

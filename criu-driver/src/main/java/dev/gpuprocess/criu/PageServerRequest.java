@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.proc.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;

@@ -1,8 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
@@ -11,7 +10,8 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.options.CpuCheck;
-import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;

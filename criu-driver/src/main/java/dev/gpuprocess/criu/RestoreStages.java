@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.Conversation.Answer;
 import dev.gpuprocess.criu.Conversation.Stage;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.VetoException;
 import org.jspecify.annotations.Nullable;

@@ -1,17 +1,18 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
 
 /**
  * A process that was restored as a child of this JVM ({@link
- * dev.gpuprocess.RestoreOptions#asChild()}). When it has ended it keeps its pid until it is
+ * dev.gpuprocess.options.RestoreOptions#asChild()}). When it has ended it keeps its pid until it is
  * collected here. May be shared between threads.
  */
 public final class RestoredChild {
@@ -32,7 +33,7 @@ public final class RestoredChild {
    * @throws IllegalArgumentException when it is no child of this JVM
    */
   public static RestoredChild of(ProcessIdentity process) {
-    if (process.stat().filter(RestoredChild::isOurs).isEmpty()) {
+    if (Processes.stat(process).filter(RestoredChild::isOurs).isEmpty()) {
       throw new IllegalArgumentException(
           "process " + process.pid() + " is no child of this JVM, or was collected before");
     }
@@ -59,7 +60,7 @@ public final class RestoredChild {
    */
   public synchronized Optional<ExitStatus> await(Duration limit) {
     Deadline deadline = Deadline.after(limit);
-    while (process.stat().isPresent()) {
+    while (Processes.stat(process).isPresent()) {
       try {
         Optional<ExitStatus> ended = collect(process.pid());
         if (ended.isPresent() || deadline.passed()) {

@@ -1,12 +1,12 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuVersion;
-import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Path;
 import java.util.List;
@@ -52,8 +52,8 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
 
   /**
    * Writes down which CPU this machine has, so that another can be asked whether its own will do
-   * ({@code criu cpuinfo dump}). A dump with a {@link dev.gpuprocess.TreeOptions#cpuCheck()} does
-   * this by itself.
+   * ({@code criu cpuinfo dump}). A dump with a {@link
+   * dev.gpuprocess.options.TreeOptions#cpuCheck()} does this by itself.
    *
    * @param images where to: an existing directory, such as one with images made here
    * @throws dev.gpuprocess.error.ImageDirectoryException when it cannot be written to
@@ -92,10 +92,10 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
 
   /**
    * Writes the memory of a tree that runs on, so that a dump with this as its {@linkplain
-   * dev.gpuprocess.DumpOptions#parentImages() parent} has only to write what has changed since
-   * (CRIU's request SINGLE_PRE_DUMP). Each round may have the one before as its parent. The tree
-   * stands still for a moment. Works only where the kernel notes which pages are written; {@link
-   * #features()} tells.
+   * dev.gpuprocess.options.DumpOptions#parentImages() parent} has only to write what has changed
+   * since (CRIU's request SINGLE_PRE_DUMP). Each round may have the one before as its parent. The
+   * tree stands still for a moment. Works only where the kernel notes which pages are written;
+   * {@link #features()} tells.
    *
    * @param request whose memory, and where to; its options as for the dump to come
    * @return what CRIU measured
@@ -121,8 +121,8 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
   }
 
   /**
-   * Starts the helper that a restore with {@link dev.gpuprocess.RestoreOptions#lazyPages()} needs,
-   * {@code criu lazy-pages}. When this returns, a restore can use it.
+   * Starts the helper that a restore with {@link dev.gpuprocess.options.RestoreOptions#lazyPages()}
+   * needs, {@code criu lazy-pages}. When this returns, a restore can use it.
    *
    * @param request where the pages are
    * @return the helper; close it when it is no longer needed

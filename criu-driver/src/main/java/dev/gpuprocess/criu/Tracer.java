@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Optional;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;

@@ -1,15 +1,15 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
-import dev.gpuprocess.proc.Freezer;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
-import dev.gpuprocess.proc.ScanLimit;
+import dev.gpuprocess.internal.proc.Freezer;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 
 /**

@@ -1,10 +1,11 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.Freezer;
-import dev.gpuprocess.proc.LifeSign;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.Freezer;
+import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.List;
@@ -103,7 +104,7 @@ enum TreeFate {
   /** Who sleeps has been there to fall asleep; who waits for a CPU has not, on a busy machine. */
   private static boolean haveRun(List<ProcessIdentity> tree, List<Long> before) {
     for (int i = 0; i < tree.size(); i++) {
-      Optional<ProcStat> stat = tree.get(i).stat();
+      Optional<ProcStat> stat = Processes.stat(tree.get(i));
       if (stat.filter(s -> s.state() == 'R').isPresent()
           && nanosOnCpu(tree.get(i)) == before.get(i)) {
         return false;

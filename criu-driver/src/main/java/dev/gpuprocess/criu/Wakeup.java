@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.Cancellation;
+import dev.gpuprocess.options.Cancellation;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.proc.Printable;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.text.Printable;
 import java.util.Optional;
 import java.util.OptionalInt;
 

@@ -2,10 +2,10 @@ package dev.gpuprocess.criu;
 
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.Capabilities;
-import dev.gpuprocess.proc.Capabilities.Capability;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;

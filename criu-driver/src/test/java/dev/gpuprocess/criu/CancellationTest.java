@@ -5,13 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Cancellation;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -46,7 +47,7 @@ class CancellationTest {
       CompletableFuture<Void> cancelled =
           Canceller.when(
               cancellation,
-              () -> counter.identity().stat().filter(ProcStat::isStopped).isPresent(),
+              () -> Processes.stat(counter.identity()).filter(ProcStat::isStopped).isPresent(),
               "CRIU to stop the process");
       OperationCancelledException e =
           assertThrows(

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.Cancellation;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.options.Cancellation;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.BooleanSupplier;
 

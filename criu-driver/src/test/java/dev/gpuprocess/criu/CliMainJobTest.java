@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.nio.file.Path;
@@ -26,10 +26,11 @@ class CliMainJobTest {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .with(new CliCriuDriver(RealCriu.command()))
-              .withStateDirectory(directory.resolve("state"));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .criu(new CliCriuDriver(RealCriu.command()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
       Path image = directory.resolve("image");
       assertEquals(101, counter.increment());
       ProcessImage dumped = checkpoints.process(counter.pid()).suspend().dump(image);

@@ -6,10 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Cancellation;
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
@@ -17,9 +13,14 @@ import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.InheritedDescriptor;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -203,7 +204,10 @@ class CliTrapsTest {
         Workload.of(
             "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "sleep", "1000")) {
       Workload.await(
-          () -> theirs.identity().stat().filter(stat -> stat.name().equals("sleep")).isPresent(),
+          () ->
+              Processes.stat(theirs.identity())
+                  .filter(stat -> stat.name().equals("sleep"))
+                  .isPresent(),
           "setpriv to become sleep");
       CriuException e =
           assertThrows(

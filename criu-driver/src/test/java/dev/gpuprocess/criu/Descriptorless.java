@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -5,16 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -43,16 +43,17 @@ class EndlessDeadlinesTest {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(directory.resolve("state"));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
       checkpoints.process(counter.pid()).snapshot(directory.resolve("backup"), dump);
       assertEquals(101, counter.increment());
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
       ProcessImage image = suspended.dump(directory.resolve("image"), dump);
       image
           .restore(restore)
-          .resume(ResumeOptions.ofDefaults().withInsurance(directory.resolve("insurance")));
+          .resume(ResumeOptions.builder().fallbackImage(directory.resolve("insurance")).build());
       assertEquals(102, counter.increment());
     }
   }

@@ -5,14 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -4,15 +4,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Files;
@@ -52,9 +52,10 @@ class HostileNamesTest {
         Workload job = Workload.of("perl", "-e", program, directory.toString(), HOSTILE)) {
       Workload.await(() -> Files.exists(directory.resolve("ready")), "the lock");
       String diagnosis =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(directory.resolve("state"))
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build()
               .doctor(job.pid())
               .toString();
       assertHarmless(diagnosis);

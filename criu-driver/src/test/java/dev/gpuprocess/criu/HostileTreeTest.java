@@ -7,19 +7,19 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.preflight.Preflight;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -87,10 +87,11 @@ class HostileTreeTest {
   }
 
   private GpuCheckpoints checkpoints(SimulatedDriver machine) {
-    return GpuCheckpoints.standard()
-        .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .with(new RpcCriuDriver())
-        .withStateDirectory(directory.resolve("state"));
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .criu(new RpcCriuDriver())
+        .stateDirectory(directory.resolve("state"))
+        .build();
   }
 
   @Test

@@ -2,9 +2,9 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -4,11 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.images.LinkRemaps;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -7,20 +7,16 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.Diagnosis;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.Step;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.CudaChildException;
@@ -29,7 +25,6 @@ import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
@@ -37,6 +32,11 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
@@ -67,9 +67,10 @@ class MainJobTest {
     RealCriu.assume();
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
   }
 
   @AfterEach
@@ -124,7 +125,7 @@ class MainJobTest {
     Path secret = directory.resolve("key");
     Files.write(secret, new byte[32]);
     Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
-    GpuCheckpoints signing = checkpoints.withImageKey(ImageKey.read(secret));
+    GpuCheckpoints signing = checkpoints.toBuilder().imageKey(ImageKey.read(secret)).build();
     Path other = directory.resolve("other");
     try (Counter counter = Counter.start(machine);
         Counter stranger = Counter.start(machine)) {
@@ -182,8 +183,8 @@ class MainJobTest {
       PoisonedProcessException e =
           assertThrows(
               PoisonedProcessException.class,
-              () -> suspended.resume(ResumeOptions.ofDefaults().withInsurance(image())));
-      e.process().comeBackFrom(checkpoints.open(image())).resume();
+              () -> suspended.resume(ResumeOptions.builder().fallbackImage(image()).build()));
+      e.process().replaceWith(checkpoints.open(image())).resume();
       assertEquals(102, counter.increment());
     }
   }

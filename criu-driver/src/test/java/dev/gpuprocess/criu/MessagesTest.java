@@ -6,15 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.StepListener;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -29,6 +26,9 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
@@ -59,9 +59,10 @@ class MessagesTest {
     RealCriu.assume();
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(directory.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
   }
 
   @AfterEach
@@ -163,19 +164,21 @@ class MessagesTest {
     Duration deadline = Duration.ofMillis(1200);
     AtomicReference<Long> begun = new AtomicReference<>();
     GpuCheckpoints slow =
-        checkpoints.with(
-            new StepListener() {
-              @Override
-              public void started(String name, int pid) {
-                if (name.equals("dump")) {
-                  begun.set(System.nanoTime());
-                }
-                if (name.equals("seal")) {
-                  long end = begun.get() + deadline.toNanos();
-                  Workload.await(() -> System.nanoTime() > end, "the deadline to pass");
-                }
-              }
-            });
+        checkpoints.toBuilder()
+            .listener(
+                new StepListener() {
+                  @Override
+                  public void started(String name, int pid) {
+                    if (name.equals("dump")) {
+                      begun.set(System.nanoTime());
+                    }
+                    if (name.equals("seal")) {
+                      long end = begun.get() + deadline.toNanos();
+                      Workload.await(() -> System.nanoTime() > end, "the deadline to pass");
+                    }
+                  }
+                })
+            .build();
     try (Counter counter = Counter.start(machine);
         CheckpointedProcess suspended = slow.process(counter.pid()).suspend()) {
       OperationTimedOutException e =

@@ -5,19 +5,20 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SocketTables;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.InheritedDescriptor;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.SocketTables;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
@@ -84,7 +85,8 @@ class OptionsTest {
 
   private static void assertStopped(ProcessIdentity process) {
     Workload.await(
-        () -> process.stat().filter(stat -> stat.state() == 'T').isPresent(), "the tree to stop");
+        () -> Processes.stat(process).filter(stat -> stat.state() == 'T').isPresent(),
+        "the tree to stop");
   }
 
   private static void goOn(ProcessIdentity process) {
@@ -397,7 +399,7 @@ class OptionsTest {
         Workload.end(restored);
       }
       assertEquals(9, child.await(Site.PATIENCE).orElseThrow().signal());
-      assertTrue(restored.stat().isEmpty(), "its pid is free");
+      assertTrue(Processes.stat(restored).isEmpty(), "its pid is free");
       assertThrows(IllegalStateException.class, () -> child.await(Site.PATIENCE));
       assertThrows(IllegalArgumentException.class, () -> RestoredChild.of(restored));
     }

@@ -3,12 +3,12 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
@@ -125,7 +125,7 @@ class OutsidePipeTest {
     try (Workload tree = Workload.of("perl", "-e", program.formatted(ready))) {
       Workload.await(() -> Files.exists(ready), "the child");
       List<ProcessIdentity> children =
-          dev.gpuprocess.proc.ProcFs.descendants(tree.pid()).stream()
+          dev.gpuprocess.internal.proc.ProcFs.descendants(tree.pid()).stream()
               .flatMap(pid -> ProcessIdentity.of(pid).stream())
               .toList();
       try {

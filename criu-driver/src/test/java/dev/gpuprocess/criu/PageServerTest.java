@@ -5,16 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.Descriptors;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.net.InetAddress;

@@ -1,12 +1,12 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.image.ImageDirectory;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.StagedImage;
-import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;

@@ -5,15 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.PreDumpMode;
-import dev.gpuprocess.spi.CriuFeature;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;

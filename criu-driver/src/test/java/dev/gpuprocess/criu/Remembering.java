@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

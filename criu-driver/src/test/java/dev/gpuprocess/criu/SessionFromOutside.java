@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Path;
 
 /**

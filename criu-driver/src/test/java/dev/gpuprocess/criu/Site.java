@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;

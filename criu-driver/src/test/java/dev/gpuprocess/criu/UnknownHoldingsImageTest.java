@@ -7,14 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.UnknownHoldingsException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;
@@ -44,9 +44,10 @@ class UnknownHoldingsImageTest {
                 .create();
         Pattern pattern = Pattern.start(machine, 100)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .withStateDirectory(directory.resolve("state"));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
       GpuUuid gpu = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
       ProcessImage image =
           checkpoints.process(pattern.pid()).suspend().dump(directory.resolve("image"));
@@ -54,7 +55,7 @@ class UnknownHoldingsImageTest {
       CheckpointedProcess back = checkpoints.open(directory.resolve("image")).restore();
       UnknownHoldingsException refused = assertThrows(UnknownHoldingsException.class, back::resume);
       assertTrue(refused.bound().orElseThrow() >= 100 * MIB, refused.getMessage());
-      back.resume(ResumeOptions.ofDefaults().withNeeds(Map.of(gpu, 116 * MIB)));
+      back.resume(ResumeOptions.builder().needs(Map.of(gpu, 116 * MIB)).build());
       assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());
     }
   }

@@ -6,24 +6,24 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Cancellation;
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.Diagnosis;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.dumped.DumpedProcess;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
@@ -263,8 +263,9 @@ class UserScenarios {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .build();
       Path image = directory.resolve("image");
       assertEquals(101, counter.increment());
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();

@@ -3,14 +3,14 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.fixtures.Specimen;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;

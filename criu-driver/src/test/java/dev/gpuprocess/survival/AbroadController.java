@@ -1,13 +1,13 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
-import dev.gpuprocess.image.AbandonedImage;
-import dev.gpuprocess.image.StagedImage;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.internal.store.AbandonedImage;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -33,9 +33,10 @@ final class AbroadController {
     Path place = onlyEntry(Path.of(args[1]));
     int pid = Integer.parseInt(args[2]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(Path.of(args[0])), LibNvml.in(Path.of(args[0])))
-            .withStateDirectory(place.resolve("state"));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(Path.of(args[0])), LibNvml.in(Path.of(args[0])))
+            .stateDirectory(place.resolve("state"))
+            .build();
     for (String language : LANGUAGES) {
       Locale.setDefault(Locale.forLanguageTag(language));
       cycle(checkpoints, pid, Files.createDirectory(place.resolve(language)));

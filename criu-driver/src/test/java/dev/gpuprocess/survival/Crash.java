@@ -9,6 +9,7 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -137,9 +138,9 @@ final class Crash {
   }
 
   private static boolean isSettled(Recovered recovered) {
-    return recovered.outcome() != Recovered.Outcome.IN_USE
-        && recovered.outcome() != Recovered.Outcome.UNREACHABLE
-        && recovered.outcome() != Recovered.Outcome.SUSPENDED;
+    return recovered.outcome() != RecoveryOutcome.IN_USE
+        && recovered.outcome() != RecoveryOutcome.UNREACHABLE
+        && recovered.outcome() != RecoveryOutcome.SUSPENDED;
   }
 
   private boolean isRunning() {

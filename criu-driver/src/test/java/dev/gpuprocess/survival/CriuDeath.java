@@ -1,13 +1,14 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageDirectory;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -196,7 +197,7 @@ final class CriuDeath {
   private boolean isSettled() {
     return subject
         .identity()
-        .flatMap(ProcessIdentity::stat)
+        .flatMap(Processes::stat)
         .map(stat -> !ProcFs.isEnding(stat.pid()) && !stat.isStopped())
         .orElse(true);
   }

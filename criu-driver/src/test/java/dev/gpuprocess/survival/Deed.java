@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.criu.PlainImage;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.RestoreListener;
 import java.nio.file.Path;

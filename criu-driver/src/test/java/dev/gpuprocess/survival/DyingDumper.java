@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.StepListener;
+import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -17,8 +17,8 @@ final class DyingDumper {
    * @param args machine, state directory, pid, and the image as a user names it
    */
   public static void main(String[] args) {
-    Lane.checkpoints(Path.of(args[0]), Path.of(args[1]), new Moments())
-        .with(
+    Lane.checkpoints(Path.of(args[0]), Path.of(args[1]), new Moments()).toBuilder()
+        .listener(
             new StepListener() {
               @Override
               public void started(String name, int pid) {
@@ -27,6 +27,7 @@ final class DyingDumper {
                 }
               }
             })
+        .build()
         .process(Long.parseLong(args[2]))
         .suspend()
         .dump(Path.of(args[3]));

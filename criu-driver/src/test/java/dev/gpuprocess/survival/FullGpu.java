@@ -5,9 +5,9 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.PoisonedProcessException;
 import java.util.List;
 import java.util.Random;
 

@@ -6,6 +6,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -31,7 +32,7 @@ class HalfImageTest {
       Files.createSymbolicLink(lane.images().resolve("link"), elsewhere);
       DyingDumper.run(lane, subject, lane.images() + "/" + name);
       List<Recovered> found = lane.checkpoints().recover();
-      assertEquals(List.of(Recovered.Outcome.SUSPENDED), outcomes(found));
+      assertEquals(List.of(RecoveryOutcome.SUSPENDED), outcomes(found));
       CheckpointedProcess suspended = Objects.requireNonNull(found.get(0).suspended());
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
@@ -40,7 +41,7 @@ class HalfImageTest {
     }
   }
 
-  private static List<Recovered.Outcome> outcomes(List<Recovered> found) {
+  private static List<RecoveryOutcome> outcomes(List<Recovered> found) {
     return found.stream().map(Recovered::outcome).toList();
   }
 

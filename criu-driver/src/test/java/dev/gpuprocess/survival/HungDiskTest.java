@@ -7,14 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.Recovered;
-import dev.gpuprocess.StepListener;
-import dev.gpuprocess.Timeouts;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -29,15 +30,19 @@ class HungDiskTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(3);
   private static final Timeouts TIMEOUTS =
-      new Timeouts(Duration.ofSeconds(5), Duration.ofSeconds(1), Duration.ofSeconds(20));
+      Timeouts.builder()
+          .lock(Duration.ofSeconds(5))
+          .call(Duration.ofSeconds(1))
+          .transfer(Duration.ofSeconds(20))
+          .build();
 
   @TempDir Path directory;
 
   /** Hangs the disk when a step begins. */
   private static GpuCheckpoints hangingAt(String step, Lane lane, LoopMount disk) {
-    return lane.checkpoints()
-        .with(TIMEOUTS)
-        .with(
+    return lane.checkpoints().toBuilder()
+        .timeouts(TIMEOUTS)
+        .listener(
             new StepListener() {
               @Override
               public void started(String name, int pid) {
@@ -45,7 +50,8 @@ class HungDiskTest {
                   disk.hang();
                 }
               }
-            });
+            })
+        .build();
   }
 
   @Test
@@ -112,9 +118,10 @@ class HungDiskTest {
       disk.hang();
       // On a thread of its own, so that the disk goes on also when this hangs.
       List<Recovered> found =
-          CompletableFuture.supplyAsync(() -> lane.checkpoints().with(TIMEOUTS).recover())
+          CompletableFuture.supplyAsync(
+                  () -> lane.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
               .get(30, SECONDS);
-      assertEquals(Recovered.Outcome.SUSPENDED, found.get(0).outcome());
+      assertEquals(RecoveryOutcome.SUSPENDED, found.get(0).outcome());
       Objects.requireNonNull(found.get(0).suspended()).resume();
       assertEquals(Optional.empty(), subject.fault());
 

@@ -6,6 +6,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcess;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.criu.FileTree;
@@ -13,8 +14,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.PoisonedProcessException;
-import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -110,7 +110,7 @@ final class Judge {
       process.end();
       return Verdict.POISONED;
     }
-    process.comeBackFrom(checkpoints.open(scene.image())).resume();
+    process.replaceWith(checkpoints.open(scene.image())).resume();
     return goesOn() ? Verdict.IMAGE : Verdict.LOST;
   }
 

@@ -1,14 +1,14 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.StepListener;
-import dev.gpuprocess.Timeouts;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -74,7 +74,11 @@ final class Lane implements AutoCloseable {
   GpuCheckpoints checkpoints(Moments moments, boolean hasty) {
     GpuCheckpoints patient =
         watched(cuda, nvml, state(), moments, hasty ? CRIU_HASTE : CRIU_PATIENCE);
-    return hasty ? patient.with(new Timeouts(HASTE, HASTE, HASTE)) : patient;
+    return hasty
+        ? patient.toBuilder()
+            .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
+            .build()
+        : patient;
   }
 
   /** What looks at the process afterwards. */
@@ -94,20 +98,22 @@ final class Lane implements AutoCloseable {
    */
   static GpuCheckpoints hastyCheckpoints(
       CudaDriver driver, Path machine, Path state, ObjIntConsumer<String> moments) {
-    return GpuCheckpoints.standard()
-        .with(driver, LibNvml.in(machine))
-        .with(WatchedCriu.ofProcess(new RpcCriuDriver(), moments, CRIU_HASTE))
-        .with(new Timeouts(HASTE, HASTE, HASTE))
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(driver, LibNvml.in(machine))
+        .criu(WatchedCriu.ofProcess(new RpcCriuDriver(), moments, CRIU_HASTE))
+        .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
+        .stateDirectory(state)
+        .build();
   }
 
   private static GpuCheckpoints watched(
       LibCuda cuda, LibNvml nvml, Path state, Moments moments, Duration criuDeadline) {
-    return GpuCheckpoints.standard()
-        .with(new WatchedDriver(cuda, moments), nvml)
-        .with(WatchedCriu.of(new RpcCriuDriver(), moments::reached, criuDeadline))
-        .with((StepListener) moments)
-        .withStateDirectory(state);
+    return GpuCheckpoints.builder()
+        .cuda(new WatchedDriver(cuda, moments), nvml)
+        .criu(WatchedCriu.of(new RpcCriuDriver(), moments::reached, criuDeadline))
+        .listener((StepListener) moments)
+        .stateDirectory(state)
+        .build();
   }
 
   /** Takes the journal away: a file is where its directory was. */

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.proc.OpenFile;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -4,16 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.Diagnosis;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.CriuLocator;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -101,7 +101,7 @@ class LookFirstTest {
     CriuLocator nowhere = new CriuLocator(directory.resolve("no-criu"));
     assertRefused(
         CriuUnavailableException.class,
-        checkpoints -> checkpoints.with(new RpcCriuDriver(nowhere)),
+        checkpoints -> checkpoints.toBuilder().criu(new RpcCriuDriver(nowhere)).build(),
         "image",
         DEFAULTS);
   }

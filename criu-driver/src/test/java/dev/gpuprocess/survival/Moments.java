@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.Step;
-import dev.gpuprocess.StepListener;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.util.ArrayList;
 import java.util.List;
 

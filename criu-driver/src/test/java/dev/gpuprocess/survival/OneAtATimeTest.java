@@ -53,8 +53,9 @@ class OneAtATimeTest {
             action.run();
           }
         };
-    return lane.checkpoints()
-        .with(WatchedCriu.of(new RpcCriuDriver(), moments, Duration.ofSeconds(30)));
+    return lane.checkpoints().toBuilder()
+        .criu(WatchedCriu.of(new RpcCriuDriver(), moments, Duration.ofSeconds(30)))
+        .build();
   }
 
   @Test

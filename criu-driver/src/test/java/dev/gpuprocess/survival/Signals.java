@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
 import java.util.Optional;
 import jnr.posix.POSIX;

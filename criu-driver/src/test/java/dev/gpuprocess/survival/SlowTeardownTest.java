@@ -8,9 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.Timeouts;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.BadCriu;
@@ -21,7 +19,9 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
-import dev.gpuprocess.proc.LifeSign;
+import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
@@ -66,7 +66,7 @@ class SlowTeardownTest {
             },
             SHORT);
     CheckpointedProcess suspended =
-        lane.checkpoints().with(watched).process(subject.pid()).suspend();
+        lane.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
     CompletableFuture<ProcessImage> dump =
         CompletableFuture.supplyAsync(() -> suspended.dump(lane.image()));
     try {
@@ -124,7 +124,7 @@ class SlowTeardownTest {
               },
               Duration.ofSeconds(30));
       CheckpointedProcess suspended =
-          lane.checkpoints().with(watched).process(subject.pid()).suspend();
+          lane.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
       CriuException e = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
       assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
       assertEquals(List.of(), Lane.names(lane.images()));
@@ -167,9 +167,15 @@ class SlowTeardownTest {
         Subject subject = Subject.start(lane.machine)) {
       CriuException[] thrown = new CriuException[1];
       GpuCheckpoints checkpoints =
-          lane.checkpoints()
-              .with(ending(Fate.UNKNOWN, thrown))
-              .with(new Timeouts(SHORT, Duration.ofMillis(300), SHORT));
+          lane.checkpoints().toBuilder()
+              .criu(ending(Fate.UNKNOWN, thrown))
+              .timeouts(
+                  Timeouts.builder()
+                      .lock(SHORT)
+                      .call(Duration.ofMillis(300))
+                      .transfer(SHORT)
+                      .build())
+              .build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       ImageKeptException kept =
           assertThrows(ImageKeptException.class, () -> suspended.dump(lane.image()));
@@ -189,7 +195,8 @@ class SlowTeardownTest {
     try (Lane lane = new Lane(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       CriuException[] thrown = new CriuException[1];
-      GpuCheckpoints checkpoints = lane.checkpoints().with(ending(Fate.RUNNING_AGAIN, thrown));
+      GpuCheckpoints checkpoints =
+          lane.checkpoints().toBuilder().criu(ending(Fate.RUNNING_AGAIN, thrown)).build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       CriuException told = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
       assertSame(thrown[0], told);

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.criu.FileTree;
-import dev.gpuprocess.image.AbandonedImage;
-import dev.gpuprocess.image.StagedImage;
+import dev.gpuprocess.internal.store.AbandonedImage;
+import dev.gpuprocess.internal.store.StagedImage;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

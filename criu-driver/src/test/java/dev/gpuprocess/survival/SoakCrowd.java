@@ -5,12 +5,12 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -45,9 +45,10 @@ final class SoakCrowd implements AutoCloseable {
             .contextMemory(JOB_BYTES)
             .create();
     this.checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .withStateDirectory(Lane.make(state));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(Lane.make(state))
+            .build();
     Stream.generate(() -> Subject.start(machine))
         .limit(JOBS)
         .peek(job -> checkpoints.process(job.pid()).suspend())
@@ -89,7 +90,7 @@ final class SoakCrowd implements AutoCloseable {
     try {
       if (checkpoints.inspect(job.pid()) instanceof CheckpointedProcess suspended) {
         // The GPU is empty now, so it need not be known what the job held.
-        suspended.resume(ResumeOptions.ofDefaults().withNeeds(Map.of()));
+        suspended.resume(ResumeOptions.builder().needs(Map.of()).build());
       }
       Optional<String> fault = job.fault();
       putAside(job.pid());

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.cuda.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.error.GpuCheckpointException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.HashMap;

@@ -4,12 +4,12 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.image.LogDirectory;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.options.ResumeOptions;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -90,7 +90,7 @@ final class SoakVerbs {
 
   private void bringBackInsured(int pid) {
     if (checkpoints.inspect(pid) instanceof RunningProcess running) {
-      running.suspend().resume(ResumeOptions.ofDefaults().withInsurance(newImage(pid)));
+      running.suspend().resume(ResumeOptions.builder().fallbackImage(newImage(pid)).build());
     }
   }
 
@@ -98,7 +98,8 @@ final class SoakVerbs {
   private void squatted(int pid) {
     List<Path> directories = Squat.directories(squat);
     Path squatted = directories.get(made.incrementAndGet() % directories.size());
-    CheckpointedProcess suspended = checkpoints.withStateDirectory(squatted).process(pid).suspend();
+    CheckpointedProcess suspended =
+        checkpoints.toBuilder().stateDirectory(squatted).build().process(pid).suspend();
     tally.complain(
         Complaint.Kind.WRONG,
         "process %s was suspended with the state directory %s, which is somebody else's"

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.ResumeOptions;
+import dev.gpuprocess.options.ResumeOptions;
 import java.util.Locale;
 
 /** What is done to the process while something goes wrong. */
@@ -34,7 +34,7 @@ enum Task {
 
     @Override
     void act(Scene scene) {
-      found(scene).resume(ResumeOptions.ofDefaults().withInsurance(scene.image()));
+      found(scene).resume(ResumeOptions.builder().fallbackImage(scene.image()).build());
     }
   },
   DUMP {

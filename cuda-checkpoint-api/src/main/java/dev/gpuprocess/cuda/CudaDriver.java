@@ -1,5 +1,6 @@
 package dev.gpuprocess.cuda;
 
+import dev.gpuprocess.gpu.GpuPair;
 import java.util.List;
 
 /**

@@ -1,6 +1,6 @@
 package dev.gpuprocess.dumped;
 
-import dev.gpuprocess.proc.Printable;
+import dev.gpuprocess.internal.text.Printable;
 
 /**
  * A descriptor of a dumped process.

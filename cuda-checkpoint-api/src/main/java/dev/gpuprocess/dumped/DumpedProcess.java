@@ -1,6 +1,6 @@
 package dev.gpuprocess.dumped;
 
-import dev.gpuprocess.proc.Printable;
+import dev.gpuprocess.internal.text.Printable;
 import java.util.List;
 import java.util.stream.Collectors;
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess.dumped;
 
-import dev.gpuprocess.spi.DumpReport;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.error;
 
-import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.gpu.GpuUuid;
 import java.util.List;
 
 /**

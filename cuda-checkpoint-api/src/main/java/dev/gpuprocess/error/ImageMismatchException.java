@@ -3,8 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An image is not the one that was expected, by {@link dev.gpuprocess.RestoreOptions}. Nothing was
- * restored.
+ * An image is not the one that was expected, by {@link dev.gpuprocess.options.RestoreOptions}.
+ * Nothing was restored.
  */
 public class ImageMismatchException extends ImageException {
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess.error;
 
-import dev.gpuprocess.spi.CriuFeature;
 import org.jspecify.annotations.Nullable;
 
 /** What was asked for needs something that CRIU does not find in this kernel. */

@@ -3,8 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An operation was cancelled by {@link dev.gpuprocess.Cancellation}; {@link Failure#fate()} says
- * what became of the process.
+ * An operation was cancelled by {@link dev.gpuprocess.options.Cancellation}; {@link Failure#fate()}
+ * says what became of the process.
  */
 public class OperationCancelledException extends GpuCheckpointException {
 

@@ -5,7 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * What the process held on its GPUs is not known, and there is not certainly room for it; a restore
- * now might lose the process. {@link dev.gpuprocess.ResumeOptions#withNeeds} tells it.
+ * now might lose the process. {@link dev.gpuprocess.options.ResumeOptions.Builder#needs} tells it.
  */
 public class UnknownHoldingsException extends InsufficientGpuMemoryException {
 

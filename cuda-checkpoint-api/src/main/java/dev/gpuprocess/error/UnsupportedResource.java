@@ -1,6 +1,6 @@
 package dev.gpuprocess.error;
 
-import dev.gpuprocess.proc.Printable;
+import dev.gpuprocess.internal.text.Printable;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,6 +1,7 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.internal.Descriptors;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.store.Reading;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;

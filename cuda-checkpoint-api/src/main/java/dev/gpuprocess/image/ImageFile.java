@@ -1,5 +1,6 @@
 package dev.gpuprocess.image;
 
+import dev.gpuprocess.internal.store.ImageDirectory;
 import java.util.List;
 import java.util.Objects;
 import java.util.regex.Pattern;

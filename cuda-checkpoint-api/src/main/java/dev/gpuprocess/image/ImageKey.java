@@ -2,6 +2,9 @@ package dev.gpuprocess.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -46,7 +49,7 @@ public final class ImageKey {
     if (parent == null) {
       throw refused(path, "is no file", null);
     }
-    try (HeldDirectory directory = HeldDirectory.open(parent)) {
+    try (PinnedDirectory directory = PinnedDirectory.open(parent)) {
       Path key = directory.path().resolve(path.getFileName());
       if (!Files.isRegularFile(key, LinkOption.NOFOLLOW_LINKS)) {
         throw refused(path, "is no regular file: name the file itself", null);

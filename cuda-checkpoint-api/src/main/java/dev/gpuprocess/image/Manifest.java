@@ -1,6 +1,6 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.options.CgroupMode;
 import java.time.Instant;
 import java.util.Collections;

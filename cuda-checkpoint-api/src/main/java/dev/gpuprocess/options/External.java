@@ -7,9 +7,9 @@ import org.jspecify.annotations.Nullable;
  * Something that a tree uses and that is not part of it (CRIU {@code external}). A dump notes it
  * under a name instead of refusing it; a restore puts another one in its place.
  *
- * <p>The factories named {@code restored...} are for {@link dev.gpuprocess.RestoreOptions}, the
- * others for {@link dev.gpuprocess.DumpOptions}. Files, terminals, sockets and namespaces come back
- * through {@link InheritedDescriptor}.
+ * <p>The factories named {@code restored...} are for {@link dev.gpuprocess.options.RestoreOptions},
+ * the others for {@link dev.gpuprocess.options.DumpOptions}. Files, terminals, sockets and
+ * namespaces come back through {@link InheritedDescriptor}.
  *
  * @param text as CRIU reads it, such as {@code mnt[/data]:data}
  */

@@ -1,9 +1,11 @@
 package dev.gpuprocess.spi;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.CriuFeature;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;

@@ -53,7 +53,8 @@ public interface DumpListener {
 
   /**
    * The memory can be fetched now ({@code status-ready}). Called after {@link #postDump}, and only
-   * with {@link dev.gpuprocess.DumpOptions#lazyPages()}; the dump goes on once somebody fetches.
+   * with {@link dev.gpuprocess.options.DumpOptions#lazyPages()}; the dump goes on once somebody
+   * fetches.
    *
    * @throws VetoException to stop the dump; the tree runs on
    */

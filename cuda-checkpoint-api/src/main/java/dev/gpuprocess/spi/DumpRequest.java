@@ -1,7 +1,7 @@
 package dev.gpuprocess.spi;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 
 /**

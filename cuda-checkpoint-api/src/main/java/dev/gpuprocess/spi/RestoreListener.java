@@ -39,7 +39,7 @@ public interface RestoreListener {
 
   /**
    * A terminal whose other end was outside the tree ({@code orphan-pts-master}). Only called when
-   * {@link dev.gpuprocess.RestoreOptions#orphanTerminals()} says so.
+   * {@link dev.gpuprocess.options.RestoreOptions#orphanTerminals()} says so.
    *
    * @param master the descriptor of its master end in this JVM; it is closed when this returns, so
    *     duplicate it to keep the terminal

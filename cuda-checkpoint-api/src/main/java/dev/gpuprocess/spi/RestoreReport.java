@@ -1,6 +1,6 @@
 package dev.gpuprocess.spi;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 
 /**

@@ -1,6 +1,6 @@
 package dev.gpuprocess.spi;
 
-import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 
 /**

@@ -7,9 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageCorruptException;
@@ -18,10 +16,13 @@ import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpReport;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
@@ -171,7 +172,7 @@ public abstract class CriuDriverContract {
                   stages.add("post-dump");
                   assertSame(caller, Thread.currentThread());
                   assertTrue(Files.exists(images.resolve("pstree.img")));
-                  assertTrue(workload.identity().stat().orElseThrow().isStopped());
+                  assertTrue(Processes.stat(workload.identity()).orElseThrow().isStopped());
                 }
               });
     }

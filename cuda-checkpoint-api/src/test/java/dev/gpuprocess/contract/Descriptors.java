@@ -1,6 +1,6 @@
 package dev.gpuprocess.contract;
 
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
 
 /**

@@ -4,7 +4,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryUsage;
 import java.util.Locale;

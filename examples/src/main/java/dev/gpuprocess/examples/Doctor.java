@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples;
 
-import dev.gpuprocess.Diagnosis;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.options.DumpOptions;
 import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.List;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples;
 
-import dev.gpuprocess.Step;
+import dev.gpuprocess.progress.Step;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;

@@ -2,16 +2,16 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.NoCudaDriverException;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuUuid;
 import java.time.LocalDate;
 import java.time.ZoneOffset;
 import java.util.List;
@@ -63,8 +63,9 @@ final class Machine implements AutoCloseable {
   /** A simulated machine; closing this deletes it. */
   static Machine on(SimulatedDriver driver, String because) {
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()));
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
+            .build();
     return new Machine(checkpoints, driver, "simulated, " + because);
   }
 

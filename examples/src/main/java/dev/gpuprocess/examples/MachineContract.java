@@ -2,9 +2,9 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.contract.CudaDriverContract;
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.GpuInventory;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 

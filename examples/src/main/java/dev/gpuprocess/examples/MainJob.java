@@ -2,11 +2,11 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.Step;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import java.time.Duration;
 import java.util.List;
 
@@ -34,7 +34,7 @@ final class MainJob {
 
   /** Does it all, and leaves nothing behind, whatever fails. */
   static Result run(Machine machine, Progress progress) {
-    GpuCheckpoints checkpoints = machine.checkpoints().with(progress);
+    GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
     try (Scratch scratch = Scratch.create();
         Counter counter = machine.on(Counter.launch()).start()) {
       String gpu = counter.gpu();

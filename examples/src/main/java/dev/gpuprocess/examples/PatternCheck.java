@@ -11,7 +11,7 @@ final class PatternCheck {
 
   static Outcome run(Machine machine, int mebibytes, Progress progress) {
     String what = "pattern, " + mebibytes + " MiB";
-    GpuCheckpoints checkpoints = machine.checkpoints().with(progress);
+    GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
     try (Scratch scratch = Scratch.create();
         Pattern pattern = machine.on(Pattern.launch(mebibytes)).start()) {
       String before = pattern.verify();

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples;
 
-import dev.gpuprocess.Step;
-import dev.gpuprocess.StepListener;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.io.PrintStream;
 import java.util.ArrayDeque;
 import java.util.ArrayList;

@@ -2,13 +2,13 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ResumeOptions;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.PoisonedProcessException;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.options.ResumeOptions;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -37,7 +37,7 @@ final class RoomCheck {
         refusal = StuckChecks.message(InsufficientGpuMemoryException.class, suspended::resume);
       }
       progress.say("refused", refusal);
-      suspended.resume(ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofSeconds(30)));
+      suspended.resume(ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build());
       String afterWaiting = pattern.verify();
       progress.say("room again", afterWaiting);
 
@@ -52,7 +52,7 @@ final class RoomCheck {
       StuckChecks.await(() -> roomFor(checkpoints, mebibytes));
       CudaResult later = checkpoints.cuda().restore((int) pattern.pid(), List.of());
       progress.say("raw restore", raw + ", and with room again " + later);
-      poisoned.process().comeBackFrom(checkpoints.open(scratch.resolve("image"))).resume();
+      poisoned.process().replaceWith(checkpoints.open(scratch.resolve("image"))).resume();
       String fromImage = pattern.verify();
       String numbers =
           "%s%nthen with room: %s%nraw call: %s, with room again %s; back from its image: %s"
@@ -77,10 +77,10 @@ final class RoomCheck {
   /** What happens to those who do not look: our own look is blinded for this. */
   private static PoisonedProcessException poison(
       GpuCheckpoints checkpoints, CheckpointedProcess healthy, Scratch scratch) {
-    GpuCheckpoints blind = checkpoints.with(checkpoints.cuda(), new Blind());
+    GpuCheckpoints blind = checkpoints.toBuilder().cuda(checkpoints.cuda(), new Blind()).build();
     CheckpointedProcess process = (CheckpointedProcess) blind.inspect(healthy.pid());
     try {
-      process.resume(ResumeOptions.ofDefaults().withInsurance(scratch.resolve("image")));
+      process.resume(ResumeOptions.builder().fallbackImage(scratch.resolve("image")).build());
     } catch (PoisonedProcessException e) {
       return e;
     }

@@ -4,8 +4,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.StepListener;
-import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -13,8 +11,10 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.time.Duration;
@@ -85,9 +85,8 @@ final class StuckChecks {
     long before = free(machine);
     Pattern pattern = machine.on(Pattern.launch(machine.isSimulated() ? 512 : 8192)).start();
     GpuCheckpoints killing =
-        machine
-            .checkpoints()
-            .with(
+        machine.checkpoints().toBuilder()
+            .listener(
                 new StepListener() {
                   @Override
                   public void started(String name, int pid) {
@@ -95,7 +94,8 @@ final class StuckChecks {
                       new Thread(() -> killWhenItGrows(pattern)).start();
                     }
                   }
-                });
+                })
+            .build();
     String refusal =
         message(NoSuchProcessException.class, () -> killing.process(pattern.pid()).suspend());
     await(() -> before - free(machine) < 64 * MIB);

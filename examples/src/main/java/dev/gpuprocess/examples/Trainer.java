@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;

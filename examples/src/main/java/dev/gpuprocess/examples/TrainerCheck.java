@@ -1,12 +1,12 @@
 package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.DumpOptions;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.examples.Trainer.Loaders;
+import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 import java.util.Optional;
 
@@ -68,7 +68,7 @@ final class TrainerCheck {
       progress.say("undisturbed", "step " + undisturbed.get(STEPS - 1) + ", the last");
       try (Trainer trainer = start(scratch, "disturbed")) {
         trainer.awaitStep(STEPS / 3);
-        GpuCheckpoints checkpoints = machine.checkpoints().with(progress);
+        GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
         CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
         return loaders == Loaders.FORK
             ? refusal(suspended, trainer, scratch, undisturbed)

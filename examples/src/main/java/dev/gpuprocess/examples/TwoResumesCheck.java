@@ -2,9 +2,9 @@ package dev.gpuprocess.examples;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ResumeOptions;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.options.ResumeOptions;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -33,7 +33,7 @@ final class TwoResumesCheck {
         refusals = Stream.of(begun.join(), ours).filter(text -> !text.isEmpty()).toList();
       }
       refusals.forEach(text -> progress.say("refused", text));
-      ResumeOptions patient = ResumeOptions.ofDefaults().withWaitForMemory(Duration.ofSeconds(30));
+      ResumeOptions patient = ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build();
       for (Pattern pattern : List.of(one, other)) {
         if (checkpoints.inspect(pattern.pid()) instanceof CheckpointedProcess refused) {
           refused.resume(patient);

@@ -12,15 +12,15 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.Step;
-import dev.gpuprocess.StepListener;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -144,7 +144,7 @@ class SnippetsTest {
           }
         };
     RunningProcess resumed =
-        GpuCheckpoints.standard().with(listener).process(pid).suspend().resume();
+        GpuCheckpoints.builder().listener(listener).build().process(pid).suspend().resume();
     resumed.steps(); // the same numbers once more
     // [end:steps]
     assertEquals(
@@ -159,8 +159,9 @@ class SnippetsTest {
     try (SimulatedDriver machine = SimulatedDriver.create(); // a libcuda.so.1 that needs no GPU
         Counter job = Counter.start(machine)) {
       GpuCheckpoints gpus =
-          GpuCheckpoints.standard()
-              .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .build();
       gpus.process(job.pid()).suspend().resume();
       assertEquals(101, job.increment());
     }

@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.cuda.LibCuda;
-import dev.gpuprocess.cuda.LibNvml;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.nio.file.Path;
@@ -30,8 +30,7 @@ class SchedulerTest {
     machine = SimulatedDriver.create();
     job = Counter.start(machine);
     gpus =
-        GpuCheckpoints.standard()
-            .with(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()));
+        GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build();
     scheduler = new Scheduler(gpus);
     assertEquals(101, job.increment());
   }

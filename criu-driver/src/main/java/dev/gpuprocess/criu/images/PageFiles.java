@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.images;
 
-import dev.gpuprocess.internal.Descriptors;
+import dev.gpuprocess.internal.os.Descriptors;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.FileNode;
-import dev.gpuprocess.proc.OpenFile;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ScanLimit;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.proc.FileNode;
+import dev.gpuprocess.internal.proc.FileNode;
 
 /** Device files: CRIU dumps a few that have no state of their own. */
 final class Devices {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.preflight;
 
 import dev.gpuprocess.criu.preflight.jnr.KernelFunctions;
-import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.os.NativeLibraries;
 import java.io.IOException;
 import java.nio.file.Path;
 import jnr.ffi.Memory;

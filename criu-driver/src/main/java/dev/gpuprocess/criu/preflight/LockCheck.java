@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.proc.FileNode;
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

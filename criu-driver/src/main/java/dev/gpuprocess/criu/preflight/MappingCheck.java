@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.FileNode;
-import dev.gpuprocess.proc.Mapping;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ScanLimit;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

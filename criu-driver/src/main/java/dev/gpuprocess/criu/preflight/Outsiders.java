@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Collection;
 
 /** Finds who is at the other end of something that leads out of the tree. For messages alone. */

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.proc.ProcFs;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.internal.NativePath;
-import dev.gpuprocess.proc.Mapping;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Optional;

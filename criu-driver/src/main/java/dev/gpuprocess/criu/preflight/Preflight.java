@@ -1,12 +1,12 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.Finding.Severity;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ScanLimit;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.internal.NativeLibraries;
-import dev.gpuprocess.proc.FileNode;
+import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import jnr.posix.FileStat;

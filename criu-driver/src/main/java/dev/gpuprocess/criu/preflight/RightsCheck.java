@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.Finding.Severity;
-import dev.gpuprocess.proc.Capabilities;
-import dev.gpuprocess.proc.Capabilities.Capability;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
 
 /** Whether a CRIU started by this JVM may do its work. */
 final class RightsCheck {

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SocketTables;
+import dev.gpuprocess.internal.proc.TcpSocket;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.SocketTables;
-import dev.gpuprocess.proc.TcpSocket;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,9 +1,10 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.Finding.Severity;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -22,7 +23,7 @@ final class TaskCheck {
   }
 
   void lookAtRoot() {
-    root.stat()
+    Processes.stat(root)
         .filter(stat -> !stat.leadsSession() && stat.session() != 0)
         .ifPresent(
             stat ->

@@ -1,11 +1,12 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.proc.FileNode;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -72,7 +73,7 @@ final class TerminalCheck {
 
   void finish() {
     slaves.keySet().removeAll(masters);
-    boolean leader = root.stat().map(ProcStat::leadsSession).orElse(false);
+    boolean leader = Processes.stat(root).map(ProcStat::leadsSession).orElse(false);
     int allowed = leader ? 0 : 1;
     if (slaves.size() > allowed) {
       slaves.forEach((index, slave) -> refuse(index, slave, leader));

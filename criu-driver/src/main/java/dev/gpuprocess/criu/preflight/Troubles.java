@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.preflight;
 
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.Finding.Severity;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;

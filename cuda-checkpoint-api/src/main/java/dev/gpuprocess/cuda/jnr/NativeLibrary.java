@@ -2,7 +2,7 @@ package dev.gpuprocess.cuda.jnr;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoCudaDriverException;
-import dev.gpuprocess.internal.NativeLibraries;
+import dev.gpuprocess.internal.os.NativeLibraries;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.bench;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Path;

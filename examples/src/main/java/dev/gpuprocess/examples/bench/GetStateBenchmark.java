@@ -2,8 +2,8 @@ package dev.gpuprocess.examples.bench;
 
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.cuda.CudaAnswer;
-import dev.gpuprocess.cuda.LibCuda;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;

@@ -1,15 +1,15 @@
 package dev.gpuprocess.examples.bench;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.Finding;
-import dev.gpuprocess.ProcessIdentity;
-import dev.gpuprocess.RestoreOptions;
 import dev.gpuprocess.criu.RpcCriuDriver;
-import dev.gpuprocess.image.ImageDirectory;
+import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.StagedImage;
-import dev.gpuprocess.image.VerifiedImage;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -1,9 +1,10 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.ProcessIdentity;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
-import dev.gpuprocess.proc.ProcFs;
-import dev.gpuprocess.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -122,7 +123,7 @@ final class Instance implements AutoCloseable {
   }
 
   private static boolean isDead(ProcessIdentity process) {
-    return process.stat().map(ProcStat::isDead).orElse(true);
+    return Processes.stat(process).map(ProcStat::isDead).orElse(true);
   }
 
   private static boolean await(BooleanSupplier condition) {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.ProcessIdentity;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 
 /** How a test program is dumped and restored. */

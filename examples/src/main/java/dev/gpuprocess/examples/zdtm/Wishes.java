@@ -1,11 +1,11 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.DumpOptions;
-import dev.gpuprocess.RestoreOptions;
-import dev.gpuprocess.TreeOptions;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.TreeOptions;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;

@@ -1,0 +1,203 @@
+package dev.gpuprocess.cuda.jnr;
+
+import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.jnr.NvmlFunctions;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import jnr.ffi.Memory;
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
+import jnr.ffi.byref.IntByReference;
+import jnr.ffi.byref.PointerByReference;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * {@code libnvidia-ml.so.1} through JNR, for what the checkpoint functions do not tell: which GPUs
+ * there are, how much memory is free, and who holds the rest. It takes no GPU memory and opens no
+ * CUDA context. Loaded at the first call; where it is missing, nothing is known.
+ */
+public final class LibNvml implements GpuInventory {
+
+  private static final Logger LOG = LoggerFactory.getLogger(LibNvml.class);
+
+  private static final int INSUFFICIENT_SIZE = 7;
+  private static final int TEXT_BYTES = 96;
+  private static final int MEMORY_BYTES = 24;
+
+  /** {@code nvmlProcessInfo_t}: u32 pid, 4 bytes padding, u64 bytes used, two u32 of MIG. */
+  private static final int PROCESS_BYTES = 24;
+
+  private final NativeLibrary<NvmlFunctions> library;
+  private volatile @Nullable NvmlFunctions initialised;
+
+  private LibNvml(@Nullable Path directory) {
+    library = new NativeLibrary<>(NvmlFunctions.class, "libnvidia-ml.so.1", directory);
+  }
+
+  /**
+   * The library of this machine, looked for where {@link LibCuda#system()} looks.
+   *
+   * @return the library, not yet loaded
+   */
+  public static LibNvml system() {
+    return new LibNvml(NativeLibrary.configuredDirectory());
+  }
+
+  /**
+   * The library in a directory, such as a simulated one.
+   *
+   * @param directory holds {@code libnvidia-ml.so.1}
+   * @return the library, not yet loaded
+   */
+  public static LibNvml in(Path directory) {
+    return new LibNvml(directory.toAbsolutePath());
+  }
+
+  @Override
+  public Optional<List<Gpu>> gpus() {
+    return read()
+        .filter(reading -> reading.unreadable().isEmpty() || !reading.gpus().isEmpty())
+        .map(GpuReading::gpus);
+  }
+
+  @Override
+  public Optional<GpuReading> read() {
+    try {
+      return Optional.of(readGpus(start()));
+    } catch (NvmlFailure e) {
+      LOG.debug("NVML cannot list the GPUs: {}", e.getMessage());
+      return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
+    } catch (NoCudaDriverException | UnsatisfiedLinkError e) {
+      LOG.debug("there is no NVML: {}", e.getMessage());
+      // One that is there and cannot be loaded now, for want of descriptors say, is not none.
+      return library.isThere()
+          ? Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())))
+          : Optional.empty();
+    }
+  }
+
+  @Override
+  public Optional<String> driverVersion() {
+    return ask(
+        "read the driver's version",
+        nvml -> {
+          byte[] text = new byte[TEXT_BYTES];
+          check("nvmlSystemGetDriverVersion", nvml.nvmlSystemGetDriverVersion(text, TEXT_BYTES));
+          return string(text);
+        });
+  }
+
+  private <T> Optional<T> ask(String what, Question<T> question) {
+    try {
+      return Optional.of(question.answer(start()));
+    } catch (NvmlFailure | NoCudaDriverException | UnsatisfiedLinkError e) {
+      LOG.debug("NVML cannot {}: {}", what, e.getMessage());
+      return Optional.empty();
+    }
+  }
+
+  private NvmlFunctions start() throws NvmlFailure {
+    NvmlFunctions nvml = initialised;
+    if (nvml == null) {
+      nvml = library.get();
+      check("nvmlInit_v2", nvml.nvmlInit_v2());
+      initialised = nvml;
+    }
+    return nvml;
+  }
+
+  private static GpuReading readGpus(NvmlFunctions nvml) throws NvmlFailure {
+    IntByReference count = new IntByReference();
+    check("nvmlDeviceGetCount_v2", nvml.nvmlDeviceGetCount_v2(count));
+    List<Gpu> gpus = new ArrayList<>();
+    List<String> unreadable = new ArrayList<>();
+    for (int i = 0; i < count.intValue(); i++) {
+      String name = "GPU " + i;
+      try {
+        PointerByReference device = new PointerByReference();
+        check("nvmlDeviceGetHandleByIndex_v2", nvml.nvmlDeviceGetHandleByIndex_v2(i, device));
+        byte[] uuid = new byte[TEXT_BYTES];
+        check("nvmlDeviceGetUUID", nvml.nvmlDeviceGetUUID(device.getValue(), uuid, TEXT_BYTES));
+        name = string(uuid);
+        gpus.add(readGpu(nvml, device.getValue(), GpuUuid.of(name)));
+      } catch (NvmlFailure | IllegalArgumentException e) {
+        LOG.debug("NVML cannot read {}: {}", name, e.getMessage());
+        unreadable.add(name + ": " + e.getMessage());
+      }
+    }
+    return new GpuReading(gpus, unreadable);
+  }
+
+  private static Gpu readGpu(NvmlFunctions nvml, Pointer device, GpuUuid uuid) throws NvmlFailure {
+    byte[] name = new byte[TEXT_BYTES];
+    check("nvmlDeviceGetName", nvml.nvmlDeviceGetName(device, name, TEXT_BYTES));
+    Pointer memory = Memory.allocateDirect(Runtime.getRuntime(nvml), MEMORY_BYTES, true);
+    check("nvmlDeviceGetMemoryInfo", nvml.nvmlDeviceGetMemoryInfo(device, memory));
+    long total = memory.getLong(0);
+    long free = memory.getLong(8);
+    if (free < 0 || free > total) {
+      throw new NvmlFailure("nvmlDeviceGetMemoryInfo says %s of %s free".formatted(free, total));
+    }
+    return new Gpu(uuid, string(name), total, free, readUsers(nvml, device));
+  }
+
+  private static List<Gpu.User> readUsers(NvmlFunctions nvml, Pointer device) throws NvmlFailure {
+    // The number of processes may grow between the question and the answer, so ask until it fits.
+    int room = 16;
+    while (true) {
+      Pointer infos = Memory.allocateDirect(Runtime.getRuntime(nvml), room * PROCESS_BYTES, true);
+      IntByReference count = new IntByReference(room);
+      int code = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos);
+      if (code != INSUFFICIENT_SIZE) {
+        check("nvmlDeviceGetComputeRunningProcesses_v3", code);
+        List<Gpu.User> users = new ArrayList<>();
+        for (int i = 0; i < count.intValue(); i++) {
+          long at = (long) i * PROCESS_BYTES;
+          // NVML_VALUE_NOT_AVAILABLE is all ones.
+          long bytes = infos.getLong(at + 8);
+          users.add(
+              new Gpu.User(
+                  infos.getInt(at), bytes < 0 ? OptionalLong.empty() : OptionalLong.of(bytes)));
+        }
+        return List.copyOf(users);
+      }
+      room = Math.max(room * 2, count.intValue() * 2);
+    }
+  }
+
+  private static void check(String function, int code) throws NvmlFailure {
+    if (code != 0) {
+      throw new NvmlFailure(function + " answers " + code);
+    }
+  }
+
+  private static String string(byte[] text) {
+    int end = 0;
+    while (end < text.length && text[end] != 0) {
+      end++;
+    }
+    return new String(text, 0, end, StandardCharsets.UTF_8);
+  }
+
+  private interface Question<T> {
+    T answer(NvmlFunctions nvml) throws NvmlFailure;
+  }
+
+  private static final class NvmlFailure extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    NvmlFailure(String message) {
+      super(message);
+    }
+  }
+}

@@ -1,0 +1,22 @@
+package dev.gpuprocess.internal.call;
+
+import jdk.jfr.Category;
+import jdk.jfr.Event;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import jdk.jfr.StackTrace;
+
+/** A driver call that outlived its deadline; lasts from then until it returns. */
+@Name("dev.gpuprocess.AbandonedCall")
+@Label("Abandoned driver call")
+@Category("GPU process")
+@StackTrace(false)
+final class AbandonedCallEvent extends Event {
+
+  @Label("Call")
+  final String call;
+
+  AbandonedCallEvent(String call) {
+    this.call = call;
+  }
+}

@@ -1,0 +1,91 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.error.CriuFeature;
+import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/** Looks at CRIU and at what it needs. */
+final class CriuCheckup {
+
+  /** The driver bounds its calls itself; this is for one that does not. */
+  private static final Duration DEADLINE = Duration.ofMinutes(2);
+
+  /** What says that CRIU may do its work here. */
+  static final String CHECK = "criu check";
+
+  private static final String FIREWALL = "iptables-restore";
+
+  private final Checkup checkup;
+  private final GpuCheckpoints checkpoints;
+
+  CriuCheckup(Checkup checkup, GpuCheckpoints checkpoints) {
+    this.checkup = checkup;
+    this.checkpoints = checkpoints;
+  }
+
+  /** Whether there is a driver to ask. */
+  Optional<CriuDriver> driver() {
+    return checkup.ask("CRIU", DEADLINE, checkpoints::criu);
+  }
+
+  void look() {
+    driver().ifPresent(this::lookAt);
+    checkup.look(FIREWALL, checkpoints.timeouts().call(), this::lookForFirewall);
+  }
+
+  private void lookForFirewall() {
+    if (Stream.of(String.valueOf(System.getenv("PATH")).split(":"))
+        .noneMatch(directory -> Files.isExecutable(Path.of(directory, FIREWALL)))) {
+      checkup.warning(
+          FIREWALL,
+          "is not on the PATH; CRIU runs it to dump connected TCP sockets"
+              + " (DumpOptions.tcpEstablished), and for nothing else",
+          "install iptables if you need that");
+    }
+  }
+
+  private void lookAt(CriuDriver criu) {
+    checkup
+        .ask("CRIU", DEADLINE, criu::version)
+        .ifPresent(
+            version -> {
+              checkup.ok("CRIU", "version " + version + ", fit for this kernel");
+              checkup
+                  .ask(
+                      CHECK,
+                      DEADLINE,
+                      () -> {
+                        criu.check();
+                        return true;
+                      })
+                  .ifPresent(passed -> checkup.ok(CHECK, "this kernel has what it needs"));
+              checkup
+                  .ask("criu features", DEADLINE, criu::features)
+                  .flatMap(told -> told)
+                  .ifPresent(this::tellFeatures);
+            });
+  }
+
+  private void tellFeatures(Set<CriuFeature> has) {
+    checkup.ok(
+        "criu features",
+        Stream.of(CriuFeature.values())
+            .map(feature -> (has.contains(feature) ? "" : "no ") + words(feature))
+            .collect(Collectors.joining(", ")));
+  }
+
+  private static String words(CriuFeature feature) {
+    return switch (feature) {
+      case MEMORY_TRACKING -> "memory tracking (pre-dumps)";
+      case LAZY_PAGES -> "lazy pages";
+      case PIDFD_STORE -> "pidfd store";
+    };
+  }
+}

@@ -1,0 +1,96 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.internal.dump.DumpCheck;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** Goes through everything in order. */
+final class Doctor {
+
+  private final Checkup checkup = new Checkup();
+  private final GpuCheckpoints checkpoints;
+  private final HostCheckup host;
+
+  Doctor(GpuCheckpoints checkpoints) {
+    this.checkpoints = checkpoints;
+    this.host =
+        new HostCheckup(checkup, Path.of("/"), Capabilities.of(ProcessHandle.current().pid()));
+  }
+
+  Diagnosis ofMachine(@Nullable Path images) {
+    checkup.look("driver", new DriverCheckup(checkup, checkpoints)::look);
+    checkup.look("CRIU", new CriuCheckup(checkup, checkpoints)::look);
+    Duration deadline = checkpoints.timeouts().call();
+    checkup.look("host", deadline, host::look);
+    long onGpus = bytesOnGpus();
+    checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
+    checkup.look("state directory", deadline, () -> host.lookAtStateDirectory(checkpoints.state()));
+    if (images != null) {
+      checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
+    }
+    return checkup.diagnosis();
+  }
+
+  /** What is used as seen by NVML; what it does not tell was said before. */
+  private long bytesOnGpus() {
+    return new Checkup()
+            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::gpus)
+            .flatMap(found -> found)
+            .orElse(List.of())
+            .stream()
+            .flatMap(gpu -> gpu.users().stream())
+            .mapToLong(user -> user.bytes().orElse(0))
+            .sum();
+  }
+
+  Diagnosis ofProcess(long pid, @Nullable Path image, DumpOptions options) {
+    Optional<ProcessIdentity> identity = ProcessIdentity.of(pid);
+    if (identity.isEmpty()) {
+      checkup.problem("process " + pid, "is not there", "look for the job's pid again");
+      return checkup.diagnosis();
+    }
+    checkup.look("process " + pid, () -> lookAt(identity.get(), image, options));
+    return checkup.diagnosis();
+  }
+
+  private void lookAt(ProcessIdentity identity, @Nullable Path image, DumpOptions options) {
+    ProcessCheckup process = new ProcessCheckup(checkup, checkpoints, identity);
+    if (!process.look()) {
+      return;
+    }
+    MemoryCheckup memory = new MemoryCheckup(checkup, checkpoints, identity);
+    checkup.look(
+        "GPU memory",
+        process.state() == ProcessState.CHECKPOINTED
+            ? memory::lookAtWayBack
+            : memory::lookAtWayOff);
+    checkup.look("children", process::lookAtChildren);
+    DumpCheck dump =
+        new DumpCheck(
+            checkpoints,
+            identity,
+            image == null ? Path.of("/") : image,
+            options,
+            DumpCheck.isOnGpu(process.state()));
+    new CriuCheckup(checkup, checkpoints)
+        .driver()
+        .ifPresent(criu -> process.lookAtDump(criu, dump));
+    if (image != null) {
+      dump.looks()
+          .forEach(
+              (subject, look) ->
+                  checkup
+                      .ask(subject, checkpoints.timeouts().call(), look)
+                      .ifPresent(found -> checkup.ok(subject, found)));
+    }
+  }
+}

@@ -1,0 +1,167 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.internal.text.Bytes;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/** Looks at the CUDA driver and the GPUs. */
+final class DriverCheckup {
+
+  /**
+   * A pid above the kernel's highest: no process ever has it, so each function answers that at once
+   * and changes nothing.
+   */
+  private static final int NOBODY = Integer.MAX_VALUE;
+
+  /** What {@code cuDriverGetVersion} says of driver 580 and of driver 615. */
+  private static final int FIRST_WITH_PAIRS = 13000;
+
+  private static final int FIRST_WITH_STORAGE = 13040;
+
+  private static final Path PERSISTENCE = Path.of("/run/nvidia-persistenced/socket");
+
+  private final Checkup checkup;
+  private final CudaDriver cuda;
+  private final GpuCheckpoints checkpoints;
+  private final Duration deadline;
+
+  DriverCheckup(Checkup checkup, GpuCheckpoints checkpoints) {
+    this.checkup = checkup;
+    this.checkpoints = checkpoints;
+    this.cuda = checkpoints.cuda();
+    this.deadline = checkpoints.timeouts().call();
+  }
+
+  void look() {
+    checkup.ask("libcuda", deadline, cuda::version).ifPresent(this::lookAtDriver);
+    lookAtGpus();
+  }
+
+  private void lookAtDriver(int version) {
+    Optional<String> driver =
+        checkup.ask("NVML", deadline, checkpoints.gpus()::driverVersion).flatMap(found -> found);
+    checkup.ok(
+        "libcuda",
+        "supports CUDA %s.%s%s"
+            .formatted(
+                version / 1000, version % 1000 / 10, driver.map(", driver "::concat).orElse("")));
+    lookAtFunctions();
+    if (version >= FIRST_WITH_PAIRS) {
+      checkup.ok("GPU pairs", "a process can be resumed on another GPU");
+    } else {
+      checkup.warning(
+          "GPU pairs",
+          "this driver resumes a process only on the GPU it was on",
+          "update to driver 580 or later if you need more");
+    }
+    checkup.ok(
+        "custom storage",
+        version >= FIRST_WITH_STORAGE
+            ? "this driver can hand GPU memory to its caller (driver 615)"
+            : "this driver moves GPU memory to the process's own host memory only");
+  }
+
+  private void lookAtFunctions() {
+    Map<String, Runnable> functions = new LinkedHashMap<>();
+    functions.put("cuCheckpointProcessGetState", () -> cuda.getState(NOBODY));
+    functions.put("cuCheckpointProcessGetRestoreThreadId", () -> cuda.getRestoreThreadId(NOBODY));
+    functions.put("cuCheckpointProcessLock", () -> cuda.lock(NOBODY, 1));
+    functions.put("cuCheckpointProcessCheckpoint", () -> cuda.checkpoint(NOBODY));
+    functions.put("cuCheckpointProcessRestore", () -> cuda.restore(NOBODY, List.of()));
+    functions.put("cuCheckpointProcessUnlock", () -> cuda.unlock(NOBODY));
+    functions.forEach(
+        (name, call) ->
+            checkup
+                .ask(name, deadline, () -> isThere(call))
+                .ifPresent(there -> tellFunction(name, there)));
+  }
+
+  private static boolean isThere(Runnable call) {
+    try {
+      call.run();
+      return true;
+    } catch (DriverTooOldException e) {
+      return false;
+    }
+  }
+
+  private void tellFunction(String name, boolean there) {
+    if (there) {
+      checkup.ok(name, "is there");
+    } else {
+      checkup.problem(name, "is missing from this driver", "update to driver 570 or later");
+    }
+  }
+
+  private void lookAtGpus() {
+    Optional<GpuReading> asked =
+        checkup.ask("GPUs", deadline, checkpoints.gpus()::read).flatMap(found -> found);
+    if (asked.isEmpty()) {
+      checkup.warning(
+          "GPUs",
+          "NVML does not tell of any, so a resume cannot be kept from running out of GPU memory",
+          "install the driver's libnvidia-ml.so.1");
+      return;
+    }
+    List<Gpu> gpus = asked.get().gpus();
+    for (String unreadable : asked.get().unreadable()) {
+      checkup.problem(
+          "GPUs",
+          "NVML cannot read " + unreadable + ", so no process is resumed there",
+          "look with nvidia-smi, and into the kernel's log (dmesg) for Xid lines");
+    }
+    if (gpus.isEmpty() && asked.get().unreadable().isEmpty()) {
+      checkup.problem(
+          "GPUs", "NVML finds none", "look whether the device is passed to this machine (lspci)");
+      return;
+    }
+    for (Gpu gpu : gpus) {
+      checkup.ok(gpu.uuid().text(), describe(gpu));
+    }
+    lookAtDeviceFiles();
+  }
+
+  private static String describe(Gpu gpu) {
+    List<Integer> users = gpu.users().stream().map(Gpu.User::pid).toList();
+    return "%s, %s of %s free%s"
+        .formatted(
+            gpu.name(),
+            Bytes.text(gpu.freeBytes()),
+            Bytes.text(gpu.totalBytes()),
+            users.isEmpty() ? "" : ", used by " + users);
+  }
+
+  /** The driver makes them when it is loaded; in a container they must be handed in. */
+  private void lookAtDeviceFiles() {
+    for (String name : List.of("/dev/nvidiactl", "/dev/nvidia-uvm")) {
+      Path file = Path.of(name);
+      if (!Files.isReadable(file) || !Files.isWritable(file)) {
+        checkup.warning(
+            name,
+            Files.exists(file)
+                ? "is closed to this user, who can start no CUDA program"
+                : "is missing, so CUDA programs cannot start here",
+            Files.exists(file) ? "open it to the user" : "run nvidia-modprobe -u -c 0");
+      }
+    }
+    if (Files.exists(PERSISTENCE)) {
+      checkup.ok("persistence", "nvidia-persistenced keeps idle GPUs initialised");
+    } else {
+      checkup.ok(
+          "persistence",
+          "nvidia-persistenced is not seen here; without it a GPU that nobody uses is shut down, and"
+              + " the next resume starts it anew",
+          "start it, or run nvidia-smi -pm 1");
+    }
+  }
+}

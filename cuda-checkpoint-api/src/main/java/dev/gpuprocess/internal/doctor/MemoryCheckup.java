@@ -1,0 +1,102 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.proc.ControlGroup;
+import dev.gpuprocess.internal.proc.HostMemory;
+import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.room.NoRoom;
+import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/** Looks at what a process holds on the GPUs, and whether it fits where it would go. */
+final class MemoryCheckup {
+
+  private static final Path HOST = Path.of("/proc/meminfo");
+
+  private final Checkup checkup;
+  private final GpuCheckpoints checkpoints;
+  private final ProcessIdentity process;
+
+  MemoryCheckup(Checkup checkup, GpuCheckpoints checkpoints, ProcessIdentity process) {
+    this.checkup = checkup;
+    this.checkpoints = checkpoints;
+    this.process = process;
+  }
+
+  /** Of a checkpointed process: whether a resume would be refused. */
+  void lookAtWayBack() {
+    Holdings held =
+        checkpoints.journal().find(process).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
+    if (checkup
+        .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
+        .flatMap(found -> found)
+        .isEmpty()) {
+      checkup.warning(
+          "GPU memory",
+          "there is no NVML here, so a resume cannot be kept from running out",
+          "make sure that as much is free as it had: " + held);
+      return;
+    }
+    Optional<NoRoom> shortage =
+        checkup
+            .ask(
+                "GPU memory",
+                checkpoints.timeouts().call(),
+                new GpuMemoryCheck(checkpoints, process, held, List.of())::whyNot)
+            .flatMap(found -> found);
+    if (shortage.isEmpty()) {
+      checkup.ok(
+          "GPU memory",
+          held.complete()
+              ? "there is room for what it held: " + held
+              : "there is room for the most that it can have held");
+    } else {
+      checkup.problem(
+          "GPU memory",
+          shortage.get().text(),
+          shortage.get().isKnown()
+              ? "free it, or let resume wait for it"
+              : "free more, or say what it held with ResumeOptions.needs");
+    }
+  }
+
+  /** Of a process on the GPU: whether the host has room for what a suspend moves there. */
+  void lookAtWayOff() {
+    Holdings held = heldNow();
+    long bytes = held.bytes();
+    if (bytes == 0) {
+      return;
+    }
+    checkup.ok("GPU memory", "it holds " + held);
+    long room = HostMemory.read(HOST).room();
+    OptionalLong limit = ControlGroup.memoryRoom(process.pid());
+    if (room < bytes) {
+      checkup.problem(
+          "host memory",
+          "%s are free, and its GPU memory would fill more: the kernel would end something"
+              .formatted(Bytes.text(room)),
+          "free some before the suspend");
+    }
+    if (limit.isPresent() && limit.getAsLong() < bytes) {
+      checkup.problem(
+          "memory limit",
+          "its control group allows %s more, and its GPU memory would fill more: the kernel would end it"
+              .formatted(Bytes.text(limit.getAsLong())),
+          "raise memory.max of its control group before the suspend");
+    }
+  }
+
+  private Holdings heldNow() {
+    return Holdings.of(
+        process.pid(),
+        checkup
+            .ask("GPUs", checkpoints.timeouts().call(), checkpoints.gpus()::read)
+            .flatMap(found -> found));
+  }
+}

@@ -1,0 +1,260 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.dump.DumpCheck;
+import dev.gpuprocess.internal.dump.TreeCheck;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.Freezer;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeoutException;
+import org.jspecify.annotations.Nullable;
+
+/** Looks at one process: what state it is in, and what would stop a suspend, resume or dump. */
+final class ProcessCheckup {
+
+  private final Checkup checkup;
+  private final GpuCheckpoints checkpoints;
+  private final ProcessIdentity process;
+  private final String subject;
+  private final List<Integer> children;
+  private @Nullable ProcessState state;
+  private boolean driverAnswers;
+
+  ProcessCheckup(Checkup checkup, GpuCheckpoints checkpoints, ProcessIdentity process) {
+    this.checkup = checkup;
+    this.checkpoints = checkpoints;
+    this.process = process;
+    this.subject = "process " + process.pid();
+    this.children = ProcFs.descendants(process.pid());
+  }
+
+  /** What the driver says; null where it was not asked or did not tell. */
+  @Nullable ProcessState state() {
+    return state;
+  }
+
+  /** Looks at the process itself; false when it has ended, and nothing more is to be seen. */
+  boolean look() {
+    Optional<ProcStat> stat = Processes.stat(process);
+    if (stat.isEmpty() || stat.get().isDead()) {
+      checkup.problem(
+          subject,
+          stat.map(s -> "has ended; its parent " + s.parent() + " has not reaped it yet")
+              .orElse("has ended"),
+          "");
+      return false;
+    }
+    checkup
+        .ask(process, subject, checkpoints.timeouts().call(), () -> describe(stat.get()))
+        .ifPresent(what -> checkup.ok(subject, what));
+    boolean reachable = lookAtWhatHoldsIt();
+    lookAtJournal();
+    Optional<Optional<String>> asked =
+        checkup.ask(
+            process,
+            "state directory",
+            checkpoints.timeouts().call(),
+            () -> ProcessLock.describe(ProcessKey.of(process), checkpoints.state()));
+    Optional<String> busy = asked.flatMap(found -> found);
+    if (busy.isPresent()) {
+      checkup.warning(subject, busy.get(), "wait for it");
+    } else if (reachable) {
+      lookAtState();
+    }
+    return true;
+  }
+
+  private String describe(ProcStat stat) {
+    List<String> command = ProcFs.commandLine(process.pid());
+    return "%s, %s threads, %s descendants"
+        .formatted(
+            command.isEmpty() ? stat.name() : String.join(" ", command),
+            ProcFs.threads(process.pid()).size(),
+            children.size());
+  }
+
+  /** A driver call on a process that stands still would hang. */
+  private boolean lookAtWhatHoldsIt() {
+    Freezer.State frozen = Freezer.look().of(process.pid());
+    if (frozen == Freezer.State.FROZEN) {
+      checkup.problem(subject, "is in a frozen cgroup: driver calls on it would hang", "thaw it");
+      return false;
+    }
+    if (frozen == Freezer.State.UNKNOWN) {
+      checkup.warning(
+          subject,
+          "has a control group that cannot be seen from here, so whether it is frozen is not known",
+          "look from the machine's own cgroup namespace");
+    }
+    Optional<Standstill> still = Standstill.of(process.pid());
+    still.ifPresent(
+        found ->
+            checkup.problem(
+                subject, found.what() + ": driver calls on it would hang", found.cure()));
+    return still.isEmpty();
+  }
+
+  private void lookAtJournal() {
+    checkup
+        .ask(
+            "journal",
+            checkpoints.timeouts().call(),
+            () -> checkpoints.journal().find(process).orElse(null))
+        .ifPresent(this::tellEntry);
+  }
+
+  private void tellEntry(JournalEntry entry) {
+    String controller = "process " + entry.controller().pid();
+    if (entry.controller().isSelf()) {
+      checkup.ok("journal", "we are at it: " + entry.step());
+    } else if (entry.hasLiveController()) {
+      checkup.warning(
+          "journal", controller + " is at it: " + entry.step(), "leave it to that controller");
+    } else {
+      checkup.warning(
+          "journal",
+          controller + " was at it (" + entry.step() + ") and has died",
+          "GpuCheckpoints.recover() mends what it left");
+    }
+  }
+
+  private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
+    Duration deadline = checkpoints.timeouts().call();
+    StateReading reading = StateReading.ask(checkpoints.cuda(), asked.pid());
+    return checkup.await(
+        who,
+        deadline,
+        () -> {
+          try {
+            return Optional.of(reading.await(deadline));
+          } catch (TimeoutException e) {
+            reading.leave();
+            Optional<String> busy = ProcessLock.describe(ProcessKey.of(asked), checkpoints.state());
+            busy.ifPresent(verb -> checkup.warning(who, verb, "wait for it"));
+            if (busy.isEmpty()) {
+              throw e;
+            }
+            return Optional.empty();
+          }
+        });
+  }
+
+  private void lookAtState() {
+    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process);
+    if (answer.isEmpty()) {
+      return;
+    }
+    driverAnswers = true;
+    state = answer.get().value();
+    if (state == null) {
+      tellRefusal(answer.get().result());
+    } else {
+      tellState(state);
+    }
+  }
+
+  private void tellRefusal(CudaResult result) {
+    if (result.equals(CudaResult.NOT_INITIALIZED)) {
+      checkup.problem(
+          "CUDA", "this process has no CUDA state", "wait until it has called cuInit, if it will");
+    } else if (result.equals(CudaResult.OPERATING_SYSTEM)) {
+      checkup.problem(
+          "CUDA",
+          "the driver cannot reach this process",
+          "run as root or as the user it runs as, in the machine's own pid namespace");
+    } else {
+      checkup.problem("CUDA", "the driver answers " + result, "");
+    }
+  }
+
+  private void tellState(ProcessState found) {
+    switch (found) {
+      case RUNNING -> checkup.ok("CUDA", "RUNNING");
+      case LOCKED ->
+          checkup.warning(
+              "CUDA",
+              "LOCKED: its CUDA calls wait",
+              "GpuProcess.inspect(%s) gives a LockedProcess to unlock".formatted(process.pid()));
+      case CHECKPOINTED -> checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
+      case FAILED ->
+          checkup.problem(
+              "CUDA", "FAILED: nothing brings it back", "end it and restore an image of it");
+      default -> checkup.warning("CUDA", found + ": a controller is at it", "wait for it");
+    }
+  }
+
+  /** Children with a GPU stop a dump of the tree; they do not stop a suspend. */
+  void lookAtChildren() {
+    Freezer freezer = Freezer.look();
+    for (int child : children) {
+      if (freezer.of(child) == Freezer.State.FROZEN) {
+        checkup.problem(
+            "child " + child, "is in a frozen cgroup, so the tree cannot be dumped", "thaw it");
+      }
+      Optional<String> device = TreeCheck.deviceOf(child);
+      ProcessState own = driverAnswers && reachable(child) ? stateOfChild(child) : null;
+      if (own != null && own != ProcessState.CHECKPOINTED) {
+        checkup.problem(
+            "child " + child,
+            "has CUDA state of its own, %s, so the tree cannot be dumped".formatted(own),
+            "suspend it too");
+      } else if (device.isPresent()) {
+        checkup.problem(
+            "child " + child,
+            "holds %s, inherited by fork or opened for NVML alone, so the tree cannot be dumped"
+                .formatted(device.get()),
+            "start workers with spawn or forkserver, and end such helpers");
+      }
+    }
+  }
+
+  private @Nullable ProcessState stateOfChild(int child) {
+    return ProcessIdentity.of(child)
+        .flatMap(identity -> askState("child " + child, identity))
+        .map(CudaAnswer::value)
+        .orElse(null);
+  }
+
+  private static boolean reachable(int pid) {
+    return ProcFs.stat(pid).map(stat -> !stat.isDead()).orElse(false)
+        && Standstill.of(pid).isEmpty()
+        && !ProcFs.isFrozen(pid);
+  }
+
+  /** What CRIU would refuse, less what a suspend takes away and what was said of the children. */
+  void lookAtDump(CriuDriver criu, DumpCheck dump) {
+    List<Finding> findings =
+        checkup
+            .ask(process, "dump", checkpoints.timeouts().transfer(), () -> dump.findings(criu))
+            .orElse(List.of());
+    for (Finding finding : findings) {
+      UnsupportedResource resource = finding.resource();
+      boolean deviceOfChild =
+          resource != null
+              && resource.pid() != process.pid()
+              && TreeCheck.isDevice(resource.name());
+      if (!deviceOfChild) {
+        checkup.add(finding);
+      }
+    }
+    if (DumpCheck.isOnGpu(state) && TreeCheck.deviceOf(process.pid()).isPresent()) {
+      checkup.ok("device files", "it holds those of the GPU; a suspend lets go of them");
+    }
+  }
+}

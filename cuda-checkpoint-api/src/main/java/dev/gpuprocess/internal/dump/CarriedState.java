@@ -1,0 +1,152 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.spi.RestoreListener;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What a tree loses with CRIU and gets back from here: what its tasks are allowed, and the files
+ * that other JVMs remove. Kept in the image as a file beside CRIU's own, summed and signed as they
+ * are; an image without it is one of an earlier version.
+ */
+final class CarriedState implements RestoreListener {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+  static final String FILE = "carried.txt";
+
+  private final List<TaskSettings> tasks;
+  private final List<JvmPerformanceFile> files;
+  private final List<Path> made = new ArrayList<>();
+
+  private CarriedState(List<TaskSettings> tasks, List<JvmPerformanceFile> files) {
+    this.tasks = tasks;
+    this.files = files;
+  }
+
+  /** Collects that of a tree that stands still; what cannot be known is left out. */
+  static CarriedState of(int root) {
+    List<TaskSettings> tasks = new ArrayList<>();
+    List<JvmPerformanceFile> files = new ArrayList<>();
+    for (int pid : tree(root)) {
+      try {
+        for (int task : ProcFs.threads(pid)) {
+          TaskSettings.of(task).ifPresent(tasks::add);
+        }
+        JvmPerformanceFile.of(pid).ifPresent(files::add);
+      } catch (IOException e) {
+        LOG.warn(
+            "process {} will not get back all that its threads were allowed: {}",
+            pid,
+            e.getMessage());
+      }
+    }
+    return new CarriedState(tasks, files);
+  }
+
+  /** What {@link #read} reads. */
+  byte[] text() {
+    return Stream.concat(tasks.stream(), files.stream())
+        .map(line -> line + "\n")
+        .collect(Collectors.joining())
+        .getBytes(StandardCharsets.US_ASCII);
+  }
+
+  private static List<Integer> tree(int root) {
+    List<Integer> tree = new ArrayList<>(List.of(root));
+    tree.addAll(ProcFs.descendants(root));
+    return tree;
+  }
+
+  /**
+   * Reads that of an image.
+   *
+   * @throws ImageCorruptException when it is not what this version writes
+   */
+  static CarriedState read(int pid, Path images) {
+    List<TaskSettings> tasks = new ArrayList<>();
+    List<JvmPerformanceFile> files = new ArrayList<>();
+    Path file = images.resolve(FILE);
+    if (Files.exists(file)) {
+      try {
+        for (String line : Files.readAllLines(file, StandardCharsets.US_ASCII)) {
+          Optional<TaskSettings> task = TaskSettings.parse(line);
+          task.ifPresent(tasks::add);
+          if (task.isEmpty()) {
+            files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
+          }
+        }
+      } catch (IOException | RuntimeException e) {
+        throw new ImageCorruptException(
+            FILE + " in the image of process " + pid + " cannot be read: use another copy",
+            Failure.of("restore", pid),
+            e);
+      }
+    }
+    return new CarriedState(tasks, files);
+  }
+
+  /** As late as can be: any JVM that starts removes these files again, until the pid is there. */
+  @Override
+  public void preRestore() {
+    for (JvmPerformanceFile file : files) {
+      try {
+        if (file.putBack()) {
+          made.add(file.path());
+        }
+      } catch (IOException e) {
+        // CRIU will say that it is missing, if it is.
+        LOG.warn(
+            "{} cannot be made again: {}",
+            Printable.of(file.path().toString()),
+            Printable.of(String.valueOf(e.getMessage())));
+      }
+    }
+  }
+
+  /** Before a task runs: it shall not run a moment where it may not. */
+  @Override
+  public void postRestore(int root) {
+    Map<Integer, Integer> numbers = new HashMap<>();
+    for (int pid : tree(root)) {
+      ProcFs.threads(pid).forEach(task -> numbers.put(TaskSettings.ownNumber(task), task));
+    }
+    for (TaskSettings settings : tasks) {
+      Integer task = numbers.get(settings.task());
+      if (task != null) {
+        try {
+          settings.putBack(task);
+        } catch (IOException e) {
+          LOG.warn("task {} did not get back all that it had: {}", task, e.getMessage());
+        }
+      }
+    }
+  }
+
+  /** After a restore that failed. */
+  void removeWhatWasMade() {
+    for (Path file : made) {
+      try {
+        Files.deleteIfExists(file);
+      } catch (IOException e) {
+        LOG.warn("{} was made for a restore and cannot be removed: {}", file, e.getMessage());
+      }
+    }
+    made.clear();
+  }
+}

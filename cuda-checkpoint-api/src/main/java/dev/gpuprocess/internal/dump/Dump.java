@@ -1,0 +1,276 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.ImagePlace;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A dump of a checkpointed process into an image. The image is durable before CRIU is let kill the
+ * process; if that fails, the image goes and the process stays.
+ */
+final class Dump {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private final DriverOperation verb;
+  private final TrackedProcess target;
+  private final DumpOptions options;
+  private final StepRecorder steps;
+  private @Nullable ImageDirectory published;
+  private @Nullable RuntimeException notSealed;
+
+  Dump(DriverOperation verb, TrackedProcess target, DumpOptions options, StepRecorder steps) {
+    this.verb = verb;
+    this.target = target;
+    this.options = options;
+    this.steps = steps;
+  }
+
+  ProcessImage into(Path directory) {
+    int pid = target.pid();
+    DumpCheck.requireOwnMemory(options);
+    // Its time begins here: what is looked at before is part of the dump.
+    BoundedDiskTask disk =
+        new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
+    disk.admit();
+    List<Integer> children = ProcFs.descendants(pid);
+    ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    new TreeCheck(verb, limit).require(children);
+    CriuDriver criu = target.checkpoints.criu();
+    DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
+    new DumpCheck(target.checkpoints, target.identity, directory, inTime, false)
+        .requireSupported(
+            criu, "stays checkpointed", verb.failure(null, ProcessState.CHECKPOINTED));
+    Manifest.Options kept = keptOptions();
+    Path place = disk.run("find place", () -> place(directory), found -> {});
+    // Before the first directory is made, so that a recovery knows where to look.
+    LogDirectory log = LogDirectory.planned("dump");
+    target.note("dump", place, log.path());
+    try {
+      long bytes = expectedBytes(children);
+      StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
+      try {
+        dump(criu, image, kept, disk);
+      } finally {
+        if (!disk.hangs()) {
+          disk.tidy("tidy", target.checkpoints.timeouts().call(), image::close);
+        }
+      }
+    } catch (RuntimeException e) {
+      target.noteState(verb.stateNow());
+      throw e;
+    }
+    return new ProcessImage(target.checkpoints, requirePublished(), steps.taken());
+  }
+
+  private Path place(Path directory) {
+    try {
+      return ImagePlace.of(directory);
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
+              .formatted(target.pid(), directory, ImagePlace.reason(e)),
+          verb.failure(null, ProcessState.CHECKPOINTED),
+          e);
+    }
+  }
+
+  private StagedImage stage(Path place, long bytes, LogDirectory log) {
+    return StagedImage.create(place, target.identity, bytes, target.checkpoints.imageKey(), log);
+  }
+
+  private static void close(@Nullable StagedImage image) {
+    if (image != null) {
+      image.close();
+    }
+  }
+
+  private void dump(
+      CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
+    try {
+      steps.run("dump", () -> criuDump(criu, image, kept, disk), DumpReport::bytes);
+      image.logUnwanted();
+    } catch (RuntimeException e) {
+      ended(image, e);
+    }
+  }
+
+  /** Returns when the process is gone: then its image is all there is of it, and good. */
+  private void ended(StagedImage image, RuntimeException e) {
+    DumpEnd end =
+        published == null
+            ? DumpEnd.LIVES // or not, but not because of us
+            : endOf(e);
+    switch (end) {
+      case LIVES -> {
+        // An image of a process that lives on would be restored beside it one day.
+        image.retractWhenClosed();
+        if (notSealed != null && mayLive()) {
+          // CRIU only says that we refused it, and its log no more than that.
+          image.logUnwanted();
+          throw notSealed;
+        }
+        image.endedWith(e);
+        throw e;
+      }
+      case UNKNOWN -> {
+        image.endedWith(e);
+        throw kept(e);
+      }
+      case GONE -> {
+        image.logUnwanted();
+        LOG.warn(
+            "process {} is gone and its image durable, but CRIU's end was not clean: {}",
+            target.pid(),
+            e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
+      }
+    }
+  }
+
+  private DumpEnd endOf(RuntimeException e) {
+    try {
+      return DumpEnd.of(target.identity, e, target.checkpoints.timeouts().call());
+    } catch (ProcessUnreadableException unknown) {
+      e.addSuppressed(unknown);
+      return DumpEnd.UNKNOWN;
+    }
+  }
+
+  private boolean mayLive() {
+    try {
+      return target.identity.isAlive();
+    } catch (ProcessUnreadableException unknown) {
+      LOG.debug("whether process {} lives is not known", target.pid(), unknown);
+      return true;
+    }
+  }
+
+  private ImageKeptException kept(RuntimeException e) {
+    Failure known = verb.failure(null, null);
+    return new ImageKeptException(
+        "the image of process %s at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %s is gone restore the image, and if it runs on remove the image (%s)"
+            .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
+        new Failure(
+            known.operation(),
+            known.pid(),
+            known.before(),
+            null,
+            known.elapsed(),
+            null,
+            Fate.UNKNOWN),
+        requirePublished().path(),
+        e);
+  }
+
+  private DumpReport criuDump(
+      CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
+    return criu.dump(
+        new DumpRequest(target.identity, image.images(), image.work(), options),
+        new DumpListener() {
+          @Override
+          public void postDump() {
+            try {
+              seal();
+            } catch (RuntimeException e) {
+              notSealed = e;
+              throw e;
+            }
+          }
+
+          private void seal() {
+            steps.run(
+                "seal",
+                () -> {
+                  published =
+                      disk.run(
+                          "seal",
+                          () -> {
+                            image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
+                            return image.publish(files -> manifest(criu, kept, files));
+                          },
+                          made -> {
+                            image.retractWhenClosed();
+                            image.close();
+                          });
+                  return published;
+                },
+                made -> made.manifest().bytes());
+          }
+        });
+  }
+
+  private ImageDirectory requirePublished() {
+    if (published == null) {
+      throw new IllegalStateException(
+          "the CRIU driver dumped process " + target.pid() + " without telling postDump");
+    }
+    return published;
+  }
+
+  private long expectedBytes(List<Integer> children) {
+    return ProcFs.anonymousBytes(target.pid())
+        + children.stream().mapToLong(ProcFs::anonymousBytes).sum();
+  }
+
+  private Manifest.Options keptOptions() {
+    boolean shellJob =
+        Processes.stat(target.identity).map(stat -> !stat.leadsSession()).orElse(false);
+    return ManifestOptions.of(options, shellJob);
+  }
+
+  private Manifest manifest(CriuDriver criu, Manifest.Options kept, List<ImageFile> files) {
+    Map<String, Long> gpuBytes = new TreeMap<>();
+    Holdings held = target.held();
+    if (held.complete()) {
+      held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
+    }
+    return new Manifest(
+        Manifest.FORMAT,
+        Instant.now(),
+        target.pid(),
+        target.identity.startTicks(),
+        ProcFs.commandLine(target.pid()),
+        gpuBytes,
+        target.checkpoints.cuda().version(),
+        target.checkpoints.inventory().driverVersion().orElse(""),
+        criu.version().toString(),
+        System.getProperty("os.version"),
+        kept,
+        options.label().orElse(null),
+        files);
+  }
+}

@@ -1,0 +1,215 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What can be known of a dump before anything is touched: whether its options are possible, CRIU is
+ * there, the place will do and the tree can be dumped. A verb of several steps asks before the
+ * process leaves its GPU, the dump itself asks again, and the doctor tells the same.
+ */
+final class DumpCheck {
+
+  private static final int LONGEST_MESSAGE = 8000;
+
+  private final GpuCheckpoints checkpoints;
+  private final ProcessIdentity process;
+  private final Path directory;
+  private final DumpOptions options;
+  private final boolean onGpu;
+
+  /**
+   * A check that has not been made.
+   *
+   * @param onGpu whether the process is still on its GPU: what is there comes to the host first,
+   *     and what the driver holds open of it is let go by a suspend
+   */
+  DumpCheck(
+      GpuCheckpoints checkpoints,
+      ProcessIdentity process,
+      Path directory,
+      DumpOptions options,
+      boolean onGpu) {
+    this.checkpoints = checkpoints;
+    this.process = process;
+    this.directory = directory;
+    this.options = options;
+    this.onGpu = onGpu;
+  }
+
+  /** Throws what a dump would throw, if it can be known; touches nothing. */
+  void require() {
+    requireOwnMemory(options);
+    lookAtCriu();
+    BoundedDiskTask disk =
+        new BoundedDiskTask("dump", process.pid(), directory.toAbsolutePath(), limit());
+    String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});
+    for (int child : ProcFs.descendants(process.pid())) {
+      requireNoGpu(child);
+    }
+    requireSupported(checkpoints.criu(), "runs on", Failure.of("dump", process.pid()));
+  }
+
+  /** A place that does not tell how it is will not take an image either. */
+  private Duration limit() {
+    Duration call = checkpoints.timeouts().call();
+    return call.compareTo(options.deadline()) < 0 ? call : options.deadline();
+  }
+
+  /** What the doctor tells by itself, by subject; each gives what is fine or throws. */
+  Map<String, Supplier<String>> looks() {
+    Map<String, Supplier<String>> looks = new LinkedHashMap<>();
+    looks.put(
+        "options",
+        () -> {
+          requireOwnMemory(options);
+          return "an image can be made with them";
+        });
+    looks.put("CRIU", this::lookAtCriu);
+    looks.put("image directory", this::lookAtPlace);
+    looks.put("temporary files", this::lookAtTemporaryFiles);
+    return looks;
+  }
+
+  /** The process may die for what is complete and durable here, and for nothing else. */
+  static void requireOwnMemory(DumpOptions options) {
+    String outside =
+        options.pageServer().isPresent()
+            ? "pageServer"
+            : options.lazyPages().isPresent()
+                ? "lazyPages"
+                : options.parentImages().isPresent()
+                    ? "parentImages"
+                    : options.autoDedup() ? "autoDedup" : null;
+    if (outside != null) {
+      throw new IllegalArgumentException(
+          "an image with a manifest holds its own memory: dump without %s, or with CriuDriver.dump"
+              .formatted(outside));
+    }
+  }
+
+  private String lookAtCriu() {
+    return "version " + checkpoints.criu().version() + ", fit for this kernel";
+  }
+
+  private String lookAtPlace() {
+    long needed = bytes();
+    long room = StagedImage.check(directory, process, needed);
+    return "%s has room for %s, about %s needed"
+        .formatted(directory, Bytes.text(room), Bytes.text(needed));
+  }
+
+  private String lookAtTemporaryFiles() {
+    Path temporary = Path.of(System.getProperty("java.io.tmpdir"));
+    if (!Files.isDirectory(temporary) || !Files.isWritable(temporary)) {
+      throw new ImageDirectoryException(
+          "CRIU's log cannot be written to %s: set java.io.tmpdir to a directory that can be written"
+              .formatted(temporary),
+          Failure.of("dump", process.pid()),
+          null);
+    }
+    return temporary + " can be written";
+  }
+
+  /** About how large the image will be. */
+  private long bytes() {
+    long onHost =
+        ProcFs.anonymousBytes(process.pid())
+            + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
+    return onGpu ? onHost + bytesOnGpus() : onHost;
+  }
+
+  private long bytesOnGpus() {
+    // Where NVML does not tell, the dump looks again when the memory is in the host.
+    return Holdings.of(process.pid(), checkpoints.gpus().read()).bytes();
+  }
+
+  private void requireNoGpu(int child) {
+    TreeCheck.deviceOf(child)
+        .ifPresent(
+            device -> {
+              throw new CudaChildException(
+                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: start such workers with spawn or forkserver, suspend the child first, or end such a helper; process %s runs on"
+                      .formatted(child, process.pid(), device, process.pid()),
+                  Failure.of("dump", process.pid()));
+            });
+  }
+
+  /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
+  void requireSupported(CriuDriver criu, String stays, Failure failure) {
+    List<Finding> certain =
+        findings(criu).stream()
+            .filter(finding -> finding.isProblem() && finding.resource() != null)
+            .toList();
+    if (certain.isEmpty()) {
+      return;
+    }
+    List<UnsupportedResource> resources =
+        certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
+    throw new UnsupportedResourceException(
+        "process %s cannot be dumped and %s: %s".formatted(process.pid(), stays, words(certain)),
+        failure,
+        CriuFailure.NOT_STARTED,
+        resources,
+        null);
+  }
+
+  /** The first few are enough for a message; all of them are in its data. */
+  private static String words(List<Finding> findings) {
+    List<String> all = findings.stream().map(Finding::toString).toList();
+    StringBuilder text = new StringBuilder();
+    int told = 0;
+    while (told < all.size() && text.length() + all.get(told).length() < LONGEST_MESSAGE) {
+      text.append(told == 0 ? "" : ". ").append(all.get(told++));
+    }
+    if (told == 0) {
+      text.append(all.get(told++), 0, LONGEST_MESSAGE).append("...");
+    }
+    return told == all.size()
+        ? text.toString()
+        : text + ". And %s more".formatted(all.size() - told);
+  }
+
+  /** What CRIU would refuse, less what a suspend takes away. */
+  List<Finding> findings(CriuDriver criu) {
+    return criu.preflight(process, options).stream().filter(found -> !isLetGo(found)).toList();
+  }
+
+  /** The driver's device files: a suspend lets go of those of the process itself. */
+  private boolean isLetGo(Finding finding) {
+    UnsupportedResource resource = finding.resource();
+    return onGpu
+        && resource != null
+        && resource.pid() == process.pid()
+        && TreeCheck.isDevice(resource.name());
+  }
+
+  /** Whether a state is one of a process that has its memory on the GPU. */
+  static boolean isOnGpu(@Nullable ProcessState state) {
+    return state == ProcessState.RUNNING || state == ProcessState.LOCKED;
+  }
+}

@@ -1,0 +1,59 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What became of a process whose dump ended badly after it was allowed to die. Its image may be
+ * taken back only when it is certain that the process lives and stays.
+ */
+enum DumpEnd {
+  /** It lives, and nobody is left who could end it. */
+  LIVES,
+  /** It is gone, or was killed, which nothing can take back. */
+  GONE,
+  /** It is there, and may yet die. */
+  UNKNOWN;
+
+  private static final long PAUSE_NANOS = 1_000_000;
+
+  /** How long a process has to look well that only we have looked at. */
+  private static final Duration MOMENT = Duration.ofMillis(200);
+
+  /**
+   * Finds out.
+   *
+   * @param thrown what the CRIU driver ended with; what it says of the process was found out with
+   *     CRIU gone, and is believed unless the kernel says otherwise
+   * @param patience for a process that somebody still holds
+   */
+  static DumpEnd of(ProcessIdentity process, Throwable thrown, Duration patience) {
+    Fate fate = fate(thrown);
+    long begin = System.nanoTime();
+    while (true) {
+      LifeSign sign = process.isAlive() ? LifeSign.of(process.pid()) : LifeSign.GONE;
+      if (sign == LifeSign.GONE || sign == LifeSign.ENDING) {
+        return GONE;
+      }
+      long waited = System.nanoTime() - begin;
+      if (sign == LifeSign.FREE
+          && (fate == Fate.RUNNING_AGAIN || (fate == null && waited > MOMENT.toNanos()))) {
+        return LIVES;
+      }
+      if ((fate != null && fate != Fate.RUNNING_AGAIN) || waited > Durations.nanos(patience)) {
+        return UNKNOWN;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+
+  private static @Nullable Fate fate(Throwable thrown) {
+    return thrown instanceof GpuCheckpointException known ? known.failure().fate() : null;
+  }
+}

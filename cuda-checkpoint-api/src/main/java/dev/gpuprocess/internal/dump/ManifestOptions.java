@@ -1,0 +1,65 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.options.Cgroups;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Mounts;
+import dev.gpuprocess.options.RestoreOptions;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** What a restore must know of the dump's options: into the manifest, and out of it. */
+final class ManifestOptions {
+
+  private ManifestOptions() {}
+
+  static Manifest.Options of(DumpOptions dump, boolean shellJob) {
+    return new Manifest.Options(
+        shellJob,
+        dump.tcpEstablished(),
+        dump.tcpClose(),
+        dump.externalUnixSockets(),
+        dump.fileLocks(),
+        dump.allowUprobes(),
+        dump.emptyNetworkNamespace(),
+        dump.mounts().autoDetect(),
+        dump.mounts().allowShared(),
+        dump.mounts().allowMasters(),
+        dump.mounts().fileSystems(),
+        dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""));
+  }
+
+  /** What was kept is added to what is wanted; a wish about connections or cgroups goes first. */
+  static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
+    RestoreOptions.Builder all =
+        wanted.toBuilder()
+            .shellJob(kept.shellJob() || wanted.shellJob())
+            .externalUnixSockets(kept.externalUnixSockets() || wanted.externalUnixSockets())
+            .fileLocks(kept.fileLocks() || wanted.fileLocks())
+            .allowUprobes(kept.allowUprobes() || wanted.allowUprobes())
+            .emptyNetworkNamespace(kept.emptyNetworkNamespace() || wanted.emptyNetworkNamespace())
+            .mounts(mounts(kept, wanted.mounts()));
+    if (!wanted.tcpClose() && !wanted.tcpEstablished()) {
+      // Not both: a dump had one of them at most.
+      all.tcpEstablished(kept.tcpEstablished()).tcpClose(kept.tcpClose());
+    }
+    if (!kept.cgroups().isEmpty() && wanted.cgroups().isEmpty() && !wanted.unprivileged()) {
+      all.cgroups(Cgroups.of(CgroupMode.valueOf(kept.cgroups())));
+    }
+    return all.build();
+  }
+
+  private static Mounts mounts(Manifest.Options kept, Mounts wanted) {
+    List<String> fileSystems =
+        Stream.concat(kept.fileSystems().stream(), wanted.fileSystems().stream())
+            .distinct()
+            .toList();
+    return new Mounts(
+        kept.externalMounts() || wanted.autoDetect(),
+        kept.sharedMounts() || wanted.allowShared(),
+        kept.masterMounts() || wanted.allowMasters(),
+        wanted.skipped(),
+        fileSystems);
+  }
+}

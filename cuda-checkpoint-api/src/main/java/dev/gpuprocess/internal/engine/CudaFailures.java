@@ -1,0 +1,154 @@
+package dev.gpuprocess.internal.engine;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.gpuprocess.PoisonedProcess;
+import dev.gpuprocess.PoisonedProcessException;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.ProcessUnreachableException;
+import dev.gpuprocess.error.UnknownGpuException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.internal.text.Printable;
+import java.time.Duration;
+import java.util.List;
+
+/** Says what a driver's answer means for the process, not what the C enum is called. */
+final class CudaFailures {
+
+  /**
+   * {@code CUDA_ERROR_UNKNOWN}: what driver 580 answers to every checkpoint after a refused one.
+   */
+  private static final int UNKNOWN = 999;
+
+  private CudaFailures() {}
+
+  /**
+   * Makes the exception for an answer.
+   *
+   * @param function the driver call: getState, lock, checkpoint, restore or unlock
+   * @param target on whom
+   * @param failure with the driver's answer in it
+   */
+  static GpuCheckpointException of(String function, TrackedProcess target, Failure failure) {
+    CudaResult result = requireNonNull(failure.cudaResult());
+    String who = "process " + target.pid();
+    // One that is torn down answers as one without CUDA, or as one that cannot be reached.
+    if (target.isGone()) {
+      return new NoSuchProcessException(who + " ended during " + function, failure);
+    }
+    boolean restoring = function.equals("restore");
+    if (result.equals(CudaResult.NOT_INITIALIZED)) {
+      return new NotCudaProcessException(
+          who + " has no CUDA state: it is no CUDA program, or has not called cuInit yet", failure);
+    }
+    if (result.equals(CudaResult.NOT_SUPPORTED)) {
+      return new UnsupportedByDriverException(
+          who
+              + " uses something this driver cannot "
+              + function
+              + (restoring
+                  ? " (GPU pairs need driver 580 or later)"
+                  : " (managed memory, for one); it is "
+                      + failure.after()
+                      + " at this moment, and unlock lets it run on, which suspend does by itself"),
+          failure);
+    }
+    if (result.code() == UNKNOWN
+        && function.equals("checkpoint")
+        && failure.after() == ProcessState.LOCKED) {
+      return new UnsupportedByDriverException(
+          "the driver answers "
+              + result
+              + " to checkpoint of "
+              + who
+              + ", which is LOCKED at this moment and runs on once it is unlocked, which suspend does"
+              + " by itself; that is its answer for good after it has refused managed memory once,"
+              + " and then only a new start of the program mends it; else look at the kernel's log"
+              + " (dmesg)",
+          failure);
+    }
+    if (result.equals(CudaResult.ILLEGAL_STATE)) {
+      return new WrongStateException(
+          "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%s)"
+              .formatted(who, failure.after(), function, target.pid()),
+          failure);
+    }
+    if (result.equals(CudaResult.INVALID_VALUE) && restoring) {
+      return new UnknownGpuException(
+          "a GPU pair for "
+              + who
+              + " names a GPU that it does not use or that is not here; it is still checkpointed:"
+              + " list every GPU of the machine once, by its own UUID",
+          failure);
+    }
+    if (restoring && result.equals(CudaResult.OUT_OF_MEMORY)) {
+      return outOfMemory(who, target, failure);
+    }
+    if (result.equals(CudaResult.OUT_OF_MEMORY)) {
+      return new InsufficientGpuMemoryException(
+          "the driver ran out of memory in " + function + " of " + who + ": free some",
+          failure,
+          null);
+    }
+    if (restoring
+        && result.equals(CudaResult.OPERATING_SYSTEM)
+        && failure.after() == ProcessState.CHECKPOINTED) {
+      return new CudaDriverException(
+          "the driver answers %s to restore of %s twice, and it stays checkpointed: try again; if that never works, a restore of it has run out of GPU memory before, and only an image of it brings it back"
+              .formatted(result, who),
+          failure);
+    }
+    if (result.equals(CudaResult.OPERATING_SYSTEM)) {
+      return new ProcessUnreachableException(
+          "the driver cannot reach "
+              + who
+              + ": run as root or as the user it runs as, on the machine's own pid namespace",
+          failure);
+    }
+    return new CudaDriverException(
+        "the driver answers %s to %s of %s, which is %s now"
+            .formatted(
+                result,
+                function,
+                who,
+                failure.after() == null ? "in a state that it does not tell" : failure.after()),
+        failure);
+  }
+
+  /** The failure of a lock for which GPU work took too long. */
+  static LockTimeoutException lockTimeout(
+      TrackedProcess target, Duration timeout, Failure failure) {
+    return new LockTimeoutException(
+        "GPU work of process %s did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels"
+            .formatted(target.pid(), Printable.of(timeout)),
+        failure);
+  }
+
+  /** Measured: it stays checkpointed, and every later restore answers OPERATING_SYSTEM. */
+  private static GpuCheckpointException outOfMemory(
+      String who, TrackedProcess target, Failure failure) {
+    if (failure.after() == ProcessState.CHECKPOINTED) {
+      return new PoisonedProcessException(
+          "the driver could not bring "
+              + who
+              + " back for lack of GPU memory and will refuse it from now on: end it and restore an"
+              + " image of it",
+          failure,
+          new PoisonedProcess(StateHandle.next(target, List.of())));
+    }
+    return new InsufficientGpuMemoryException(
+        "the driver ran out of GPU memory in restore of %s, and its state is %s now: look with GpuProcess.inspect(%s) whether it came back"
+            .formatted(who, failure.after() == null ? "not known" : failure.after(), target.pid()),
+        failure,
+        null);
+  }
+}

@@ -1,0 +1,439 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.lock.Generation;
+import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One verb at work on a process: it makes the driver calls, each within its deadline, and turns
+ * what goes wrong into exceptions with the data of the moment.
+ */
+final class DriverOperation {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private final TrackedProcess target;
+  private final String name;
+  private final @Nullable ProcessLock turn;
+  private final long began = System.nanoTime();
+  private final CudaDriver cuda;
+  private @Nullable ProcessState before;
+  private boolean abandoned;
+  private volatile Reservation room = Reservation.NONE;
+  private boolean moved;
+
+  /**
+   * Creates a verb.
+   *
+   * @param turn null for one that only reads
+   */
+  DriverOperation(TrackedProcess target, String name, @Nullable ProcessLock turn) {
+    this.target = target;
+    this.name = name;
+    this.turn = turn;
+    this.cuda = target.checkpoints.cuda();
+  }
+
+  int pid() {
+    return target.pid();
+  }
+
+  /** True when a call was left behind; the turn ends when it does. */
+  boolean isAbandoned() {
+    return abandoned;
+  }
+
+  /**
+   * Lets other verbs at the process again, after bringing it back if somebody asked for that
+   * meanwhile. Does nothing when a call was left behind.
+   */
+  void endTurn() {
+    if (turn != null && !abandoned) {
+      turn.end(this::bringBackInTime);
+    }
+  }
+
+  private boolean bringBackInTime() {
+    try {
+      return BoundedCall.run(
+          target.identity,
+          "bring back " + target.pid(),
+          target.checkpoints.timeouts().transfer(),
+          this::bringBack,
+          (value, failed) -> endLate("bring back", value, failed, DriverOperation::undoNothing));
+    } catch (TimeoutException e) {
+      abandoned = true;
+      LOG.warn("process {} is brought back when the driver answers", target.pid());
+      return false;
+    }
+  }
+
+  /** Reads the state, for verbs that take the process as they find it. */
+  ProcessState readState() {
+    CudaAnswer<ProcessState> answer = ask(target.identity);
+    if (answer.value() == null) {
+      throw fail("getState", answer.result());
+    }
+    before = answer.value();
+    return answer.value();
+  }
+
+  /** Makes sure that nobody else moved the process. */
+  void require(ProcessState expected) {
+    // A running process may have been elsewhere meanwhile: nothing of it is remembered.
+    if (readState() != expected || (expected != ProcessState.RUNNING && isMovedByOthers())) {
+      throw stale(expected);
+    }
+  }
+
+  /**
+   * Makes sure that nobody else moved the process, which may also be where a verb of ours left it
+   * that failed.
+   *
+   * @return where it is
+   */
+  ProcessState requireOrLeftover(ProcessState expected, Set<ProcessState> leftovers) {
+    ProcessState found = readState();
+    boolean fits = found == expected || (leftovers.contains(found) && target.wasLeftAt(found));
+    if (!fits || isMovedByOthers()) {
+      throw stale(expected);
+    }
+    return found;
+  }
+
+  private boolean isMovedByOthers() {
+    return turn != null && target.isMovedSince(turn.lastMove());
+  }
+
+  private StaleStateException stale(ProcessState expected) {
+    return new StaleStateException(
+        before == expected
+            ? "process %s is %s again, but something else moved it since this object was made; go on with GpuProcess.inspect(%s)"
+                .formatted(target.pid(), before, target.pid())
+            : "process %s is %s, not %s: something else moved it; go on with GpuProcess.inspect(%s)"
+                .formatted(target.pid(), before, expected, target.pid()),
+        failure(null, before));
+  }
+
+  /** Reads the state of another process; empty when it has no CUDA state or is gone. */
+  Optional<ProcessState> stateOf(int other) {
+    return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
+  }
+
+  /**
+   * Asks the driver for a state. Who does not get it leaves nothing to undo, and the turn ends as
+   * if it had.
+   */
+  private CudaAnswer<ProcessState> ask(ProcessIdentity process) {
+    return turn != null && process.equals(target.identity)
+        ? askInTurn(process)
+        : askBesides(process);
+  }
+
+  private CudaAnswer<ProcessState> askInTurn(ProcessIdentity process) {
+    try {
+      return StateReading.insist(cuda, process.pid(), controlDeadline());
+    } catch (TimeoutException e) {
+      throw unanswered(process, Optional.empty(), e);
+    }
+  }
+
+  /** Of a process that another verb may be at. */
+  private CudaAnswer<ProcessState> askBesides(ProcessIdentity process) {
+    Duration half = controlDeadline().dividedBy(2);
+    StateReading reading = StateReading.ask(cuda, process.pid());
+    try {
+      return reading.await(half);
+    } catch (TimeoutException e) {
+      Optional<LockHolder> holder = holder(process);
+      try {
+        return reading.await(controlDeadline().minus(half));
+      } catch (TimeoutException again) {
+        reading.leave();
+        throw unanswered(process, holder.or(() -> holder(process)), again);
+      }
+    }
+  }
+
+  private Optional<LockHolder> holder(ProcessIdentity process) {
+    return ProcessLock.holder(ProcessKey.of(process), target.checkpoints.state());
+  }
+
+  private RuntimeException unanswered(
+      ProcessIdentity process, Optional<LockHolder> holder, TimeoutException cause) {
+    Failure failure = failure(null, null);
+    return holder
+        .<RuntimeException>map(
+            known ->
+                known.inProgress(
+                    "process %s is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
+                        .formatted(process.pid(), known.verb(), known),
+                    failure))
+        .orElseGet(
+            () ->
+                new OperationTimedOutException(
+                    "the driver did not tell the state of process %s within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
+                        .formatted(
+                            process.pid(),
+                            Printable.of(controlDeadline()),
+                            target.checkpoints.stateDirectory()),
+                    failure,
+                    cause));
+  }
+
+  void lock(Duration timeout) {
+    int millis = lockMillis(timeout);
+    CudaResult result =
+        move(
+            "lock",
+            Durations.plus(timeout, controlDeadline()),
+            () -> cuda.lock(target.pid(), millis));
+    if (!result.ok()) {
+      takeBack(result, ProcessState.LOCKED, () -> cuda.unlock(target.pid()));
+      throw result.equals(CudaResult.NOT_READY) && !target.isGone()
+          ? CudaFailures.lockTimeout(target, timeout, failure(result, stateNow()))
+          : fail("lock", result);
+    }
+  }
+
+  /** The driver counts in 32 bits, and 0 is no timeout at all: what is too long for it is that. */
+  private static int lockMillis(Duration timeout) {
+    long millis = Durations.millis(timeout);
+    return millis > Integer.MAX_VALUE ? 0 : (int) Math.max(1, millis);
+  }
+
+  void checkpoint() {
+    CudaResult result =
+        move(
+            "checkpoint",
+            target.checkpoints.timeouts().transfer(),
+            () -> cuda.checkpoint(target.pid()));
+    if (!result.ok()) {
+      takeBack(result, ProcessState.CHECKPOINTED, this::restoreIfThereIsRoom);
+      throw fail("checkpoint", result);
+    }
+  }
+
+  /**
+   * Restores into room that was reserved. An error that the driver may not mean for good is tried
+   * once more.
+   *
+   * @param reserved given back here only by a call that was left behind, when it ends
+   */
+  void restore(List<GpuPair> pairs, Reservation reserved) {
+    room = reserved;
+    CudaResult result = restoreOnce(pairs);
+    if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
+      LOG.warn("the driver answers {} to restore of {}: tried once more", result, target.pid());
+      result = restoreOnce(pairs);
+    }
+    goOn("restore", result, ProcessState.LOCKED);
+  }
+
+  private CudaResult restoreOnce(List<GpuPair> pairs) {
+    return move(
+        "restore",
+        target.checkpoints.timeouts().transfer(),
+        () -> cuda.restore(target.pid(), pairs));
+  }
+
+  void unlock() {
+    CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(target.pid()));
+    goOn("unlock", result, ProcessState.RUNNING);
+  }
+
+  /** A call that the driver says failed, and that moved the process all the same, is undone. */
+  private void takeBack(CudaResult result, ProcessState moved, Supplier<CudaResult> undo) {
+    if (movedAllTheSame(result, moved)) {
+      CudaResult undone = move("undo", target.checkpoints.timeouts().transfer(), undo);
+      LOG.warn("process {} was {}: undone, {}", target.pid(), moved, undone);
+    }
+  }
+
+  /** On the way back to running, the state counts and not what the call answered. */
+  private void goOn(String function, CudaResult result, ProcessState reached) {
+    if (result.ok()) {
+      return;
+    }
+    if (!movedAllTheSame(result, reached)) {
+      throw fail(function, result);
+    }
+    LOG.warn(
+        "the driver answers {} to {} of process {}, which is {} all the same",
+        result,
+        function,
+        target.pid(),
+        reached);
+  }
+
+  /** ILLEGAL_STATE means that somebody else had moved it before. */
+  private boolean movedAllTheSame(CudaResult result, ProcessState moved) {
+    return !result.equals(CudaResult.ILLEGAL_STATE) && stateNow() == moved;
+  }
+
+  /** Takes a checkpoint back that another step after it made useless. */
+  void undoCheckpoint() {
+    CudaResult result =
+        move("undo", target.checkpoints.timeouts().transfer(), this::restoreIfThereIsRoom);
+    if (!result.ok() && stateNow() == ProcessState.CHECKPOINTED) {
+      throw fail("undo", result);
+    }
+  }
+
+  private CudaResult restoreIfThereIsRoom() {
+    Optional<Reservation> reserved =
+        GpuMemoryCheck.of(target, ResumeOptions.ofDefaults()).reserveOrNone();
+    if (reserved.isEmpty()) {
+      return CudaResult.OUT_OF_MEMORY;
+    }
+    try {
+      return cuda.restore(target.pid(), List.of());
+    } finally {
+      reserved.get().close();
+    }
+  }
+
+  private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
+    tellMove();
+    return call(function, deadline, body, this::bringBack);
+  }
+
+  /** Makes the objects of all other lines and JVMs stale, before the process moves. */
+  private void tellMove() {
+    if (turn != null && !moved) {
+      turn.move().ifPresent(this::moving);
+    }
+  }
+
+  private void moving(Generation move) {
+    target.sees(Optional.of(move));
+    moved = true;
+  }
+
+  private static void undoNothing() {}
+
+  private <T> T call(String function, Duration deadline, Supplier<T> body, Runnable undo) {
+    try {
+      return BoundedCall.run(
+          target.identity,
+          function + " " + target.pid(),
+          deadline,
+          body,
+          (value, failed) -> endLate(function, value, failed, undo));
+    } catch (TimeoutException e) {
+      abandoned = true;
+      throw new OperationTimedOutException(
+          "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
+              .formatted(function, target.pid(), Printable.of(deadline)),
+          failure(null, null),
+          e);
+    }
+  }
+
+  /** Runs on the thread of a call that was left behind, when it ends after all. */
+  private void endLate(
+      String function, @Nullable Object value, @Nullable Throwable failed, Runnable undo) {
+    LOG.info(
+        "{} on process {} came back late: {}",
+        function,
+        target.pid(),
+        failed == null ? value : failed);
+    try {
+      undo.run();
+    } catch (RuntimeException | Error e) {
+      LOG.warn("process {} could not be brought back; inspect finds it", target.pid(), e);
+    } finally {
+      room.close();
+      if (turn != null) {
+        turn.end(this::bringBack);
+      }
+    }
+  }
+
+  /**
+   * Brings the process to running from wherever it is, as far as that is safe. On whatever thread,
+   * however late: its pid may be another's by then.
+   *
+   * @return true
+   */
+  private boolean bringBack() {
+    ProcessState state = stateIfAlive();
+    if (turn != null) {
+      turn.moveBack().ifPresent(this::moving);
+    }
+    if (state == ProcessState.CHECKPOINTED && restoreIfThereIsRoom().ok()) {
+      state = stateIfAlive();
+    }
+    if (state == ProcessState.LOCKED) {
+      LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
+    }
+    target.leaveAt(stateIfAlive());
+    return true;
+  }
+
+  private @Nullable ProcessState stateIfAlive() {
+    return target.isGone() ? null : cuda.getState(target.pid()).value();
+  }
+
+  private Duration controlDeadline() {
+    return target.checkpoints.timeouts().call();
+  }
+
+  private RuntimeException fail(String function, CudaResult result) {
+    return CudaFailures.of(function, target, failure(result, stateNow()));
+  }
+
+  /** Data of the moment for an exception of this verb. */
+  Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
+    return new Failure(
+        name, target.pid(), before, after, Duration.ofNanos(System.nanoTime() - began), result);
+  }
+
+  /** The state after a failure, null where it cannot be read: the failure itself matters more. */
+  @Nullable ProcessState stateNow() {
+    if (abandoned) {
+      return null;
+    }
+    try {
+      if (!target.identity.isAlive() || Standstill.of(target.pid()).isPresent()) {
+        return null;
+      }
+      return ask(target.identity).value();
+    } catch (OperationTimedOutException
+        | OperationInProgressException
+        | ProcessUnreadableException e) {
+      LOG.debug("the state of process {} cannot be read", target.pid(), e);
+      return null;
+    }
+  }
+}

@@ -1,0 +1,143 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.progress.Step;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Function;
+
+/**
+ * What all state objects are made of: the process, their place in its line, and how it got there.
+ */
+record StateHandle(TrackedProcess target, int generation, List<Step> steps) {
+
+  /** The newest state object of a process; those before it are stale from now on. */
+  static StateHandle next(TrackedProcess target, List<Step> steps) {
+    return new StateHandle(target, target.advance(), steps);
+  }
+
+  /** What a verb does, measuring its steps. */
+  interface Work {
+    void run(DriverOperation verb, StepRecorder steps);
+  }
+
+  /** What a verb does to bring a process back that was found in a state. */
+  interface WayBack {
+    void run(DriverOperation verb, StepRecorder steps, ProcessState found);
+  }
+
+  /**
+   * Runs a verb that leads from one state to the next away from running. When it fails, or the
+   * listener does, the process is brought back to where it was.
+   *
+   * @param next makes the object of the state that was reached
+   */
+  <T extends GpuProcess> T move(
+      String name, ProcessState from, Work work, Function<StateHandle, T> next) {
+    BoundedCall.admit(target.identity, name);
+    return target.exclusively(
+        name,
+        ProcessLock.Kind.MOVE,
+        generation,
+        verb -> {
+          StepRecorder measured = measured();
+          verb.require(from);
+          target.note(name, ProcessLock.Kind.MOVE);
+          try {
+            work.run(verb, measured);
+            measured.rethrow();
+          } catch (RuntimeException | Error e) {
+            new Undo(verb, target, measured).backTo(from, e);
+            throw e;
+          }
+          return reached(measured, next);
+        });
+  }
+
+  /**
+   * Runs a verb that leads nearer to running, from a state or from where a verb of this line left
+   * the process that failed. It goes on whatever the listener does.
+   *
+   * @param leftovers the other states to begin at
+   */
+  <T extends GpuProcess> T bringBack(
+      String name,
+      ProcessState from,
+      Set<ProcessState> leftovers,
+      WayBack work,
+      Function<StateHandle, T> next) {
+    return target.exclusively(
+        name,
+        ProcessLock.Kind.BRING_BACK,
+        generation,
+        verb -> {
+          StepRecorder measured = measured();
+          ProcessState found = verb.requireOrLeftover(from, leftovers);
+          target.note(name, ProcessLock.Kind.BRING_BACK);
+          try {
+            work.run(verb, measured, found);
+            measured.rethrow();
+          } catch (RuntimeException | Error e) {
+            target.leaveAt(verb.stateNow());
+            throw e;
+          }
+          return reached(measured, next);
+        });
+  }
+
+  StepRecorder measured() {
+    return new StepRecorder(target.checkpoints.listener(), target.pid(), steps);
+  }
+
+  private <T extends GpuProcess> T reached(StepRecorder measured, Function<StateHandle, T> next) {
+    T reached = next.apply(next(target, measured.taken()));
+    target.leaveAt(reached.state());
+    return reached;
+  }
+
+  /**
+   * Ends the process if it is in this state still; one that has ended is as it should be.
+   *
+   * @throws dev.gpuprocess.error.StaleStateException when it is in another
+   */
+  void end(ProcessState expected) {
+    try {
+      int unused =
+          target.exclusively(
+              "end",
+              ProcessLock.Kind.MOVE,
+              generation,
+              verb -> {
+                verb.require(expected);
+                target.end();
+                return target.advance();
+              });
+    } catch (NoSuchProcessException e) {
+      target.forget();
+    }
+  }
+
+  /**
+   * Undoes what a try block did not hand on; nothing is left to undo for a process that is gone.
+   */
+  void close(Runnable undo) {
+    if (!target.isCurrent(generation)) {
+      return;
+    }
+    try {
+      undo.run();
+    } catch (NoSuchProcessException e) {
+      int unused = target.advance();
+    } catch (OperationInProgressException e) {
+      if (ProcessLock.wantBack(target.key)) {
+        throw e;
+      }
+      undo.run();
+    }
+  }
+}

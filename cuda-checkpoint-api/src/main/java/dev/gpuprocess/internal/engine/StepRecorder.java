@@ -1,0 +1,118 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.function.ToLongFunction;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Measures the steps of one process and tells listener, log and flight recorder. */
+final class StepRecorder {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private final StepListener listener;
+  private final int pid;
+  private final List<Step> taken;
+  private @Nullable Throwable thrownByListener;
+
+  /** Continues after the steps that came before. */
+  StepRecorder(StepListener listener, int pid, List<Step> before) {
+    this.listener = listener;
+    this.pid = pid;
+    this.taken = new ArrayList<>(before);
+  }
+
+  /** All steps up to now. */
+  List<Step> taken() {
+    return List.copyOf(taken);
+  }
+
+  /** Takes a step that moves a known number of bytes, or 0. */
+  void run(String name, long bytes, Runnable body) {
+    run(
+        name,
+        () -> {
+          body.run();
+          return bytes;
+        },
+        moved -> moved);
+  }
+
+  /** Takes a step whose result tells the bytes moved. */
+  <T> T run(String name, Supplier<T> body, ToLongFunction<T> bytes) {
+    StepEvent event = new StepEvent(name, pid);
+    event.begin();
+    tell(l -> l.started(name, pid));
+    long began = System.nanoTime();
+    try {
+      T value = body.get();
+      finished(name, System.nanoTime() - began, bytes.applyAsLong(value), event);
+      return value;
+    } catch (RuntimeException e) {
+      failed(name, e, event);
+      tell(l -> l.failed(name, pid, e));
+      throw e;
+    } catch (Error e) {
+      failed(name, e, event);
+      throw e;
+    } finally {
+      event.commit();
+    }
+  }
+
+  private void failed(String name, Throwable why, StepEvent event) {
+    event.outcome = why.getClass().getSimpleName();
+    LOG.info("process {}: {} failed: {}", pid, name, why.toString());
+  }
+
+  /**
+   * Throws what a listener threw that is no mere failure of a display, such as an AssertionError.
+   * Called where the process may stay, or when it is back.
+   */
+  void rethrow() {
+    Throwable thrown = thrownByListener;
+    if (thrown != null) {
+      thrownByListener = null;
+      StepRecorder.<RuntimeException>sneak(thrown);
+    }
+  }
+
+  /** A listener written in another language may throw anything. */
+  @SuppressWarnings("unchecked")
+  private static <T extends Throwable> void sneak(Throwable thrown) throws T {
+    throw (T) thrown;
+  }
+
+  private void finished(String name, long nanos, long bytes, StepEvent event) {
+    Step step = new Step(name, pid, Duration.ofNanos(nanos), bytes);
+    taken.add(step);
+    event.bytes = bytes;
+    event.outcome = "done";
+    LOG.info("process {}: {} in {} ms, {} bytes", pid, name, nanos / 1_000_000, bytes);
+    tell(l -> l.finished(step));
+  }
+
+  private void tell(Consumer<StepListener> news) {
+    try {
+      news.accept(listener);
+    } catch (RuntimeException e) {
+      // The process has moved: losing its state object over a display would be worse.
+      LOG.warn("a step listener failed", e);
+    } catch (Throwable e) {
+      // Nor may it stop the process half way: it is thrown when the process is where it can stay.
+      if (thrownByListener == null) {
+        thrownByListener = e;
+      } else if (thrownByListener != e) {
+        thrownByListener.addSuppressed(e);
+      }
+    }
+  }
+}

@@ -1,0 +1,262 @@
+package dev.gpuprocess.internal.lock;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.internal.os.DirectoryTrust;
+import dev.gpuprocess.internal.os.LockedFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Patience;
+import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * Where the controllers of this machine that run as one user meet: the journal and the locks. What
+ * stands there is believed and acted upon, so nobody else may write there, or put another directory
+ * in its place.
+ *
+ * @param path where it is; made when needed
+ */
+record StateDirectory(Path path) {
+
+  private static final String LOCKS = "locks.d";
+  private static final int LARGEST = 1 << 16;
+  private static final int NEEDED = 1 << 16;
+  private static final String NAMELESS = "?"; // so says the JDK
+
+  /** Where every controller on this machine that runs as this user keeps its state. */
+  static StateDirectory standard() {
+    String named =
+        System.getProperty("gpuprocess.state.dir", System.getenv("GPUPROCESS_STATE_DIR"));
+    if (named != null && !named.isBlank()) {
+      return new StateDirectory(Path.of(named).toAbsolutePath());
+    }
+    Path run = Path.of("/run");
+    if (Files.isWritable(run)) {
+      return new StateDirectory(run.resolve("gpuprocess"));
+    }
+    String runtime = System.getenv("XDG_RUNTIME_DIR");
+    Path own =
+        runtime == null || runtime.isBlank()
+            ? run.resolve("user").resolve(uid())
+            : Path.of(runtime).toAbsolutePath();
+    return new StateDirectory(
+        DirectoryTrust.isOurs(own)
+            ? own.resolve("gpuprocess")
+            : Path.of(System.getProperty("java.io.tmpdir"), "gpuprocess-" + user()));
+  }
+
+  /** Not every user has a name, as in a container that is given any number. */
+  private static String user() {
+    String name = System.getProperty("user.name");
+    return name.equals(NAMELESS) ? uid() : name;
+  }
+
+  private static String uid() {
+    return ProcFs.status(ProcessHandle.current().pid()).getOrDefault("Uid", "?").split("\\s+")[0];
+  }
+
+  /**
+   * Tells whether it is there.
+   *
+   * @throws IOException when it is, and must not be used
+   */
+  boolean exists() throws IOException {
+    try {
+      DirectoryTrust.require(path);
+      return true;
+    } catch (NoSuchFileException notYet) {
+      return false;
+    }
+  }
+
+  /**
+   * Makes it if it is not there.
+   *
+   * @throws IOException when it cannot be made, or must not be used
+   */
+  void make() throws IOException {
+    make(path);
+  }
+
+  private static void make(Path directory) throws IOException {
+    if (Files.notExists(directory, LinkOption.NOFOLLOW_LINKS)) {
+      try {
+        // Above it there may be links.
+        if (directory.getParent() != null && Files.notExists(directory.getParent())) {
+          make(directory.getParent());
+        }
+        Files.createDirectory(
+            directory,
+            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+      } catch (FileAlreadyExistsException made) {
+        // By another controller, just now, or by a stranger, which is seen next.
+      }
+    }
+    DirectoryTrust.require(directory);
+  }
+
+  /**
+   * Locks something that controllers use one at a time, over all JVMs and class loaders of this
+   * machine. The kernel takes the lock away when this JVM dies.
+   *
+   * @param name of letters, digits, points, hyphens and underscores
+   * @param verb what it is locked for, which others are told
+   * @return empty when somebody has it, in this JVM or another; {@link #holder} tells who
+   * @throws IOException when the directory cannot or must not be used
+   */
+  Optional<HeldLock> tryLock(String name, String verb) throws IOException {
+    Path file = file(name);
+    make();
+    make(locks());
+    Optional<LockedFile> locked = LockedFile.tryLock(file);
+    return locked.isEmpty()
+        ? Optional.empty()
+        : Optional.of(HeldLock.of(locked.get(), LockHolder.self(verb)));
+  }
+
+  /**
+   * The same, waiting for the others. An interrupt does not shorten the wait; the flag stays set.
+   *
+   * @param patience how long
+   * @return empty when somebody still has it
+   */
+  Optional<HeldLock> lock(String name, String verb, Duration patience) throws IOException {
+    try (Patience waiting = new Patience(patience)) {
+      while (true) {
+        Optional<HeldLock> lock = tryLock(name, verb);
+        if (lock.isPresent() || !waiting.pause()) {
+          return lock;
+        }
+      }
+    }
+  }
+
+  /**
+   * Finds out who has something locked, and takes it from nobody by that.
+   *
+   * @return empty when nobody has, or when the directory is not there
+   */
+  Optional<LockHolder> holder(String name) throws IOException {
+    Path file = file(name);
+    return exists() && LockedFile.isLocked(file)
+        ? LockedFile.read(file).flatMap(record -> LockHolder.parse(firstLine(record)))
+        : Optional.empty();
+  }
+
+  /** What the last holder of a lock noted; empty when nobody did. */
+  String note(String name) throws IOException {
+    return exists() ? LockedFile.read(file(name)).map(HeldLock::noteIn).orElse("") : "";
+  }
+
+  /** The names of all locks that have a file, held or not. */
+  List<String> lockNames() throws IOException {
+    List<String> names = new ArrayList<>();
+    if (exists() && Files.isDirectory(locks(), LinkOption.NOFOLLOW_LINKS)) {
+      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks())) {
+        files.forEach(file -> names.add(String.valueOf(file.getFileName())));
+      } catch (DirectoryIteratorException e) {
+        throw e.getCause();
+      }
+    }
+    return names;
+  }
+
+  private static String firstLine(String record) {
+    return record.lines().findFirst().orElse("");
+  }
+
+  private Path file(String name) {
+    if (!name.matches("[\\w-][\\w.-]*")) {
+      throw new IllegalArgumentException("not a lock's name: " + name);
+    }
+    return locks().resolve(name);
+  }
+
+  private Path locks() {
+    return path.resolve(LOCKS);
+  }
+
+  /**
+   * Reads a small file. Never opens what is not a plain file: a pipe would keep us waiting.
+   *
+   * @throws NoSuchFileException when there is none
+   */
+  static String read(Path file) throws IOException {
+    if (!isSmallFile(file)) {
+      throw new FileSystemException(file.toString(), null, "is not a small regular file");
+    }
+    return Files.readString(file);
+  }
+
+  /** Whether {@link #read} would read it; throws when there is none. */
+  static boolean isSmallFile(Path file) throws IOException {
+    BasicFileAttributes found =
+        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    return found.isRegularFile() && found.size() <= LARGEST;
+  }
+
+  /** Writes a file that only we can read, in place of one that is there. */
+  static void writeNew(Path file, String text) throws IOException {
+    Files.deleteIfExists(file);
+    Files.createFile(
+        file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    // A channel would be closed by an interrupt.
+    Files.writeString(file, text, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+  }
+
+  /**
+   * Tells what a verb that needs it would stumble over; changes nothing.
+   *
+   * @return empty when all is well
+   */
+  Optional<String> trouble() {
+    try {
+      Path there = exists() ? path : DirectoryTrust.requirePlaceFor(path);
+      LockedFile.Room room = LockedFile.room(there);
+      if (!Files.isWritable(there)) {
+        return Optional.of(there + " cannot be written");
+      }
+      if (room.files() == 0) {
+        return Optional.of("the file system of " + there + " has no inodes left");
+      }
+      return room.bytes() < NEEDED
+          ? Optional.of("the file system of " + there + " is full")
+          : Optional.empty();
+    } catch (IOException e) {
+      return Optional.of(path + " cannot be used: " + explain(e));
+    }
+  }
+
+  /** What a verb throws that cannot do without the directory. */
+  StateDirectoryException unusable(IOException why, String verb, long pid) {
+    return new StateDirectoryException(
+        "the state directory %s cannot be used (%s): mend that, or name another directory in GPUPROCESS_STATE_DIR; process %s was not touched"
+            .formatted(path, explain(why), Long.toString(pid)),
+        Failure.of(verb, pid),
+        why);
+  }
+
+  /** Says why, as an operator would. */
+  String explain(IOException why) {
+    if (why instanceof FileSystemException failed && failed.getReason() != null) {
+      return path.toString().equals(failed.getFile())
+          ? "it " + failed.getReason()
+          : failed.getFile() + ": " + failed.getReason();
+    }
+    return why.toString();
+  }
+}

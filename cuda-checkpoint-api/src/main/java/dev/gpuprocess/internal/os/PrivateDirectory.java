@@ -1,0 +1,111 @@
+package dev.gpuprocess.internal.os;
+
+import dev.gpuprocess.internal.text.NativePath;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A new directory that nobody else can enter, replace, or have replaced, and from which code can be
+ * loaded.
+ *
+ * @param path where it is
+ */
+record PrivateDirectory(Path path) {
+
+  private static final Logger LOG = LoggerFactory.getLogger(PrivateDirectory.class);
+
+  private static final String PREFIX = "gpuprocess-native-";
+  private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
+      PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
+
+  private static final int WRITABLE_BY_OTHERS = 0022;
+  private static final int STICKY = 01000;
+
+  /** Makes one, among temporary files or, where those cannot be executed, elsewhere. */
+  static Optional<PrivateDirectory> create() {
+    return Stream.of("java.io.tmpdir", "user.home", "user.dir")
+        .flatMap(property -> Stream.ofNullable(System.getProperty(property)))
+        .flatMap(name -> in(name).stream())
+        .findFirst();
+  }
+
+  /** Empty when it cannot be made there, or code cannot be loaded from there. */
+  static Optional<PrivateDirectory> in(String parent) {
+    try {
+      Path place = Path.of(parent).toRealPath();
+      // By its name a recovery finds one whose maker was killed before it could remove it.
+      PrivateDirectory made =
+          new PrivateDirectory(
+              Files.createDirectory(place.resolve(PREFIX + LogName.ours()), OURS_ALONE));
+      if (made.isUsable()) {
+        return Optional.of(made);
+      }
+      made.delete();
+    } catch (IOException | InvalidPathException e) {
+      LOG.debug("native code is not loaded from {}", parent, e);
+    }
+    return Optional.empty();
+  }
+
+  private boolean isUsable() throws IOException {
+    // Named in a property, so its name has to be one that survives as text.
+    return NativePath.survivesAsText(path) && isOutOfReach() && isExecutable();
+  }
+
+  /** Whether nobody but us and root can put another directory in its place, or above it. */
+  private boolean isOutOfReach() throws IOException {
+    int uid = number(path, "unix:uid");
+    if ((number(path, "unix:mode") & 0777) != 0700) {
+      return false;
+    }
+    for (Path above = path.getParent(); above != null; above = above.getParent()) {
+      int owner = number(above, "unix:uid");
+      int mode = number(above, "unix:mode");
+      boolean trusted = owner == 0 || owner == uid;
+      boolean open = (mode & WRITABLE_BY_OTHERS) != 0 && (mode & STICKY) == 0;
+      if (!trusted || open) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static int number(Path file, String attribute) throws IOException {
+    return ((Number) Files.getAttribute(file, attribute)).intValue();
+  }
+
+  /** The kernel says no of a program on a file system that is mounted noexec. */
+  private boolean isExecutable() throws IOException {
+    Path program = Files.createTempFile(path, "probe", "", OURS_ALONE);
+    try {
+      return Files.isExecutable(program);
+    } finally {
+      Files.delete(program);
+    }
+  }
+
+  /** Removes it with what is in it; what is loaded from there stays loaded. */
+  void delete() {
+    try {
+      try (DirectoryStream<Path> files = Files.newDirectoryStream(path)) {
+        for (Path file : files) {
+          Files.deleteIfExists(file);
+        }
+      }
+      Files.deleteIfExists(path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, e.toString());
+    }
+  }
+}

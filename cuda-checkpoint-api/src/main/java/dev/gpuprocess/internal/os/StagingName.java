@@ -1,0 +1,93 @@
+package dev.gpuprocess.internal.os;
+
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.Optional;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The name of a directory in which an image grows. It says who makes it of whom, and since a
+ * directory has its name from its first moment, there is none of which that is not known.
+ *
+ * @param boot the first digits of the kernel's boot id
+ * @param namespace the inode of the maker's pid namespace
+ * @param maker the process that makes it
+ * @param process the process that is dumped
+ */
+record StagingName(String boot, String namespace, ProcessIdentity maker, ProcessIdentity process) {
+
+  private static final Pattern FORM =
+      Pattern.compile(
+          "\\.gpuprocess-([0-9a-f]{8})-(\\d{1,20})-(\\d{1,10})-(\\d{1,19})-(\\d{1,10})-(\\d{1,19})-[0-9a-f]{8}\\.partial");
+  private static final Pattern NAMESPACE = Pattern.compile("pid:\\[(\\d+)]");
+
+  /** For a directory that this JVM makes now. */
+  static StagingName of(ProcessIdentity process) throws IOException {
+    ProcessIdentity maker =
+        ProcessIdentity.of(ProcessHandle.current().pid())
+            .orElseThrow(() -> new IOException("/proc does not show this process"));
+    return new StagingName(currentBoot(), currentNamespace(), maker, process);
+  }
+
+  /** Reads a name; empty when it is of something else. */
+  static Optional<StagingName> parse(String name) {
+    Matcher form = FORM.matcher(name);
+    if (!form.matches()) {
+      return Optional.empty();
+    }
+    try {
+      return Optional.of(
+          new StagingName(
+              form.group(1),
+              form.group(2),
+              new ProcessIdentity(Integer.parseInt(form.group(3)), Long.parseLong(form.group(4))),
+              new ProcessIdentity(Integer.parseInt(form.group(5)), Long.parseLong(form.group(6)))));
+    } catch (NumberFormatException tooLarge) {
+      return Optional.empty();
+    }
+  }
+
+  /** A name that no other directory has. */
+  String text() {
+    return ".gpuprocess-%s-%s-%s-%s-%s-%s-%s.partial"
+        .formatted(
+            boot,
+            namespace,
+            maker.pid(),
+            maker.startTicks(),
+            process.pid(),
+            process.startTicks(),
+            HexFormat.of().toHexDigits(ThreadLocalRandom.current().nextInt()));
+  }
+
+  /**
+   * Whether nobody goes on with it: the maker is dead, or ran before this machine was started. Of a
+   * maker in another pid namespace of this machine that cannot be told; it counts as alive.
+   */
+  boolean isAbandoned() throws IOException {
+    return !isOfThisBoot() || (namespace.equals(currentNamespace()) && !maker.isAlive());
+  }
+
+  /** Whether this machine was not started anew since, so that pids mean what they meant. */
+  boolean isOfThisBoot() throws IOException {
+    return boot.equals(currentBoot());
+  }
+
+  private static String currentBoot() throws IOException {
+    return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).substring(0, 8);
+  }
+
+  private static String currentNamespace() throws IOException {
+    String link = Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
+    Matcher form = NAMESPACE.matcher(link);
+    if (!form.matches()) {
+      throw new IOException("/proc/self/ns/pid leads to " + link);
+    }
+    return form.group(1);
+  }
+}

@@ -1,0 +1,143 @@
+package dev.gpuprocess.internal.proc;
+
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Tells whether processes stand still because a control group is frozen, their own or one above.
+ * Every thread is looked at: threads of one process may be in different groups. A group that this
+ * process does not see, as from a container, is judged by where its threads wait.
+ *
+ * <p>For one look: what is known of a group is not asked twice.
+ */
+public final class Freezer {
+
+  /** What is known. */
+  public enum State {
+    /** No group of any thread is frozen, or about to be. */
+    THAWED,
+    /** At least one thread is frozen, or about to be. */
+    FROZEN,
+    /** A group cannot be seen from here, and its threads wait somewhere that tells nothing. */
+    UNKNOWN
+  }
+
+  /** Where the kernel keeps frozen threads. Only these functions; a sleep can be elsewhere too. */
+  private static final Set<String> ICE = Set.of("do_freezer_trap", "get_signal", "__refrigerator");
+
+  private static final String SECOND = "0::";
+  private static final String FREEZER = "freezer";
+
+  private final CgroupMounts mounts;
+  private final Map<String, State> groups = new HashMap<>();
+
+  private Freezer(CgroupMounts mounts) {
+    this.mounts = mounts;
+  }
+
+  /**
+   * Begins to look.
+   *
+   * @return for one look at any number of processes
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when the mounts of this process cannot
+   *     be read
+   */
+  public static Freezer look() {
+    return new Freezer(CgroupMounts.ours());
+  }
+
+  static Freezer look(CgroupMounts mounts) {
+    return new Freezer(mounts);
+  }
+
+  /**
+   * Looks at all threads of a process.
+   *
+   * @param pid the process
+   * @return thawed also when it is gone
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when that cannot be read
+   */
+  public State of(long pid) {
+    State state = State.THAWED;
+    for (int thread : ProcFs.threads(pid)) {
+      State own = ofThread(ProcFs.task(pid, thread));
+      if (own == State.FROZEN) {
+        return State.FROZEN;
+      }
+      state = own == State.UNKNOWN ? own : state;
+    }
+    return state;
+  }
+
+  private State ofThread(Path thread) {
+    State state = State.THAWED;
+    for (String line : ProcFile.text(thread.resolve("cgroup")).orElse("").split("\n")) {
+      State group = groups.computeIfAbsent(line, this::ofGroup);
+      if (group == State.FROZEN) {
+        return State.FROZEN;
+      }
+      state = group == State.UNKNOWN ? group : state;
+    }
+    return state == State.UNKNOWN ? byPlace(thread) : state;
+  }
+
+  /** {@code 0::/job} or {@code 6:freezer:/job}. */
+  private State ofGroup(String line) {
+    String[] parts = line.split(":", 3);
+    if (parts.length < 3) {
+      return State.THAWED;
+    }
+    if (line.startsWith(SECOND)) {
+      return mounts.unified(parts[2]).map(this::ofSecond).orElse(State.UNKNOWN);
+    }
+    if (Set.of(parts[1].split(",")).contains(FREEZER)) {
+      return mounts.freezer(parts[2]).map(Freezer::ofFirst).orElse(State.UNKNOWN);
+    }
+    return State.THAWED;
+  }
+
+  /** The events tell of groups above that cannot be seen; the order comes before the event. */
+  private State ofSecond(Path group) {
+    if (ProcFile.isGone(group)) {
+      return State.UNKNOWN;
+    }
+    if (says(group.resolve("cgroup.events"), "frozen 1")) {
+      return State.FROZEN;
+    }
+    for (Path each = group; each != null && isBelowMount(each); each = each.getParent()) {
+      if (says(each.resolve("cgroup.freeze"), "1")) {
+        return State.FROZEN;
+      }
+    }
+    return State.THAWED;
+  }
+
+  private static boolean isBelowMount(Path group) {
+    return !ProcFile.isGone(group.resolve("cgroup.procs"));
+  }
+
+  /** The state of a group of version 1 counts those above in. */
+  private static State ofFirst(Path group) {
+    if (ProcFile.isGone(group)) {
+      return State.UNKNOWN;
+    }
+    Optional<String> state = ProcFile.text(group.resolve("freezer.state")).map(String::strip);
+    return state.isEmpty() || state.get().equals("THAWED") ? State.THAWED : State.FROZEN;
+  }
+
+  private static boolean says(Path file, String line) {
+    return ProcFile.text(file).map(text -> text.lines().anyMatch(line::equals)).orElse(false);
+  }
+
+  private static State byPlace(Path thread) {
+    if (ProcFs.parse(thread).map(ProcStat::isDead).orElse(true)) {
+      return State.THAWED;
+    }
+    return ICE.contains(ProcFile.text(thread.resolve("wchan")).orElse("").strip())
+        ? State.FROZEN
+        : State.UNKNOWN;
+  }
+}

@@ -1,0 +1,46 @@
+package dev.gpuprocess.internal.proc;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The memory of the host, or of a control group.
+ *
+ * @param available what can be used without swapping, in bytes
+ * @param swap what is free of the swap space, in bytes
+ */
+public record HostMemory(long available, long swap) {
+
+  /**
+   * Reads a file like {@code /proc/meminfo}.
+   *
+   * @param file the file
+   * @return what it says
+   */
+  public static HostMemory read(Path file) {
+    try {
+      String text = Files.readString(file);
+      return new HostMemory(bytes(text, "MemAvailable"), bytes(text, "SwapFree"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(file + " cannot be read", e);
+    }
+  }
+
+  private static long bytes(String text, String name) {
+    Matcher line = Pattern.compile("(?m)^" + name + ":\\s*(\\d+) kB").matcher(text);
+    return line.find() ? Long.parseLong(line.group(1)) << 10 : 0;
+  }
+
+  /**
+   * What can be used before something must be killed.
+   *
+   * @return bytes
+   */
+  public long room() {
+    return available + swap;
+  }
+}

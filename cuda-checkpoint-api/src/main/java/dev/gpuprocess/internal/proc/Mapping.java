@@ -1,0 +1,53 @@
+package dev.gpuprocess.internal.proc;
+
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A mapping of a process ({@code /proc/PID/maps}).
+ *
+ * @param start its first address
+ * @param end the address after its last
+ * @param device the file system of the file behind it, such as {@code fe:00}
+ * @param inode of the file behind it, 0 when there is none
+ * @param name the file behind it, or what the kernel calls it, such as {@code [heap]}; empty when
+ *     it has no name
+ */
+public record Mapping(long start, long end, String device, long inode, String name) {
+
+  /** In the name may be anything but a newline, which the kernel writes as {@code \012}. */
+  private static final Pattern LINE =
+      Pattern.compile(
+          "([0-9a-f]{1,16})-([0-9a-f]{1,16}) \\S+ \\S+ (\\S+) (\\d{1,18})(?: +(.*))?",
+          Pattern.DOTALL);
+
+  /**
+   * Reads one line.
+   *
+   * @return empty when it is none of a mapping
+   */
+  static Optional<Mapping> parse(String line) {
+    Matcher fields = LINE.matcher(line);
+    if (!fields.matches()) {
+      return Optional.empty();
+    }
+    String name = fields.group(5);
+    return Optional.of(
+        new Mapping(
+            Long.parseUnsignedLong(fields.group(1), 16),
+            Long.parseUnsignedLong(fields.group(2), 16),
+            fields.group(3),
+            Long.parseLong(fields.group(4)),
+            name == null ? "" : name));
+  }
+
+  /**
+   * The addresses as {@code /proc/PID/map_files} names them.
+   *
+   * @return such as {@code 7f00-7f80}
+   */
+  public String range() {
+    return Long.toHexString(start) + "-" + Long.toHexString(end);
+  }
+}

@@ -1,0 +1,9 @@
+package dev.gpuprocess.internal.proc;
+
+/**
+ * A descriptor of a process.
+ *
+ * @param number the descriptor
+ * @param target what {@code /proc/PID/fd/N} points to: a path, or {@code socket:[N]} and the like
+ */
+public record OpenFile(int number, String target) {}

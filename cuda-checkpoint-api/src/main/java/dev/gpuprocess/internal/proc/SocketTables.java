@@ -1,0 +1,72 @@
+package dev.gpuprocess.internal.proc;
+
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.Map;
+
+/**
+ * The TCP sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}.
+ */
+public final class SocketTables {
+
+  /** sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode, ... */
+  private static final int FIELDS = 10;
+
+  private SocketTables() {}
+
+  /**
+   * Reads the TCP sockets, of both versions of IP.
+   *
+   * @param pid a process in the namespace
+   * @return by inode; empty when the process is gone
+   */
+  public static Map<Long, TcpSocket> tcp(long pid) {
+    Map<Long, TcpSocket> sockets = new HashMap<>();
+    for (String table : new String[] {"net/tcp", "net/tcp6"}) {
+      ProcFs.lines(ProcFs.read(pid, table).orElse(""))
+          .skip(1)
+          .map(line -> line.strip().split(" +"))
+          .filter(fields -> fields.length >= FIELDS)
+          .map(SocketTables::tcpSocket)
+          .forEach(socket -> sockets.put(socket.inode(), socket));
+    }
+    return sockets;
+  }
+
+  private static TcpSocket tcpSocket(String[] fields) {
+    String queues = fields[4];
+    return new TcpSocket(
+        Long.parseLong(fields[9]),
+        Integer.parseInt(fields[3], 16),
+        address(fields[1]),
+        address(fields[2]),
+        Long.parseLong(queues.substring(queues.indexOf(':') + 1), 16));
+  }
+
+  /** The kernel prints addresses as words of four bytes in the order of this machine. */
+  private static String address(String text) {
+    int colon = text.indexOf(':');
+    byte[] bytes = HexFormat.of().parseHex(text, 0, colon);
+    if (java.nio.ByteOrder.nativeOrder() == java.nio.ByteOrder.LITTLE_ENDIAN) {
+      for (int word = 0; word < bytes.length; word += 4) {
+        swap(bytes, word, word + 3);
+        swap(bytes, word + 1, word + 2);
+      }
+    }
+    try {
+      String host = InetAddress.getByAddress(bytes).getHostAddress();
+      int port = Integer.parseInt(text, colon + 1, text.length(), 16);
+      return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
+    } catch (UnknownHostException e) {
+      throw new IllegalArgumentException(text + " is not an address of 4 or 16 bytes", e);
+    }
+  }
+
+  private static void swap(byte[] bytes, int one, int other) {
+    byte kept = bytes[one];
+    bytes[one] = bytes[other];
+    bytes[other] = kept;
+  }
+}

@@ -1,0 +1,43 @@
+package dev.gpuprocess.internal.proc;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalInt;
+
+/**
+ * Why a process would not answer the driver: a signal or a tracer keeps it, or some of its threads,
+ * from running.
+ *
+ * @param what what it is, to follow its name
+ * @param cure what lets it go on
+ */
+record Standstill(String what, String cure) {
+
+  /**
+   * Looks at every thread. A tracer can hold single ones while the process seems to run.
+   *
+   * @return empty when all of them may run, and for one that is gone
+   */
+  static Optional<Standstill> of(int pid) {
+    List<ProcStat> threads = ProcFs.tasks(pid);
+    List<ProcStat> still = threads.stream().filter(ProcStat::isStopped).toList();
+    if (still.isEmpty()) {
+      return Optional.empty();
+    }
+    String subject =
+        still.size() == threads.size()
+            ? "is "
+            : "has %s of %s threads (%s for one) "
+                .formatted(still.size(), threads.size(), still.get(0).pid());
+    if (still.stream().noneMatch(ProcStat::isHeldByTracer)) {
+      return Optional.of(new Standstill(subject + "stopped", "kill -CONT " + pid));
+    }
+    OptionalInt tracer = ProcFs.tracer(pid);
+    return Optional.of(
+        new Standstill(
+            subject
+                + "being traced"
+                + (tracer.isPresent() ? " by process " + tracer.getAsInt() : ""),
+            "detach the debugger"));
+  }
+}

@@ -1,0 +1,78 @@
+package dev.gpuprocess.internal.process;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
+import java.util.function.LongPredicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What {@code /proc} shows of a process that is known by its own pid namespace. Only those of our
+ * namespace and the ones below it can be seen.
+ *
+ * @param process its pid here; empty when it was not found
+ * @param certain whether it would have been found if it were there
+ */
+record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  /** {@code PROC_PID_INIT_INO}: the machine's own, where all processes can be seen. */
+  private static final long INITIAL_NAMESPACE = 0xEFFFFFFCL;
+
+  /**
+   * Looks for a process.
+   *
+   * @param namespace the inode of its pid namespace
+   * @param pid its pid there
+   * @param start whether it may have started then
+   */
+  static ProcessSearch find(long namespace, int pid, LongPredicate start) {
+    long ours = ProcessKey.self().namespace();
+    if (namespace == ours) {
+      return here(pid, start);
+    }
+    boolean certain = ours == INITIAL_NAMESPACE;
+    try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[1-9]*")) {
+      for (Path entry : entries) {
+        int candidate = Integer.parseInt(String.valueOf(entry.getFileName()));
+        OptionalLong its = ProcessKey.namespaceOf(candidate);
+        if (its.isPresent() && its.getAsLong() != namespace) {
+          continue;
+        }
+        OptionalInt inner = ProcessKey.innermostPid(candidate);
+        if (inner.isPresent() ? inner.getAsInt() != pid : !Files.exists(entry)) {
+          continue;
+        }
+        ProcessSearch found = here(candidate, start);
+        if (found.process().isPresent() && its.isPresent() && inner.isPresent()) {
+          return found;
+        }
+        // One that we may not look into might be it.
+        certain &= found.isGone();
+      }
+    } catch (IOException | DirectoryIteratorException e) {
+      LOG.warn("/proc cannot be listed: {}", e.toString());
+      certain = false;
+    }
+    return new ProcessSearch(Optional.empty(), certain);
+  }
+
+  private static ProcessSearch here(int pid, LongPredicate start) {
+    return new ProcessSearch(
+        ProcessIdentity.of(pid).filter(found -> start.test(found.startTicks())), true);
+  }
+
+  /** Whether it has ended for certain; a zombie has. */
+  boolean isGone() {
+    return process.map(found -> !found.isAlive()).orElse(certain);
+  }
+}

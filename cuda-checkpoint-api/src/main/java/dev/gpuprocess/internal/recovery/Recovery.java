@@ -1,0 +1,234 @@
+package dev.gpuprocess.internal.recovery;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.Recovered;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Mends what a dead controller left, one journal entry after the other. */
+final class Recovery {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private static final String VERB = "recover";
+
+  private final GpuCheckpoints checkpoints;
+  private final Journal journal;
+
+  Recovery(GpuCheckpoints checkpoints, Journal journal) {
+    this.checkpoints = checkpoints;
+    this.journal = journal;
+  }
+
+  List<Recovered> run() {
+    return journal.alone(
+        checkpoints.timeouts().transfer(),
+        () -> {
+          journal.removeHalves();
+          journal.putAsideWhatIsNoEntry();
+          removeLocksOfTheDead();
+          List<Recovered> all = new ArrayList<>();
+          List<JournalEntry> found = journal.entries();
+          found.stream()
+              .filter(JournalEntry::isImageRestore)
+              .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
+          journal.entries().stream()
+              .filter(entry -> !entry.isImageRestore())
+              .map(this::recover)
+              .forEach(all::add);
+          // Only now: a disk that hangs keeps no process from going on.
+          tidyUp(found);
+          return all;
+        });
+  }
+
+  private void removeLocksOfTheDead() {
+    try {
+      ProcessLock.removeLocksOfTheDead(checkpoints.state());
+    } catch (IOException e) {
+      LOG.warn("locks of processes that have ended stay: {}", e.toString());
+    }
+  }
+
+  /** What dead controllers left on disks; one that hangs is left alone. */
+  private void tidyUp(List<JournalEntry> found) {
+    for (JournalEntry entry : found) {
+      if (!entry.hasLiveController()) {
+        Optional.ofNullable(entry.image())
+            .map(Path::getParent)
+            .ifPresent(parent -> bounded(parent, () -> removeHalfImages(parent)));
+        Optional.ofNullable(entry.log())
+            .filter(LogDirectory::isOne)
+            .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
+      }
+    }
+    bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
+  }
+
+  private void bounded(Path place, Runnable work) {
+    new BoundedDiskTask(VERB, 0, place, checkpoints.timeouts().call())
+        .tidy("tidy up " + place, checkpoints.timeouts().call(), work);
+  }
+
+  private Recovered recover(JournalEntry entry) {
+    try {
+      if (entry.hasLiveController()) {
+        return ofLiveController(entry);
+      }
+      entry.find().process().ifPresent(this::awaitUntraced);
+      return told(ofProcess(entry));
+    } catch (ProcessUnreadableException e) {
+      return unreadable(entry, e);
+    }
+  }
+
+  /** Nothing is known of it, so its entry stays. */
+  private static Recovered unreadable(JournalEntry entry, ProcessUnreadableException e) {
+    LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
+    return new Recovered(entry.target(), RecoveryOutcome.UNREACHABLE, null);
+  }
+
+  /** Empty when the process is back and has an entry of its own. */
+  private Optional<Recovered> recoverRestore(JournalEntry entry) {
+    try {
+      return entry.hasLiveController()
+          ? Optional.of(new Recovered(entry.target(), RecoveryOutcome.IN_USE, null))
+          : new RestoreRecovery(checkpoints, journal, entry).run().map(Recovery::told);
+    } catch (ProcessUnreadableException e) {
+      return Optional.of(unreadable(entry, e));
+    }
+  }
+
+  private static Recovered told(Recovered recovered) {
+    LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
+    return recovered;
+  }
+
+  /** What died meanwhile needs nobody any more, unless its image is being made. */
+  private Recovered ofLiveController(JournalEntry entry) {
+    return entry.image() == null && entry.find().isGone()
+        ? gone(entry)
+        : new Recovered(entry.target(), RecoveryOutcome.IN_USE, null);
+  }
+
+  private Recovered gone(JournalEntry entry) {
+    journal.remove(entry.key());
+    return new Recovered(entry.target(), RecoveryOutcome.GONE, null);
+  }
+
+  private Recovered ofProcess(JournalEntry entry) {
+    ProcessSearch search = entry.find();
+    if (search.isGone()) {
+      return gone(entry);
+    }
+    if (search.process().isEmpty()) {
+      LOG.warn(
+          "process {} of pid namespace {} cannot be seen from here; recover there, or on the host",
+          entry.key().pid(),
+          Long.toString(entry.key().namespace()));
+      return new Recovered(entry.target(), RecoveryOutcome.UNREACHABLE, null);
+    }
+    ProcessIdentity process = search.process().get();
+    try {
+      return mend(entry, process);
+    } catch (NoSuchProcessException | NotCudaProcessException e) {
+      // One without CUDA state is a stranger that got the pid.
+      return gone(entry);
+    } catch (OperationInProgressException | StaleStateException e) {
+      return new Recovered(process, RecoveryOutcome.IN_USE, null);
+    } catch (GpuCheckpointException e) {
+      LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
+      return new Recovered(process, RecoveryOutcome.UNREACHABLE, null);
+    }
+  }
+
+  /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
+  private void awaitUntraced(ProcessIdentity process) {
+    try (Patience patience = new Patience(checkpoints.timeouts().call())) {
+      while (process.isAlive()
+          && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
+        if (!patience.pause()) {
+          return;
+        }
+      }
+    }
+  }
+
+  /** All in one turn, so that no live controller can take the process over in between. */
+  private Recovered mend(JournalEntry entry, ProcessIdentity process) {
+    TrackedProcess target = TrackedProcess.of(checkpoints, process.pid(), VERB);
+    if (!target.key.equals(entry.key())) {
+      return gone(entry);
+    }
+    return target.exclusively(
+        VERB,
+        ProcessLock.Kind.MOVE,
+        0,
+        verb ->
+            journal.find(target.key).equals(Optional.of(entry))
+                ? mend(entry, target, verb)
+                : new Recovered(process, RecoveryOutcome.IN_USE, null));
+  }
+
+  private static Recovered mend(JournalEntry entry, TrackedProcess target, DriverOperation verb) {
+    ProcessIdentity process = target.identity;
+    return switch (verb.readState()) {
+      case RUNNING -> {
+        target.forget();
+        yield new Recovered(process, RecoveryOutcome.RUNNING, null);
+      }
+      case LOCKED -> {
+        verb.unlock();
+        target.forget();
+        yield new Recovered(process, RecoveryOutcome.UNLOCKED, null);
+      }
+      case CHECKPOINTED -> {
+        target.nowHolds(entry.held());
+        target.note("checkpointed", ProcessLock.Kind.MOVE);
+        StateHandle self = StateHandle.next(target, List.of());
+        yield new Recovered(process, RecoveryOutcome.SUSPENDED, new CheckpointedProcess(self));
+      }
+      case FAILED -> new Recovered(process, RecoveryOutcome.FAILED, null);
+      default -> new Recovered(process, RecoveryOutcome.UNREACHABLE, null);
+    };
+  }
+
+  /** A half image of a dead maker lies beside the place it was meant for. */
+  private static void removeHalfImages(Path parent) {
+    try {
+      StagedImage.removeAbandonedIn(parent);
+    } catch (ImageException e) {
+      // Whoever dumps there next removes them.
+      LOG.warn("half images in {} stay: {}", parent, e.getMessage());
+    }
+  }
+}

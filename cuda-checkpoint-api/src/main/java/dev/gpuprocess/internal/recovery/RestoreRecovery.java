@@ -1,0 +1,160 @@
+package dev.gpuprocess.internal.recovery;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.Recovered;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What became of a restore from an image whose controller died. CRIU may have finished it without
+ * us, have given it up, or have died half way; and by now the pid may be a stranger's, who must not
+ * be touched.
+ */
+final class RestoreRecovery {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private static final String VERB = "recover";
+
+  private final GpuCheckpoints checkpoints;
+  private final Journal journal;
+  private final JournalEntry entry;
+
+  RestoreRecovery(GpuCheckpoints checkpoints, Journal journal, JournalEntry entry) {
+    this.checkpoints = checkpoints;
+    this.journal = journal;
+    this.entry = entry;
+  }
+
+  /** Empty when CRIU finished it, and the process has an entry of its own now. */
+  Optional<Recovered> run() {
+    ProcessSearch search = entry.find();
+    if (search.isGone()) {
+      return gone();
+    }
+    if (search.process().isEmpty()) {
+      return Optional.of(new Recovered(entry.target(), RecoveryOutcome.UNREACHABLE, null));
+    }
+    ProcessIdentity process = search.process().get();
+    ProcessKey key = ProcessKey.of(process);
+    try {
+      ProcessLock turn =
+          ProcessLock.take(
+              key,
+              process.pid(),
+              VERB,
+              ProcessLock.Kind.MOVE,
+              checkpoints.state(),
+              checkpoints.timeouts().call());
+      try {
+        return of(process, key);
+      } finally {
+        turn.end();
+      }
+    } catch (OperationInProgressException e) {
+      return Optional.of(new Recovered(process, RecoveryOutcome.IN_USE, null));
+    } catch (NoSuchProcessException | NotCudaProcessException stranger) {
+      return gone();
+    } catch (GpuCheckpointException e) {
+      LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
+      return Optional.of(new Recovered(process, RecoveryOutcome.UNREACHABLE, null));
+    }
+  }
+
+  private Optional<Recovered> gone() {
+    journal.remove(entry.key());
+    return Optional.of(new Recovered(entry.target(), RecoveryOutcome.GONE, null));
+  }
+
+  private Optional<Recovered> of(ProcessIdentity process, ProcessKey key) {
+    if (isHalfRestored(process)) {
+      ProcessHandle.of(process.pid())
+          .filter(handle -> process.isAlive())
+          .ifPresent(ProcessHandle::destroyForcibly);
+      journal.remove(entry.key());
+      return Optional.of(new Recovered(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
+    }
+    if (journal.find(key).isEmpty()) {
+      if (!isRestored(process)) {
+        return gone();
+      }
+      journal.write(
+          new JournalEntry(
+              entry.boot(),
+              key,
+              process.pid(),
+              entry.controller(),
+              "checkpointed",
+              entry.held(),
+              null,
+              entry.log()));
+    }
+    journal.remove(entry.key());
+    return Optional.empty();
+  }
+
+  /**
+   * A task that CRIU let go has nothing of CRIU open; one that it built by half writes its log,
+   * which is in a directory that nobody else can look into.
+   */
+  private boolean isHalfRestored(ProcessIdentity process) {
+    return entry.log() != null && new LogDirectory(entry.log()).isHeldBy(process);
+  }
+
+  /**
+   * What CRIU brings back is checkpointed, and nothing moves it but a controller, which writes an
+   * entry. In any other state it is a stranger, or somebody else's by now.
+   */
+  private boolean isRestored(ProcessIdentity process) {
+    TrackedProcess target = TrackedProcess.of(checkpoints, process.pid(), VERB);
+    target.requireReachable(VERB);
+    return target.identity.equals(process)
+        && new DriverOperation(target, VERB, null).readState() == ProcessState.CHECKPOINTED
+        && isOfImage(process);
+  }
+
+  /** An image that cannot be read says nothing against it. */
+  private boolean isOfImage(ProcessIdentity process) {
+    Path image = entry.image();
+    if (image == null) {
+      return true;
+    }
+    try {
+      List<String> dumped =
+          BoundedCall.run(
+              image,
+              "read " + image,
+              checkpoints.timeouts().call(),
+              () -> ImageDirectory.open(image, checkpoints.imageKey()).manifest().commandLine(),
+              (late, failed) -> LOG.info("{} could be read after all", image));
+      return dumped.equals(ProcFs.commandLine(process.pid()));
+    } catch (ImageException | TimeoutException e) {
+      LOG.warn("{} cannot be read, so process {} counts as restored from it", image, process, e);
+      return true;
+    }
+  }
+}

@@ -1,0 +1,76 @@
+package dev.gpuprocess.internal.room;
+
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.TreeMap;
+
+/**
+ * What a restore under way takes of the GPUs.
+ *
+ * @param namespace the pid namespace in which the pid is meant
+ * @param process who is restored
+ * @param bytes by GPU, from before it began to its end
+ */
+record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) {
+
+  Claim {
+    bytes = Map.copyOf(bytes);
+  }
+
+  /** Of a process of our own pid namespace. */
+  static Claim of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
+    return new Claim(ProcessKey.self().namespace(), process, bytes);
+  }
+
+  boolean isOf(ProcessIdentity other) {
+    return process.equals(other) && isOfOurNamespace();
+  }
+
+  boolean isOfOurNamespace() {
+    return namespace == ProcessKey.self().namespace();
+  }
+
+  /** What it has not taken yet of a GPU; all of it where that cannot be seen. */
+  long stillNeeds(Gpu gpu) {
+    long taken =
+        gpu.users().stream()
+            .filter(user -> user.pid() == process.pid() && isOfOurNamespace())
+            .map(Gpu.User::bytes)
+            .flatMapToLong(OptionalLong::stream)
+            .sum();
+    return Math.max(0, bytes.getOrDefault(gpu.uuid(), 0L) - taken);
+  }
+
+  /** As one line. */
+  String text() {
+    StringBuilder text = new StringBuilder();
+    text.append(namespace).append(' ').append(process.pid()).append(' ');
+    text.append(process.startTicks());
+    new TreeMap<>(bytes)
+        .forEach((gpu, size) -> text.append(' ').append(gpu).append('=').append(size.longValue()));
+    return text.toString();
+  }
+
+  /** Reads what {@link #text} wrote; throws IllegalArgumentException when it is something else. */
+  static Claim parse(String text) {
+    String[] words = text.split(" ");
+    if (words.length < 3) {
+      throw new IllegalArgumentException("'" + text + "' is not a reservation");
+    }
+    Map<GpuUuid, Long> bytes = new TreeMap<>();
+    for (int i = 3; i < words.length; i++) {
+      int equals = words[i].indexOf('=');
+      bytes.put(
+          GpuUuid.of(words[i].substring(0, Math.max(0, equals))),
+          Long.valueOf(words[i].substring(equals + 1)));
+    }
+    return new Claim(
+        Long.parseLong(words[0]),
+        new ProcessIdentity(Integer.parseInt(words[1]), Long.parseLong(words[2])),
+        bytes);
+  }
+}

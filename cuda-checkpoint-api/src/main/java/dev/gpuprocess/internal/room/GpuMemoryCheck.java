@@ -1,0 +1,207 @@
+package dev.gpuprocess.internal.room;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuShortage;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The room that one process needs on the GPUs to be restored there. A restore that runs out of GPU
+ * memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44), so it is looked for, and
+ * reserved, before. Where there is no inventory at all nothing is known, and nothing is refused.
+ */
+final class GpuMemoryCheck {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private final GpuInventory inventory;
+  private final Reservations reservations;
+  private final ProcessIdentity process;
+  private final Holdings held;
+  private final List<GpuPair> pairs;
+  private final Duration patience;
+
+  /**
+   * The room for a process.
+   *
+   * @param held what it held, on the GPUs where it was
+   * @param pairs where the memory of each GPU goes; empty for back where it was
+   */
+  GpuMemoryCheck(
+      GpuCheckpoints checkpoints, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
+    this.inventory = checkpoints.inventory();
+    this.reservations =
+        new Reservations(
+            checkpoints.state(), other -> StateReading.isIdle(checkpoints.cuda(), other.pid()));
+    this.patience = checkpoints.timeouts().call();
+    this.process = process;
+    this.held = held;
+    this.pairs = pairs;
+  }
+
+  /** The room for a resume with these options, as far as it is known now what the process held. */
+  static GpuMemoryCheck of(TrackedProcess target, ResumeOptions options) {
+    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
+    return new GpuMemoryCheck(target.checkpoints, target.identity, held, options.pairs());
+  }
+
+  /** Says why a restore would be refused now, and empty if it would not; touches nothing. */
+  Optional<NoRoom> whyNot() {
+    List<Claim> others = reservations.look();
+    return inventory.read().flatMap(reading -> whyNot(reading, others));
+  }
+
+  /**
+   * Reserves the room for a verb, until the reservation is released or this JVM ends.
+   *
+   * @param advice what to do when there is none, for the message
+   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there is none
+   */
+  Reservation reserve(DriverOperation verb, String advice) {
+    return reserve(
+        refusal -> refusal.exception(verb.failure(null, ProcessState.CHECKPOINTED), advice));
+  }
+
+  /** Reserves the room for an undo; empty when there is none. */
+  Optional<Reservation> reserveOrNone() {
+    try {
+      return Optional.of(
+          reserve(refusal -> refusal.exception(Failure.of("undo", process.pid()), "free it")));
+    } catch (InsufficientGpuMemoryException
+        | OperationInProgressException
+        | StateDirectoryException e) {
+      LOG.warn("process {} stays checkpointed: {}", process.pid(), e.getMessage());
+      return Optional.empty();
+    }
+  }
+
+  private Reservation reserve(Function<NoRoom, InsufficientGpuMemoryException> refused) {
+    return reservations.alone(
+        process.pid(),
+        patience,
+        others -> {
+          Optional<GpuReading> reading = inventory.read();
+          if (reading.isEmpty()) {
+            return Reservation.NONE;
+          }
+          Optional<NoRoom> refusal = whyNot(reading.get(), others);
+          if (refusal.isPresent()) {
+            throw refused.apply(refusal.get());
+          }
+          return reservations.add(Claim.of(process, need(reading.get()).bytes()));
+        });
+  }
+
+  private Need need(GpuReading reading) {
+    boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
+    OptionalLong bound =
+        held.complete() ? OptionalLong.empty() : SaveArea.bound(process, oneGpu, patience);
+    return Need.of(held, pairs, reading, bound);
+  }
+
+  private Optional<NoRoom> whyNot(GpuReading reading, List<Claim> claims) {
+    Need need = need(reading);
+    if (!need.isKnown()) {
+      return Optional.of(
+          new NoRoom(
+              "what process %s held on the GPUs is not known, nor how much host memory it has for it"
+                  .formatted(process.pid()),
+              null,
+              false,
+              OptionalLong.empty()));
+    }
+    List<Gpu> gpus = new ArrayList<>(reading.gpus());
+    boolean allSeen =
+        held.complete() && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
+    if (!allSeen && !reading.unreadable().isEmpty()) {
+      return Optional.of(unreadable(reading));
+    }
+    List<Claim> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
+    return gpus.stream()
+        .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
+        .flatMap(gpu -> shortage(gpu, need, others).stream())
+        .findFirst();
+  }
+
+  private NoRoom unreadable(GpuReading reading) {
+    return new NoRoom(
+        "it is not known whether there is room for process %s on the GPUs, since NVML cannot read them all (%s)"
+            .formatted(process.pid(), String.join("; ", reading.unreadable())),
+        null,
+        false,
+        OptionalLong.empty());
+  }
+
+  private Optional<NoRoom> shortage(Gpu gpu, Need need, List<Claim> others) {
+    long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
+    long reserved = others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, Need::sum);
+    if (gpu.freeBytes() - reserved >= needed) {
+      return Optional.empty();
+    }
+    GpuShortage shortage =
+        new GpuShortage(
+            gpu.uuid(),
+            needed,
+            gpu.freeBytes(),
+            reserved,
+            gpu.users().stream().map(Gpu.User::pid).toList());
+    boolean isKnown = !need.bounded().contains(gpu.uuid());
+    return Optional.of(
+        new NoRoom(
+            isKnown ? text(shortage) : unknownText(shortage),
+            shortage,
+            isKnown,
+            isKnown ? OptionalLong.empty() : OptionalLong.of(needed)));
+  }
+
+  private String text(GpuShortage shortage) {
+    return "%s has %s MiB free%s and process %s needs %s MiB there; %s"
+        .formatted(
+            shortage.gpu(),
+            shortage.freeBytes() >> 20,
+            reservedText(shortage),
+            process.pid(),
+            shortage.neededBytes() >> 20,
+            shortage.holders().isEmpty()
+                ? "no process is known to hold the rest"
+                : "the rest is held by " + shortage.holders());
+  }
+
+  private String unknownText(GpuShortage shortage) {
+    return "what process %s held on %s is not known, by its host memory at most %s MiB, and %s MiB are free there%s"
+        .formatted(
+            process.pid(),
+            shortage.gpu(),
+            shortage.neededBytes() >> 20,
+            shortage.freeBytes() >> 20,
+            reservedText(shortage));
+  }
+
+  private static String reservedText(GpuShortage shortage) {
+    return shortage.reservedBytes() == 0
+        ? ""
+        : ", of which other restores are about to take %s MiB,"
+            .formatted(shortage.reservedBytes() >> 20);
+  }
+}

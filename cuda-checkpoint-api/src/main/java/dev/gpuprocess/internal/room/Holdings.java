@@ -1,0 +1,90 @@
+package dev.gpuprocess.internal.room;
+
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.process.PidNamespace;
+import dev.gpuprocess.internal.text.Bytes;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.TreeMap;
+
+/**
+ * What a process held on each GPU when it was last seen there. What is not known is not zero: it is
+ * found out before a restore, or the restore is refused.
+ *
+ * @param known bytes by GPU; 0 where it is known to hold nothing
+ * @param complete true when it holds nothing on the GPUs that are not named; else that is not known
+ */
+record Holdings(Map<GpuUuid, Long> known, boolean complete) {
+
+  /** Nothing is known. */
+  static final Holdings UNKNOWN = new Holdings(Map.of(), false);
+
+  Holdings {
+    known = Map.copyOf(known);
+  }
+
+  /** What was written down; nothing at all is not known, since every CUDA context takes memory. */
+  static Holdings of(Map<GpuUuid, Long> recorded) {
+    return new Holdings(recorded, !recorded.isEmpty());
+  }
+
+  /** What the user says; a GPU that is not named holds nothing. */
+  static Holdings told(Map<GpuUuid, Long> needs) {
+    return new Holdings(needs, true);
+  }
+
+  /**
+   * What an inventory says of a process. Of one that it lists nowhere nothing is known: that is how
+   * processes of other pid namespaces look, and clients of MPS.
+   */
+  static Holdings of(int pid, Optional<GpuReading> reading) {
+    if (reading.isEmpty() || !PidNamespace.isOurs(reading.get())) {
+      return UNKNOWN;
+    }
+    Map<GpuUuid, Long> known = new TreeMap<>();
+    boolean complete = reading.get().unreadable().isEmpty();
+    for (Gpu gpu : reading.get().gpus()) {
+      List<OptionalLong> parts =
+          gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
+      if (parts.stream().allMatch(OptionalLong::isPresent)) {
+        long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, Need::sum);
+        known.put(gpu.uuid(), bytes);
+      } else {
+        complete = false;
+      }
+    }
+    if (complete) {
+      known.values().removeIf(bytes -> bytes == 0);
+      return of(known);
+    }
+    return new Holdings(known, false);
+  }
+
+  /** Everything that is known, in bytes. */
+  long bytes() {
+    return known.values().stream().mapToLong(Long::longValue).reduce(0, Need::sum);
+  }
+
+  @Override
+  public String toString() {
+    StringBuilder text = new StringBuilder();
+    new TreeMap<>(known)
+        .forEach(
+            (gpu, bytes) -> {
+              if (bytes > 0) {
+                text.append(text.isEmpty() ? "" : ", ")
+                    .append(Bytes.text(bytes))
+                    .append(" on ")
+                    .append(gpu);
+              }
+            });
+    if (!complete) {
+      text.append(text.isEmpty() ? "not known" : ", and elsewhere what is not known");
+    }
+    return text.isEmpty() ? "nothing" : text.toString();
+  }
+}

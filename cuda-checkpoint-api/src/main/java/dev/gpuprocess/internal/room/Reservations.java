@@ -1,0 +1,217 @@
+package dev.gpuprocess.internal.room;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.lock.HeldLock;
+import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import java.util.function.Predicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The room on GPUs that restores under way have reserved, over all JVMs with the same state
+ * directory. Each reservation is a lock with a note, so that it ends with its holder. Looking and
+ * reserving is done by one at a time, restoring by many.
+ *
+ * <p>Where the state directory cannot be used a restore goes on all the same, and only the restores
+ * of this JVM know of each other.
+ */
+final class Reservations {
+
+  private static final Logger LOG = LoggerFactory.getLogger(GpuProcess.class);
+
+  private static final String VERB = "restore";
+  private static final String GATE = "gpu-room";
+  private static final String PREFIX = "room-";
+
+  /** Those of this JVM that are in no directory. */
+  private static final Set<Claim> HERE = ConcurrentHashMap.newKeySet();
+
+  private final StateDirectory directory;
+  private final Predicate<ProcessIdentity> restoreIsOver;
+
+  /**
+   * The reservations of a state directory.
+   *
+   * @param restoreIsOver tells of a process whose restore lost its controller whether it has ended:
+   *     the driver goes on with it
+   */
+  Reservations(StateDirectory state, Predicate<ProcessIdentity> restoreIsOver) {
+    this.directory = state;
+    this.restoreIsOver = restoreIsOver;
+  }
+
+  /** What is reserved at this moment; touches nothing. */
+  List<Claim> look() {
+    try {
+      return claims(this::read);
+    } catch (IOException e) {
+      return knownHere(e);
+    }
+  }
+
+  private List<Claim> knownHere(IOException why) {
+    LOG.warn("reservations in {} cannot be read: {}", directory.path(), why.toString());
+    return List.copyOf(HERE);
+  }
+
+  /**
+   * Looks at what others have reserved while nobody else does.
+   *
+   * @param pid for whom, for the message
+   * @param patience how long to wait for others that look
+   * @throws OperationInProgressException when one of them does not end
+   * @throws dev.gpuprocess.error.StateDirectoryException when it cannot be read for want of
+   *     descriptors: then others may have reserved what is not seen
+   */
+  <T> T alone(int pid, Duration patience, Function<List<Claim>, T> body) {
+    Optional<HeldLock> gate;
+    try {
+      gate = directory.lock(GATE, VERB, patience);
+    } catch (IOException e) {
+      requireDescriptors(e, pid);
+      LOG.warn("room for process {} is reserved in this JVM alone: {}", pid, e.toString());
+      synchronized (HERE) {
+        return body.apply(List.copyOf(HERE));
+      }
+    }
+    if (gate.isEmpty()) {
+      throw new OperationInProgressException(
+          "%s is looking for room on the GPUs and does not end, so process %s has to wait: find out what stopped it"
+              .formatted(looking(), pid),
+          Failure.of(VERB, pid));
+    }
+    try {
+      return body.apply(claimsAlone(pid));
+    } finally {
+      forget(gate.get());
+    }
+  }
+
+  private String looking() {
+    try {
+      return directory.holder(GATE).map(LockHolder::toString).orElse("another controller");
+    } catch (IOException e) {
+      return "another controller";
+    }
+  }
+
+  private List<Claim> claimsAlone(int pid) {
+    try {
+      return claims(name -> readOrForget(name, pid));
+    } catch (IOException e) {
+      requireDescriptors(e, pid);
+      return knownHere(e);
+    }
+  }
+
+  private List<Claim> claims(Function<String, Optional<Claim>> reader) throws IOException {
+    List<Claim> claims = new ArrayList<>(HERE);
+    directory.lockNames().stream()
+        .filter(name -> name.startsWith(PREFIX))
+        .forEach(name -> reader.apply(name).ifPresent(claims::add));
+    return claims;
+  }
+
+  private Optional<Claim> read(String name) {
+    try {
+      return directory.holder(name).isPresent() ? parsed(name) : Optional.empty();
+    } catch (IOException e) {
+      LOG.warn("reservation {} cannot be read: {}", name, e.toString());
+      return Optional.empty();
+    }
+  }
+
+  /** One whose holder has died reserves nothing once the restore has ended that it was made for. */
+  private Optional<Claim> readOrForget(String name, int pid) {
+    try {
+      Optional<HeldLock> dead = directory.tryLock(name, VERB);
+      return dead.isPresent() ? leftBy(dead.get(), name) : parsed(name);
+    } catch (IOException e) {
+      requireDescriptors(e, pid);
+      LOG.warn("reservation {} cannot be read: {}", name, e.toString());
+      return Optional.empty();
+    }
+  }
+
+  private Optional<Claim> leftBy(HeldLock dead, String name) throws IOException {
+    Optional<Claim> claim = parsed(name, dead.note());
+    if (claim.filter(this::isUnderWay).isPresent()) {
+      dead.close();
+      return claim;
+    }
+    dead.closeAndForget();
+    return Optional.empty();
+  }
+
+  private boolean isUnderWay(Claim claim) {
+    return claim.isOfOurNamespace()
+        && claim.process().isAlive()
+        && !restoreIsOver.test(claim.process());
+  }
+
+  private Optional<Claim> parsed(String name) throws IOException {
+    return parsed(name, directory.note(name));
+  }
+
+  private static Optional<Claim> parsed(String name, String note) {
+    try {
+      return note.isEmpty() ? Optional.empty() : Optional.of(Claim.parse(note));
+    } catch (IllegalArgumentException e) {
+      LOG.warn("{} is not a reservation: {}", name, e.toString());
+      return Optional.empty();
+    }
+  }
+
+  /** Reserves; within {@link #alone}. */
+  Reservation add(Claim claim) {
+    try {
+      String name = PREFIX + UUID.randomUUID();
+      HeldLock held =
+          directory
+              .tryLock(name, VERB)
+              .orElseThrow(() -> new IOException(name + " is locked already"));
+      try {
+        held.note(claim.text());
+        return () -> forget(held);
+      } catch (IOException | RuntimeException e) {
+        forget(held);
+        throw e;
+      }
+    } catch (IOException | IllegalArgumentException e) {
+      requireDescriptors(e, claim.process().pid());
+      LOG.warn("{} is known in this JVM alone: {}", claim, e.toString());
+      HERE.add(claim);
+      return () -> HERE.remove(claim);
+    }
+  }
+
+  /** A directory that is there and cannot be read now is not one that others do without. */
+  private void requireDescriptors(Exception e, long pid) {
+    if (e instanceof IOException io && Descriptors.areUsedUp(io)) {
+      throw directory.unusable(io, VERB, pid);
+    }
+  }
+
+  private static void forget(HeldLock held) {
+    try {
+      held.closeAndForget();
+    } catch (IOException e) {
+      // It is let go of all the same; whoever looks next removes it.
+      LOG.warn("a lock file stays: {}", e.toString());
+    }
+  }
+}

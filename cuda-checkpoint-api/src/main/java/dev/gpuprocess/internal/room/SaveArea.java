@@ -1,0 +1,88 @@
+package dev.gpuprocess.internal.room;
+
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * Where the driver keeps the GPU memory of a checkpointed process: in private anonymous memory of
+ * the process itself, which may have other such memory. With one GPU it is one mapping, wholly
+ * resident, without a name (measured on an H200); the kernel may have merged it with its
+ * neighbours. So the largest stretch of such memory is a bound for what the process held. With more
+ * GPUs, where nothing was measured, it is all such memory together.
+ */
+final class SaveArea {
+
+  /**
+   * For what a context takes of a GPU and is not saved. Measured on an H200 nothing is: there the
+   * context's 527 MiB are in the save area. Other GPUs and drivers were not measured.
+   */
+  static final long CONTEXT_BYTES = 1L << 30;
+
+  /** Counted page by page by the kernel. */
+  private static final Set<String> ROLLUP = Set.of("Anonymous", "Swap", "Private_Hugetlb");
+
+  /** Kept by the kernel as it goes, and off by some MiB on machines with many processors. */
+  private static final Set<String> STATUS = Set.of("RssAnon", "VmSwap", "HugetlbPages");
+
+  private SaveArea() {}
+
+  /**
+   * The most that a checkpointed process can have held on one GPU, and on all of them together but
+   * for the contexts.
+   *
+   * @param oneGpu whether it can have been on one GPU only
+   * @param limit how long the kernel may take to count, which waits for what the process maps
+   * @return in bytes; empty when the kernel does not tell
+   */
+  static OptionalLong bound(ProcessIdentity process, boolean oneGpu, Duration limit) {
+    try {
+      BoundedCall.admit(process, "count memory");
+      return BoundedCall.run(
+          process,
+          "count memory " + process.pid(),
+          limit,
+          () -> bound(process.pid(), oneGpu),
+          (late, failed) -> {});
+    } catch (TimeoutException e) {
+      return OptionalLong.empty();
+    }
+  }
+
+  private static OptionalLong bound(int pid, boolean oneGpu) {
+    OptionalLong bytes = oneGpu ? LargestStretch.of(pid) : OptionalLong.empty();
+    if (bytes.isEmpty()) {
+      bytes = sum(pid, "smaps_rollup", ROLLUP);
+    }
+    if (bytes.isEmpty()) {
+      bytes = sum(pid, "status", STATUS);
+    }
+    return bytes.isPresent()
+        ? OptionalLong.of(Need.sum(bytes.getAsLong(), CONTEXT_BYTES))
+        : OptionalLong.empty();
+  }
+
+  private static OptionalLong sum(int pid, String file, Set<String> fields) {
+    try {
+      long kibibytes = 0;
+      boolean found = false;
+      for (String line : Files.readAllLines(Path.of("/proc", Integer.toString(pid), file))) {
+        int colon = line.indexOf(':');
+        if (colon > 0 && fields.contains(line.substring(0, colon))) {
+          kibibytes += Long.parseLong(line.substring(colon + 1).replace("kB", "").strip());
+          found = true;
+        }
+      }
+      return found ? OptionalLong.of(kibibytes << 10) : OptionalLong.empty();
+    } catch (IOException | NumberFormatException e) {
+      // It is gone, or its kernel hides it: whoever asked must not take that for zero.
+      return OptionalLong.empty();
+    }
+  }
+}

@@ -1,0 +1,60 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.os.StagingName;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/**
+ * A half image whose maker died.
+ *
+ * @param path its directory
+ * @param maker the process that made it, dead
+ * @param process the process that was being dumped, which may live on; empty when this machine was
+ *     started anew since
+ */
+public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessIdentity> process) {
+
+  /** Tells whether a directory is one. */
+  static Optional<AbandonedImage> of(Path directory) throws IOException {
+    Optional<StagingName> name = StagingName.parse(String.valueOf(directory.getFileName()));
+    if (name.isEmpty() || !Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
+      return Optional.empty();
+    }
+    try {
+      // Others can give their directories such names too.
+      if (!name.get().isAbandoned() || !Ownership.of(directory).isOurs()) {
+        return Optional.empty();
+      }
+      return Optional.of(
+          new AbandonedImage(
+              directory,
+              name.get().maker(),
+              name.get().isOfThisBoot() ? Optional.of(name.get().process()) : Optional.empty()));
+    } catch (NoSuchFileException removedMeanwhile) {
+      return Optional.empty();
+    }
+  }
+
+  /**
+   * Removes it. Does nothing when it is gone.
+   *
+   * @throws ImageException when it cannot be removed
+   */
+  public void remove() {
+    try {
+      DurableFiles.delete(path);
+    } catch (IOException e) {
+      throw new ImageException(
+          "the half image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);
+    }
+  }
+}

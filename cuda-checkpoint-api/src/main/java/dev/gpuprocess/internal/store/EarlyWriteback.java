@@ -1,0 +1,119 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.internal.jnr.WritebackFunctions;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.NativeLibraries;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Lets the disk begin with what CRIU has written while CRIU still writes, so that less is left to
+ * wait for when all of it is synced. Promises nothing: what fails here is tried again by that sync,
+ * which says so. Closing stops it.
+ */
+final class EarlyWriteback implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(EarlyWriteback.class);
+  private static final long STEP_BYTES = 8L << 20;
+  private static final long PAUSE_NANOS = 10_000_000;
+  private static final long PATIENCE_MILLIS = 10_000;
+
+  private static final int O_CLOEXEC = 0x80000;
+  private static final int SYNC_FILE_RANGE_WRITE = 2;
+
+  /** Loaded when first needed. */
+  private static final class C {
+    static final WritebackFunctions LIBRARY = NativeLibraries.load(WritebackFunctions.class, "c");
+  }
+
+  private final Path images;
+  private final Map<Path, Long> begun = new HashMap<>();
+  private final Thread thread = new Thread(this::run, "gpuprocess-writeback");
+  private volatile boolean closed;
+
+  private EarlyWriteback(Path images) {
+    this.images = images;
+  }
+
+  /** Starts, for the files that are in this directory or will be. */
+  static EarlyWriteback of(Path images) {
+    EarlyWriteback writeback = new EarlyWriteback(images);
+    writeback.thread.setDaemon(true);
+    writeback.thread.start();
+    return writeback;
+  }
+
+  private void run() {
+    try {
+      while (!closed) {
+        for (Path file : DurableFiles.list(images)) {
+          begin(file);
+        }
+        LockSupport.parkNanos(PAUSE_NANOS);
+      }
+    } catch (IOException e) {
+      LOG.debug("no early writeback", e);
+    }
+  }
+
+  /** Only memory is large enough to be worth it, and CRIU appends to it. */
+  private void begin(Path file) throws IOException {
+    if (closed
+        || !file.getFileName().toString().startsWith("pages-")
+        || !Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
+      return;
+    }
+    long from = begun.getOrDefault(file, 0L);
+    long size = Files.size(file);
+    if (size - from >= STEP_BYTES) {
+      begin(file, from, size - from);
+      begun.put(file, size);
+    }
+  }
+
+  /** Does not wait for the disk, unless it has too much to do already. */
+  private static void begin(Path file, long from, long bytes) throws IOException {
+    int descriptor = C.LIBRARY.open(file.toString(), O_CLOEXEC);
+    if (descriptor < 0) {
+      throw new IOException(file + " cannot be opened");
+    }
+    try {
+      if (C.LIBRARY.sync_file_range(descriptor, from, bytes, SYNC_FILE_RANGE_WRITE) != 0) {
+        throw new IOException(file + " cannot be written back early");
+      }
+    } finally {
+      // Nothing was written through this descriptor, so there is no error to hear of.
+      C.LIBRARY.close(descriptor);
+    }
+  }
+
+  @Override
+  public void close() {
+    closed = true;
+    LockSupport.unpark(thread);
+    boolean interrupted = false;
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
+    for (long left = PATIENCE_MILLIS; left > 0 && thread.isAlive(); ) {
+      try {
+        thread.join(left);
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+      left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+    if (thread.isAlive()) {
+      LOG.warn("the disk of an image does not take what is written: look at it");
+    }
+  }
+}

@@ -1,0 +1,188 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.os.PinnedDirectory;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An image that is there. Opening reads the manifest; {@link #verify} reads everything. Immutable;
+ * may be shared between threads.
+ *
+ * <p>Restoring an image runs what is in it with our rights. So an image is trusted only if its
+ * directory, its files and its manifest belong to root or to the user of this JVM, and nobody else
+ * may write to them; links are refused. Everything is read through a descriptor of the directory
+ * and handed to CRIU through the same one: who may write in a directory above can move the image
+ * away, but cannot make a restore read what was not verified. What this cannot see: a process that
+ * opened a file for writing before the image got its owner and mode (copy such an image instead of
+ * changing its owner), a file system whose server lies about owners, and root. {@link ImageKey} is
+ * for images that travelled.
+ *
+ * @param path the directory
+ * @param manifest what is in it
+ */
+public record ImageDirectory(Path path, Manifest manifest) {
+
+  static final String IMAGES = "criu";
+
+  /**
+   * Reads the manifest of an image.
+   *
+   * @param directory an image
+   * @return the image, its files not yet verified
+   * @throws ImageMissingException when there is none
+   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
+   * @throws ImageCorruptException when the manifest was altered
+   * @throws ImageNotTrustedException when somebody else could have written it
+   */
+  public static ImageDirectory open(Path directory) {
+    return open(directory, null);
+  }
+
+  /**
+   * Reads the manifest of an image that was made with a key.
+   *
+   * @param directory an image
+   * @param key what it was made with; null asks for none
+   * @return the image, its files not yet verified
+   * @throws ImageMissingException when there is none
+   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
+   * @throws ImageCorruptException when the manifest was altered
+   * @throws ImageNotTrustedException when somebody else could have written it, or it was made with
+   *     another key or none
+   */
+  public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
+    Path path = directory.toAbsolutePath().normalize();
+    if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+      throw missing(path + " is not a directory: there is no image");
+    }
+    try (PinnedDirectory held = PinnedDirectory.openItself(path)) {
+      if (!Files.exists(held.path().resolve(ManifestFile.NAME), LinkOption.NOFOLLOW_LINKS)) {
+        throw missing(
+            path + " has no " + ManifestFile.NAME + ": it is no image, or not a complete one");
+      }
+      return open(held, key);
+    } catch (IOException e) {
+      throw corrupt(path + " cannot be read: " + e, e);
+    }
+  }
+
+  static ImageDirectory open(PinnedDirectory held, @Nullable ImageKey key) {
+    try {
+      Ownership.of(held).requireOurs(held.name());
+      Path code = held.path().resolve(ManifestFile.CODE_NAME);
+      Manifest manifest =
+          ManifestFile.read(
+              held.name().resolve(ManifestFile.NAME),
+              small(held, ManifestFile.NAME),
+              small(held, ManifestFile.SUM_NAME),
+              Files.exists(code, LinkOption.NOFOLLOW_LINKS)
+                  ? small(held, ManifestFile.CODE_NAME)
+                  : null,
+              key);
+      return new ImageDirectory(held.name(), manifest);
+    } catch (IOException e) {
+      throw corrupt("the image cannot be read: " + held.explain(e), e);
+    }
+  }
+
+  private static byte[] small(PinnedDirectory held, String name) throws IOException {
+    Path file = held.path().resolve(name);
+    Ownership.of(file).requireOurs(held.shown(file));
+    if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)
+        || Files.size(file) > ManifestFile.MOST_BYTES) {
+      throw corrupt(held.shown(file) + " is not a manifest's file: it was altered", null);
+    }
+    return DurableFiles.read(file, ManifestFile.MOST_BYTES);
+  }
+
+  /**
+   * Where the CRIU image files are. For a look: whoever acts on what they hold wants {@link
+   * #verified}.
+   *
+   * @return their directory
+   */
+  public Path images() {
+    return path.resolve(IMAGES);
+  }
+
+  /**
+   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * stays interrupted.
+   *
+   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
+   *     manifest
+   * @throws ImageNotTrustedException when somebody else could have written it
+   * @throws ImageMissingException when the image is gone
+   */
+  public void verify() {
+    verified().close();
+  }
+
+  /**
+   * Does what {@link #verified(Reading)} does, for as long as it takes.
+   *
+   * @return the image, to be closed
+   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
+   *     manifest, or the memory images are not as long as their page maps say
+   * @throws ImageNotTrustedException when somebody else could have written it
+   * @throws ImageMissingException when the image is gone
+   */
+  public VerifiedImage verified() {
+    return verified(Reading.unlimited("verify", manifest.pid()));
+  }
+
+  /**
+   * Reads every file, on every core, compares it with the manifest, and holds on to what it read. A
+   * restore does this before CRIU is started, which would loop for ever on a truncated memory
+   * image.
+   *
+   * @param reading for how long
+   * @return the image, to be closed
+   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
+   *     manifest, or the memory images are not as long as their page maps say
+   * @throws ImageNotTrustedException when somebody else could have written it
+   * @throws ImageMissingException when the image is gone
+   * @throws dev.gpuprocess.error.OperationCancelledException when it is no longer wanted
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is over
+   */
+  public VerifiedImage verified(Reading reading) {
+    if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+      throw missing(path + " is not there any more");
+    }
+    PinnedDirectory held;
+    try {
+      held = PinnedDirectory.openItself(path);
+    } catch (IOException e) {
+      throw corrupt(path + " cannot be read: " + e, e);
+    }
+    try {
+      new Verification(held, manifest, reading).run();
+      return new VerifiedImage(held);
+    } catch (IOException e) {
+      held.close();
+      throw corrupt("the image cannot be read: " + held.explain(e), e);
+    } catch (RuntimeException | Error e) {
+      held.close();
+      throw e;
+    }
+  }
+
+  private static ImageMissingException missing(String message) {
+    return new ImageMissingException(message, Failure.of("open", 0));
+  }
+
+  static ImageCorruptException corrupt(String message, @Nullable Throwable cause) {
+    return new ImageCorruptException(message, Failure.of("open", 0), cause);
+  }
+}

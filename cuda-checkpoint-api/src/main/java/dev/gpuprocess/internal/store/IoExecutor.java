@@ -1,0 +1,95 @@
+package dev.gpuprocess.internal.store;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Threads for one piece of work on files. Closing drops what has not begun. */
+final class IoExecutor implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(IoExecutor.class);
+  private static final int PATIENCE_SECONDS = 10;
+
+  /** Work that may fail. */
+  interface Work<T> {
+    T run() throws IOException;
+  }
+
+  private final ExecutorService threads;
+
+  private IoExecutor(String name, int count) {
+    threads =
+        Executors.newFixedThreadPool(
+            count,
+            work -> {
+              Thread thread = new Thread(work, "gpuprocess-" + name);
+              thread.setDaemon(true);
+              return thread;
+            });
+  }
+
+  /** One for each core. */
+  static IoExecutor cores() {
+    return new IoExecutor("sum", Runtime.getRuntime().availableProcessors());
+  }
+
+  /** A few that wait for the disk; it writes the files of several syncs as one. */
+  static IoExecutor disk() {
+    return new IoExecutor("sync", 8);
+  }
+
+  <T> CompletableFuture<T> start(Work<T> work) {
+    return CompletableFuture.supplyAsync(() -> unchecked(work), threads);
+  }
+
+  private static <T> T unchecked(Work<T> work) {
+    try {
+      return work.run();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Waits for work that was started, and throws what it threw. */
+  static <T> T await(CompletableFuture<T> started) throws IOException {
+    try {
+      return started.join();
+    } catch (CompletionException e) {
+      if (e.getCause() instanceof UncheckedIOException io) {
+        throw io.getCause();
+      }
+      if (e.getCause() instanceof RuntimeException own) {
+        throw own;
+      }
+      throw e;
+    }
+  }
+
+  @Override
+  public void close() {
+    threads.shutdownNow();
+    // After a failure: whoever called us is about to remove the files or to unmount them. So an
+    // interrupt waits as well.
+    boolean interrupted = false;
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
+    while (true) {
+      try {
+        if (!threads.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
+          LOG.warn("a read or sync of an image does not end: look at its disk");
+        }
+        break;
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

@@ -1,0 +1,219 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.LogName;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A temporary directory for CRIU's log and statistics. It is not in the image, which may be read
+ * only, and of which nothing is left after a failed dump, when the log is wanted most. Its name
+ * says who made it, so that what a dead controller left is known as such.
+ *
+ * @param path the directory, mode 0700
+ */
+public record LogDirectory(Path path) {
+
+  private static final Logger LOG = LoggerFactory.getLogger(LogDirectory.class);
+
+  private static final String PREFIX = "gpuprocess-";
+
+  /** In a directory that an exception has named. */
+  static final String KEPT = "named-in-an-exception";
+
+  private static final List<String> USUAL =
+      List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore", KEPT);
+
+  /**
+   * Chooses a name where the JVM puts temporary files, and makes nothing yet: it can be written
+   * down before.
+   *
+   * @param operation {@code dump} or {@code restore}
+   * @return the directory, to be made
+   * @throws ImageDirectoryException when /proc does not say who we are
+   */
+  public static LogDirectory planned(String operation) {
+    try {
+      return new LogDirectory(temporary().resolve(PREFIX + operation + "-" + LogName.ours()));
+    } catch (IOException e) {
+      throw unmade(operation, e);
+    }
+  }
+
+  static Path temporary() {
+    return Path.of(System.getProperty("java.io.tmpdir")).toAbsolutePath();
+  }
+
+  /**
+   * Makes it, and removes old ones that nobody will look for any more.
+   *
+   * @throws ImageDirectoryException when there is no room for one
+   */
+  public void make() {
+    try {
+      DurableFiles.createDirectory(path);
+    } catch (FileAlreadyExistsException e) {
+      throw unmade(String.valueOf(path.getFileName()), e);
+    } catch (IOException e) {
+      throw unmade("dump", e);
+    }
+    new OldLogs(temporary()).removeOutdated();
+  }
+
+  private static ImageDirectoryException unmade(String operation, IOException e) {
+    return new ImageDirectoryException(
+        "no temporary directory for CRIU's log can be made (%s): set java.io.tmpdir to one that can"
+            .formatted(e),
+        Failure.of(operation, 0),
+        e);
+  }
+
+  /**
+   * Tells whether a directory has the name of one, for those who find its path written down.
+   *
+   * @param path a directory
+   * @return true when it may be removed
+   */
+  public static boolean isOne(Path path) {
+    return String.valueOf(path.getFileName()).startsWith(PREFIX);
+  }
+
+  /**
+   * Tells whether a process has a file open that is in it. Only what we started can, if it is what
+   * {@link #make} made: of mode 0700, and ours.
+   *
+   * @param process a process
+   * @return false also when this is no such directory
+   */
+  public boolean isHeldBy(ProcessIdentity process) {
+    try {
+      if (!isOne(path)
+          || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)
+          || !Ownership.of(path).isSecret()) {
+        return false;
+      }
+      Set<Object> files = new HashSet<>();
+      for (Path file : DurableFiles.list(path)) {
+        files.add(keyOf(file, LinkOption.NOFOLLOW_LINKS));
+      }
+      Path descriptors = Path.of("/proc", Integer.toString(process.pid()), "fd");
+      for (Path descriptor : DurableFiles.list(descriptors)) {
+        if (files.contains(keyOfOpen(descriptor))) {
+          return process.isAlive();
+        }
+      }
+      return false;
+    } catch (IOException e) {
+      LOG.warn("whether process {} writes to {} is not known: {}", process, path, e.toString());
+      return false;
+    }
+  }
+
+  private static Object keyOfOpen(Path descriptor) throws IOException {
+    try {
+      return keyOf(descriptor);
+    } catch (NoSuchFileException closedMeanwhile) {
+      return descriptor;
+    }
+  }
+
+  private static Object keyOf(Path file, LinkOption... options) throws IOException {
+    Object key = Files.readAttributes(file, BasicFileAttributes.class, options).fileKey();
+    return key == null ? file : key;
+  }
+
+  /**
+   * Removes what controllers that died left where this JVM puts temporary files, except what an
+   * exception has named within the last day.
+   */
+  public static void removeAbandoned() {
+    new OldLogs(temporary()).removeAbandoned();
+  }
+
+  /**
+   * Ends its use: it stays if an exception, or a cause of it, names a log in it, and is removed
+   * otherwise.
+   *
+   * @param thrown what a dump or restore came to
+   */
+  public void endedWith(Throwable thrown) {
+    if (isNamedIn(thrown)) {
+      keep();
+    } else {
+      delete();
+    }
+  }
+
+  /** Whether somebody will look for a log here. */
+  boolean isNamedIn(Throwable thrown) {
+    if (thrown instanceof CriuException criu
+        && criu.criu().log() != null
+        && criu.criu().log().startsWith(path)) {
+      return true;
+    }
+    return thrown.getCause() != null && isNamedIn(thrown.getCause());
+  }
+
+  /** Has it stay for a day, or as one of the newest. */
+  void keep() {
+    try {
+      DurableFiles.write(path.resolve(KEPT), new byte[0]);
+    } catch (IOException e) {
+      LOG.warn("{} may be removed before it is a day old: {}", path, e.toString());
+    }
+  }
+
+  /** Removes it if nothing was written there. */
+  void deleteIfEmpty() {
+    try {
+      Files.deleteIfExists(path);
+    } catch (DirectoryNotEmptyException e) {
+      LOG.debug("{} stays, for the exception names what is in it", path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, e.toString());
+    }
+  }
+
+  /** Removes it, if it was made. Not done when an exception names the log in it. */
+  public void delete() {
+    try {
+      DurableFiles.delete(path);
+    } catch (IOException e) {
+      deleteUnseen(e);
+    }
+  }
+
+  /**
+   * Removes what is usually in it, if nobody else can write there: without a descriptor it cannot
+   * be listed.
+   */
+  private void deleteUnseen(IOException why) {
+    try {
+      if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) || !Ownership.of(path).isSecret()) {
+        throw why;
+      }
+      for (String name : USUAL) {
+        Files.deleteIfExists(path.resolve(name));
+      }
+      Files.deleteIfExists(path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", path, why.toString());
+    }
+  }
+}

@@ -1,0 +1,186 @@
+package dev.gpuprocess.internal.store;
+
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+import com.google.gson.JsonParseException;
+import com.google.gson.Strictness;
+import com.google.gson.TypeAdapter;
+import com.google.gson.stream.JsonReader;
+import com.google.gson.stream.JsonWriter;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageFormatException;
+import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.text.Printable;
+import java.io.IOException;
+import java.io.StringReader;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.time.DateTimeException;
+import java.time.Instant;
+import java.util.Arrays;
+import java.util.HexFormat;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The text of {@code manifest.json}; of {@code manifest.sha256} beside it, without which a flipped
+ * bit in the manifest would go unseen; and of {@code manifest.hmac}, which images with a key have.
+ *
+ * <p>There is one text for one manifest, and no other is read: nothing that is named twice, left
+ * out, unknown or written in another way has to be thought about. Every format begins with {@code
+ * formatVersion}.
+ */
+final class ManifestFile {
+
+  static final String NAME = "manifest.json";
+  static final String SUM_NAME = "manifest.sha256";
+  static final String CODE_NAME = "manifest.hmac";
+
+  /** Far above any real manifest, far below what would hurt. */
+  static final int MOST_BYTES = 16 << 20;
+
+  private static final int MOST_REASON = 200;
+
+  private static final Gson GSON =
+      new GsonBuilder()
+          .registerTypeAdapter(Instant.class, new InstantText())
+          .setStrictness(Strictness.STRICT)
+          .disableHtmlEscaping()
+          .setPrettyPrinting()
+          .create();
+
+  private ManifestFile() {}
+
+  static byte[] write(Manifest manifest) {
+    return (GSON.toJson(manifest) + "\n").getBytes(StandardCharsets.UTF_8);
+  }
+
+  static byte[] sum(byte[] manifest) {
+    return line(HexFormat.of().formatHex(Checksum.sha256().digest(manifest)));
+  }
+
+  static byte[] code(byte[] manifest, ImageKey key) {
+    return line(key.code(manifest));
+  }
+
+  private static byte[] line(String text) {
+    return (text + "\n").getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /**
+   * Reads a manifest that only this class could have written.
+   *
+   * @param file named in exceptions
+   * @param code null when the image has none
+   * @param key null when none is asked for
+   */
+  static Manifest read(
+      Path file, byte[] content, byte[] sum, byte @Nullable [] code, @Nullable ImageKey key) {
+    if (content.length > MOST_BYTES) {
+      throw corrupt(file, "is too large", null);
+    }
+    if (!MessageDigest.isEqual(sum, sum(content))) {
+      throw corrupt(file, "does not match " + SUM_NAME, null);
+    }
+    if (key != null) {
+      requireCode(file, content, code, key);
+    }
+    Manifest manifest = parse(file, content);
+    if (key != null
+        && manifest.files().stream().anyMatch(each -> each.checksum() != Checksum.SHA256)) {
+      throw untrusted(file, "has sums that can be forged");
+    }
+    return manifest;
+  }
+
+  private static void requireCode(Path file, byte[] content, byte @Nullable [] code, ImageKey key) {
+    if (code == null) {
+      throw untrusted(file, "has no " + CODE_NAME + " beside it: it was made without a key");
+    }
+    if (!MessageDigest.isEqual(code, code(content, key))) {
+      throw untrusted(file, "was altered, or was made with another key");
+    }
+  }
+
+  private static Manifest parse(Path file, byte[] content) {
+    try {
+      String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(content)).toString();
+      requireFormat(file, text);
+      Manifest manifest = GSON.fromJson(text, Manifest.class);
+      if (!Arrays.equals(write(manifest), content)) {
+        throw corrupt(file, "is not written as this version writes it", null);
+      }
+      return manifest;
+    } catch (ImageCorruptException | ImageFormatException e) {
+      throw e;
+    } catch (IOException e) {
+      throw corrupt(file, "is not JSON", e);
+    } catch (RuntimeException e) {
+      // Gson wraps what the records' constructors refuse in exceptions of several types.
+      throw corrupt(file, "is not a manifest: " + reason(e), e);
+    }
+  }
+
+  private static void requireFormat(Path file, String text) throws IOException {
+    JsonReader json = new JsonReader(new StringReader(text));
+    json.setStrictness(Strictness.STRICT);
+    json.beginObject();
+    if (!json.hasNext() || !json.nextName().equals("formatVersion")) {
+      throw corrupt(file, "does not begin with its format version", null);
+    }
+    int format = json.nextInt();
+    if (format != Manifest.FORMAT) {
+      throw new ImageFormatException(
+          "%s has format %s and this version reads format %s: use the version that wrote it"
+              .formatted(file, format, Manifest.FORMAT),
+          Failure.of("open", 0));
+    }
+  }
+
+  /** What an operator can use of it, without what the manifest could have put into it. */
+  private static String reason(Throwable e) {
+    Throwable root = e;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    String text = String.valueOf(root.getMessage());
+    if (root instanceof NullPointerException) {
+      return root.getMessage() == null ? "a value is missing" : text + " is missing";
+    }
+    return Printable.of(text, MOST_REASON);
+  }
+
+  private static ImageCorruptException corrupt(Path file, String why, @Nullable Throwable cause) {
+    return new ImageCorruptException(
+        file + " " + why + ": it was altered; use another copy of the image",
+        Failure.of("open", 0),
+        cause);
+  }
+
+  private static ImageNotTrustedException untrusted(Path file, String why) {
+    return new ImageNotTrustedException(
+        file + " " + why + ": look where the image comes from", Failure.of("open", 0));
+  }
+
+  /** Instants as ISO 8601 text. */
+  private static final class InstantText extends TypeAdapter<Instant> {
+    @Override
+    public void write(JsonWriter out, Instant value) throws IOException {
+      out.value(value.toString());
+    }
+
+    @Override
+    public Instant read(JsonReader in) throws IOException {
+      try {
+        return Instant.parse(in.nextString());
+      } catch (DateTimeException e) {
+        throw new JsonParseException(e);
+      }
+    }
+  }
+}

@@ -1,0 +1,101 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.LogName;
+import dev.gpuprocess.internal.os.Ownership;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The log directories where a JVM puts temporary files. One that an exception has named stays for a
+ * day, and longer if it is among the newest ten; others belong to a call that is under way, or to a
+ * maker that died.
+ */
+final class OldLogs {
+
+  private static final Logger LOG = LoggerFactory.getLogger(OldLogs.class);
+
+  private static final int NEWEST = 10;
+  private static final Duration DAY = Duration.ofDays(1);
+
+  /** Until then somebody may come to mend what its maker was at. */
+  private static final Duration HOUR = Duration.ofHours(1);
+
+  private final Path temporary;
+
+  OldLogs(Path temporary) {
+    this.temporary = temporary;
+  }
+
+  /** Removes what nobody will look for, and what dead makers left more than an hour ago. */
+  void removeOutdated() {
+    remove(HOUR);
+  }
+
+  /** The same, also what they left just now. */
+  void removeAbandoned() {
+    remove(Duration.ZERO);
+  }
+
+  private void remove(Duration patience) {
+    try {
+      List<Path> named = new ArrayList<>();
+      for (Path directory : DurableFiles.list(temporary)) {
+        Optional<LogName> name = LogName.parse(String.valueOf(directory.getFileName()));
+        if (name.isPresent() && isOurs(directory)) {
+          if (Files.exists(directory.resolve(LogDirectory.KEPT))) {
+            named.add(directory);
+          } else if (name.get().isAbandoned() && isOlder(directory, patience)) {
+            new LogDirectory(directory).delete();
+          }
+        }
+      }
+      named.sort(Comparator.comparing(OldLogs::namedAt).reversed());
+      for (Path directory : named.subList(Math.min(NEWEST, named.size()), named.size())) {
+        if (isOlder(directory.resolve(LogDirectory.KEPT), DAY)) {
+          new LogDirectory(directory).delete();
+        }
+      }
+    } catch (IOException e) {
+      // Whoever comes next may remove them.
+      LOG.warn("old logs in {} stay: {}", temporary, e.toString());
+    }
+  }
+
+  private static Instant namedAt(Path directory) {
+    return time(directory.resolve(LogDirectory.KEPT));
+  }
+
+  /** Others can give their directories such names too. */
+  private static boolean isOurs(Path directory) throws IOException {
+    try {
+      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
+          && Ownership.of(directory).isOurs();
+    } catch (NoSuchFileException removedMeanwhile) {
+      return false;
+    }
+  }
+
+  private static boolean isOlder(Path file, Duration age) {
+    return time(file).plus(age).compareTo(Instant.now()) <= 0;
+  }
+
+  private static Instant time(Path file) {
+    try {
+      return Files.getLastModifiedTime(file, LinkOption.NOFOLLOW_LINKS).toInstant();
+    } catch (IOException removedMeanwhile) {
+      return Instant.now();
+    }
+  }
+}

@@ -1,0 +1,205 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.PinnedDirectory;
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Compares CRIU's memory images with their page maps. CRIU loops for ever on a {@code pages-N.img}
+ * that is shorter than {@code pagemap-*.img} says, whatever the manifest says of the two, so this
+ * is looked at before the dumped process may die and before each restore.
+ *
+ * <p>A page map is two magic numbers and then records of a length and a protobuf message: first
+ * {@code pagemap_head}, then one {@code pagemap_entry} for each run of pages. These messages are
+ * flat, so a few lines read them, and an image is checked whatever the CRIU driver is.
+ */
+final class PageMaps {
+
+  private static final int MAGIC_COMMON = 0x54564319;
+  private static final int MAGIC_PAGEMAP = 0x56084025;
+  private static final int MOST_MESSAGE_BYTES = 4096;
+
+  // pagemap_head
+  private static final int PAGES_ID = 1;
+  // pagemap_entry
+  private static final int PAGES_32_BITS = 2;
+  private static final int IN_PARENT = 3;
+  private static final int FLAGS = 4;
+  private static final int PAGES = 5;
+  private static final long FLAG_PRESENT = 4;
+
+  private static final int FIELDS = 6;
+  private static final long ABSENT = -1;
+
+  private static final int WIRE_VARINT = 0;
+  private static final int WIRE_64_BITS = 1;
+  private static final int WIRE_BYTES = 2;
+  private static final int WIRE_32_BITS = 5;
+
+  private PageMaps() {}
+
+  /**
+   * Checks every page map in a directory of CRIU image files, and that no memory image is longer
+   * than the page maps explain: a file of a few blocks can be terabytes long.
+   */
+  static void requireComplete(PinnedDirectory image, Path images, String operation, long pid)
+      throws IOException {
+    Map<String, Long> explained = new HashMap<>();
+    List<Path> files = DurableFiles.list(images);
+    for (Path file : files) {
+      if (file.getFileName().toString().startsWith("pagemap-")) {
+        try {
+          requireComplete(file, explained);
+        } catch (ArithmeticException | BufferUnderflowException | EOFException e) {
+          throw corrupt(image.shown(file) + " is cut off or altered", operation, pid, e);
+        } catch (MismatchException e) {
+          throw corrupt(image.shown(file) + " " + e.getMessage(), operation, pid, e);
+        }
+      }
+    }
+    for (Path file : files) {
+      String name = file.getFileName().toString();
+      if (name.startsWith("pages-")) {
+        requireExplained(
+            image.shown(file), size(file), explained.getOrDefault(name, 0L), operation, pid);
+      }
+    }
+  }
+
+  private static void requireExplained(
+      Path file, long bytes, long needed, String operation, long pid) {
+    if (bytes > needed) {
+      throw new ImageCorruptException(
+          "%s has %s bytes and the page maps speak of %s: it was altered; use another copy of the image"
+              .formatted(file, bytes, needed),
+          Failure.of(operation, pid));
+    }
+  }
+
+  private static ImageCorruptException corrupt(
+      String what, String operation, long pid, Exception cause) {
+    return new ImageCorruptException(
+        what + ": the memory of the process is not all there, so this image cannot be restored",
+        Failure.of(operation, pid),
+        cause);
+  }
+
+  /** Adds the memory image that it speaks of, and how much of it. */
+  private static void requireComplete(Path pagemap, Map<String, Long> explained)
+      throws IOException, MismatchException {
+    try (DataInputStream in =
+        new DataInputStream(
+            new BufferedInputStream(Files.newInputStream(pagemap, LinkOption.NOFOLLOW_LINKS)))) {
+      if (int32(in) != MAGIC_COMMON || int32(in) != MAGIC_PAGEMAP) {
+        throw new MismatchException("is no page map of CRIU");
+      }
+      long id = message(in)[PAGES_ID];
+      long pages = 0;
+      while (in.available() > 0) {
+        pages = Math.addExact(pages, present(message(in)));
+      }
+      long needed = Math.multiplyExact(pages, PageSize.BYTES);
+      Path memory = pagemap.resolveSibling("pages-" + id + ".img");
+      long bytes = Files.exists(memory, LinkOption.NOFOLLOW_LINKS) ? size(memory) : 0;
+      if (bytes < needed) {
+        throw new MismatchException(
+            "needs %s bytes of %s, which has %s".formatted(needed, memory.getFileName(), bytes));
+      }
+      explained.merge(memory.getFileName().toString(), needed, Math::max);
+    }
+  }
+
+  /** How many pages of a run are in the memory image, as CRIU reads its own older formats too. */
+  private static long present(long[] entry) throws MismatchException {
+    boolean present =
+        entry[FLAGS] == ABSENT ? entry[IN_PARENT] <= 0 : (entry[FLAGS] & FLAG_PRESENT) != 0;
+    long pages = entry[PAGES] == ABSENT ? entry[PAGES_32_BITS] : entry[PAGES];
+    if (pages < 0) {
+      throw new MismatchException("has a run without a length");
+    }
+    return present ? pages : 0;
+  }
+
+  private static long size(Path file) throws IOException {
+    return Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS).size();
+  }
+
+  private static int int32(DataInputStream in) throws IOException {
+    return Integer.reverseBytes(in.readInt());
+  }
+
+  private static long[] message(DataInputStream in) throws IOException, MismatchException {
+    int length = int32(in);
+    if (length < 0 || length > MOST_MESSAGE_BYTES) {
+      throw new MismatchException("has a record of an impossible length");
+    }
+    byte[] bytes = new byte[length];
+    in.readFully(bytes);
+    return fields(ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN));
+  }
+
+  private static long[] fields(ByteBuffer message) throws MismatchException {
+    long[] values = new long[FIELDS];
+    Arrays.fill(values, ABSENT);
+    while (message.hasRemaining()) {
+      long key = varint(message);
+      switch ((int) (key & 7)) {
+        case WIRE_VARINT -> {
+          long value = varint(message);
+          if (key >>> 3 < FIELDS) {
+            values[(int) (key >>> 3)] = value;
+          }
+        }
+        case WIRE_64_BITS -> message.getLong();
+        case WIRE_32_BITS -> message.getInt();
+        case WIRE_BYTES -> skip(message, varint(message));
+        default -> throw new MismatchException("has a field of an unknown kind");
+      }
+    }
+    return values;
+  }
+
+  private static void skip(ByteBuffer message, long length) throws MismatchException {
+    if (length < 0 || length > message.remaining()) {
+      throw new MismatchException("has a field of an impossible length");
+    }
+    message.position(message.position() + (int) length);
+  }
+
+  private static long varint(ByteBuffer message) throws MismatchException {
+    long value = 0;
+    for (int shift = 0; shift < Long.SIZE; shift += 7) {
+      byte next = message.get();
+      value |= (next & 0x7FL) << shift;
+      if (next >= 0) {
+        return value;
+      }
+    }
+    throw new MismatchException("has a number without an end");
+  }
+
+  /** A page map that cannot be right, or not with its memory image. */
+  private static final class MismatchException extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    MismatchException(String what) {
+      super(what);
+    }
+  }
+}

@@ -1,0 +1,173 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.os.StagingName;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Removes images that a newer one beside them has made superfluous. */
+public final class Retention {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Retention.class);
+
+  private final ImageDirectory newest;
+  private final @Nullable ImageKey key;
+
+  /**
+   * Prepares; touches nothing.
+   *
+   * @param newest the image that supersedes the others
+   * @param key what the images are signed with; null for none
+   */
+  public Retention(ImageDirectory newest, @Nullable ImageKey key) {
+    this.newest = newest;
+    this.key = key;
+  }
+
+  /**
+   * Removes, oldest first, the images beside the newest that are of the same process (by pid and
+   * command line) and were made before it. What stays is verified first, every byte; an image that
+   * does not verify neither counts nor is removed. Links are not followed, and what is no complete
+   * image of ours is not touched, except half images whose makers died ({@link
+   * StagedImage#abandonedIn}); an image that is being removed becomes one first. An interrupt
+   * changes nothing: the thread stays interrupted.
+   *
+   * @param count how many stay, the newest included; at least 1
+   * @return what was removed, oldest first
+   * @throws IllegalArgumentException when the count is less than 1
+   * @throws ImageException when the newest does not verify, and nothing was removed, or when
+   *     something cannot be removed
+   */
+  public List<Path> keep(int count) {
+    if (count < 1) {
+      throw new IllegalArgumentException("the newest image always stays, so not " + count);
+    }
+    newest.verify();
+    StagedImage.abandonedIn(parent()).forEach(AbandonedImage::remove);
+    int kept = 1;
+    List<ImageDirectory> superseded = new ArrayList<>();
+    for (ImageDirectory image : olderOnes()) {
+      if (kept == count) {
+        superseded.add(image);
+      } else if (verifies(image)) {
+        kept++;
+      }
+    }
+    Collections.reverse(superseded);
+    superseded.forEach(this::remove);
+    return superseded.stream().map(ImageDirectory::path).toList();
+  }
+
+  private static boolean verifies(ImageDirectory image) {
+    try {
+      image.verify();
+      return true;
+    } catch (ImageException e) {
+      LOG.warn(
+          "{} does not count as an image and stays: {}",
+          Printable.of(image.path().toString()),
+          e.getMessage());
+      return false;
+    }
+  }
+
+  /** Those of the same process, newest first. */
+  private List<ImageDirectory> olderOnes() {
+    List<ImageDirectory> older = new ArrayList<>();
+    try {
+      for (Path entry : DurableFiles.list(parent())) {
+        if (Files.isRegularFile(entry.resolve(ManifestFile.NAME)) && !isHalf(entry)) {
+          addIfOlder(entry, older);
+        }
+      }
+    } catch (IOException e) {
+      throw failed(parent(), e);
+    }
+    older.sort(
+        Comparator.comparing((ImageDirectory image) -> image.manifest().created()).reversed());
+    return older;
+  }
+
+  private static boolean isHalf(Path entry) {
+    return StagingName.parse(String.valueOf(entry.getFileName())).isPresent();
+  }
+
+  private void addIfOlder(Path entry, List<ImageDirectory> older) {
+    try {
+      ImageDirectory image = ImageDirectory.open(entry, key);
+      Manifest mine = newest.manifest();
+      Manifest other = image.manifest();
+      if (other.pid() == mine.pid()
+          && other.commandLine().equals(mine.commandLine())
+          && other.created().isBefore(mine.created())) {
+        older.add(image);
+      }
+    } catch (ImageException e) {
+      LOG.debug("{} is no image of ours: {}", Printable.of(entry.toString()), e.getMessage());
+    }
+  }
+
+  private void remove(ImageDirectory image) {
+    try (PinnedDirectory parent = PinnedDirectory.open(parent())) {
+      remove(image, parent);
+    } catch (IOException e) {
+      throw failed(image.path(), e);
+    }
+    LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
+  }
+
+  private void remove(ImageDirectory image, PinnedDirectory parent) throws IOException {
+    String name = String.valueOf(image.path().getFileName());
+    try (PinnedDirectory held = parent.child(name)) {
+      if (!ImageDirectory.open(held, key).manifest().equals(image.manifest())) {
+        throw new FileSystemException(image.path().toString(), null, "was replaced just now");
+      }
+      Manifest manifest = image.manifest();
+      Path half =
+          parent
+              .path()
+              .resolve(
+                  StagingName.of(new ProcessIdentity(manifest.pid(), manifest.startTicks()))
+                      .text());
+      Files.move(parent.path().resolve(name), half, StandardCopyOption.ATOMIC_MOVE);
+      if (!held.isAt(half)) {
+        throw new FileSystemException(image.path().toString(), null, "was replaced just now");
+      }
+      DurableFiles.sync(parent.path());
+      DurableFiles.deleteContent(held.path());
+      Files.deleteIfExists(half);
+    }
+  }
+
+  private Path parent() {
+    Path parent = newest.path().toAbsolutePath().getParent();
+    if (parent == null) {
+      throw new IllegalArgumentException(newest.path() + " is no directory in another one");
+    }
+    return parent;
+  }
+
+  private static ImageException failed(Path path, IOException e) {
+    return new ImageException(
+        "%s cannot be removed or searched (%s): what is newer is untouched".formatted(path, e),
+        Failure.of("keep", 0),
+        e);
+  }
+}

@@ -1,0 +1,106 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.os.StagingName;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The directory in which an image grows. It and its parent are held by descriptors, so that nobody
+ * who may write in the parent can lead what we write, change or remove here to another place.
+ */
+final class StagingDirectory implements AutoCloseable {
+
+  private final PinnedDirectory parent;
+  private final PinnedDirectory staging;
+  private final String name;
+  private @Nullable Path moved;
+
+  private StagingDirectory(PinnedDirectory parent, PinnedDirectory staging, String name) {
+    this.parent = parent;
+    this.staging = staging;
+    this.name = name;
+  }
+
+  /** Makes one, empty but for the directory of the CRIU image files; closes the parent with it. */
+  static StagingDirectory make(PinnedDirectory parent, ProcessIdentity process) throws IOException {
+    String name = StagingName.of(process).text();
+    Path path = parent.path().resolve(name);
+    Files.createDirectory(
+        path, PosixFilePermissions.asFileAttribute(DurableFiles.PRIVATE_DIRECTORY));
+    PinnedDirectory staging = null;
+    try {
+      staging = parent.child(name);
+      if (!Ownership.of(staging).isOurs() || !DurableFiles.list(staging.path()).isEmpty()) {
+        throw replaced(staging.name());
+      }
+      // Not by its name, which could lead elsewhere by now.
+      Files.setPosixFilePermissions(staging.path(), DurableFiles.PRIVATE_DIRECTORY);
+      StagingDirectory made = new StagingDirectory(parent, staging, name);
+      DurableFiles.createDirectory(made.images());
+      return made;
+    } catch (IOException e) {
+      if (staging != null) {
+        staging.close();
+      }
+      Files.deleteIfExists(path);
+      throw e;
+    }
+  }
+
+  /** The directory, by its descriptor. */
+  PinnedDirectory held() {
+    return staging;
+  }
+
+  /** Where the CRIU image files are. */
+  Path images() {
+    return staging.path().resolve(ImageDirectory.IMAGES);
+  }
+
+  /** Gives it its final name in one step, and syncs the name. */
+  void moveTo(Path target) throws IOException {
+    Path there = parent.path().resolve(target.getFileName());
+    // rename(2) replaces an empty directory and nothing else.
+    Files.move(ownPath(), there, StandardCopyOption.ATOMIC_MOVE);
+    if (!staging.isAt(there)) {
+      throw replaced(staging.name());
+    }
+    moved = there;
+    DurableFiles.sync(parent.path());
+  }
+
+  /** Removes it with all that is in it; its final name goes first, and at once. */
+  void remove() throws IOException {
+    if (moved != null) {
+      Files.move(moved, ownPath(), StandardCopyOption.ATOMIC_MOVE);
+      moved = null;
+      DurableFiles.sync(parent.path());
+    }
+    DurableFiles.deleteContent(staging.path());
+    Files.deleteIfExists(ownPath());
+  }
+
+  private Path ownPath() {
+    return parent.path().resolve(name);
+  }
+
+  private static FileSystemException replaced(Path name) {
+    return new FileSystemException(
+        name.toString(), null, "was replaced by somebody who may write in its parent");
+  }
+
+  @Override
+  public void close() {
+    staging.close();
+    parent.close();
+  }
+}

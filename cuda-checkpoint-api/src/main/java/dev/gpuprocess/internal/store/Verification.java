@@ -1,0 +1,108 @@
+package dev.gpuprocess.internal.store;
+
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.os.PinnedDirectory;
+import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+
+/** Compares the files of an image with its manifest; what is quick to see comes first. */
+final class Verification {
+
+  private final PinnedDirectory image;
+  private final Manifest manifest;
+  private final Path images;
+  private final Reading reading;
+
+  Verification(PinnedDirectory image, Manifest manifest, Reading reading) {
+    this.image = image;
+    this.manifest = manifest;
+    this.reading = reading;
+    this.images = image.path().resolve(ImageDirectory.IMAGES);
+  }
+
+  void run() throws IOException {
+    Ownership.of(image).requireOurs(image.name());
+    if (!Files.isDirectory(images, LinkOption.NOFOLLOW_LINKS)) {
+      throw ImageDirectory.corrupt(
+          image.shown(images) + " is missing: use another copy of the image", null);
+    }
+    Ownership.of(images).requireOurs(image.shown(images));
+    requireSameNames();
+    for (ImageFile file : manifest.files()) {
+      reading.requireTime();
+      requireForm(file);
+    }
+    PageMaps.requireComplete(image, images, "open", 0);
+    requireSameContent();
+  }
+
+  private void requireSameNames() throws IOException {
+    Set<String> listed =
+        manifest.files().stream()
+            .map(ImageFile::path)
+            .collect(Collectors.toCollection(TreeSet::new));
+    // The first one too many ends it, so a directory of any size costs no more than its manifest.
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(images)) {
+      for (Path file : files) {
+        if (!listed.remove(image.path().relativize(file).toString())) {
+          throw ImageDirectory.corrupt(
+              image.shown(file) + " is not in the manifest: the image was altered", null);
+        }
+      }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
+    }
+    if (!listed.isEmpty()) {
+      throw ImageDirectory.corrupt(
+          image.name() + " lacks " + listed + ": use another copy of the image", null);
+    }
+  }
+
+  private void requireForm(ImageFile file) throws IOException {
+    Path real = image.path().resolve(file.path());
+    Path shown = image.shown(real);
+    if (!Files.isRegularFile(real, LinkOption.NOFOLLOW_LINKS)) {
+      throw ImageDirectory.corrupt(shown + " is not a regular file: the image was altered", null);
+    }
+    Ownership.of(real).requireOurs(shown);
+    long bytes = Files.size(real);
+    if (bytes != file.bytes()) {
+      throw ImageDirectory.corrupt(
+          "%s has %s bytes instead of %s: it was truncated or altered; use another copy of the image"
+              .formatted(shown, bytes, file.bytes()),
+          null);
+    }
+  }
+
+  private void requireSameContent() throws IOException {
+    try (IoExecutor cores = IoExecutor.cores()) {
+      List<FileChecksums> started = new ArrayList<>();
+      for (ImageFile file : manifest.files()) {
+        started.add(FileChecksums.start(cores, image, file.path(), file.checksum(), reading));
+      }
+      for (int i = 0; i < started.size(); i++) {
+        requireSame(manifest.files().get(i), started.get(i).await());
+      }
+    }
+  }
+
+  private void requireSame(ImageFile expected, ImageFile found) {
+    if (!expected.equals(found)) {
+      throw ImageDirectory.corrupt(
+          "%s has other content than when it was made: it was altered; use another copy of the image"
+              .formatted(image.name().resolve(expected.path())),
+          null);
+    }
+  }
+}

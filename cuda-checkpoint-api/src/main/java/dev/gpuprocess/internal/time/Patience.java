@@ -1,0 +1,49 @@
+package dev.gpuprocess.internal.time;
+
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A wait that looks again and again, until a deadline. An interrupt does not shorten it; the flag
+ * is set again when it is closed. For one thread.
+ */
+final class Patience implements AutoCloseable {
+
+  private static final long FIRST_PAUSE = 1_000_000;
+  private static final long LONGEST_PAUSE = 20_000_000;
+
+  private final long begin = System.nanoTime();
+  private final long limit;
+  private long pause = FIRST_PAUSE;
+  private boolean interrupted;
+
+  /** Begins now. */
+  Patience(Duration limit) {
+    this.limit = TimeUnit.NANOSECONDS.convert(limit);
+  }
+
+  /** Waits a little; false when the time is over. */
+  boolean pause() {
+    long left = limit - (System.nanoTime() - begin);
+    if (left <= 0) {
+      return false;
+    }
+    long end = System.nanoTime() + Math.min(left, pause);
+    pause = Math.min(LONGEST_PAUSE, pause * 2);
+    for (long rest = end - System.nanoTime(); rest > 0; rest = end - System.nanoTime()) {
+      try {
+        TimeUnit.NANOSECONDS.sleep(rest);
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    return true;
+  }
+
+  @Override
+  public void close() {
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

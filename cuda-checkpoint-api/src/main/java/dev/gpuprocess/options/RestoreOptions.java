@@ -1,0 +1,363 @@
+package dev.gpuprocess.options;
+
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How CRIU restores a process tree. Immutable.
+ *
+ * <p>What must match the dump comes from the image's manifest when the restore is made with {@link
+ * ProcessImage}, in addition to what is said here.
+ */
+public final class RestoreOptions extends TreeOptions {
+
+  private static final RestoreOptions DEFAULTS = builder().build();
+
+  private final Builder set;
+
+  private RestoreOptions(Builder set) {
+    super(set);
+    this.set = set;
+  }
+
+  /**
+   * The options that suit most jobs.
+   *
+   * @return the defaults
+   */
+  public static RestoreOptions ofDefaults() {
+    return DEFAULTS;
+  }
+
+  /**
+   * Starts from the defaults.
+   *
+   * @return a builder
+   */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /**
+   * Starts from these options.
+   *
+   * @return a builder
+   */
+  public Builder toBuilder() {
+    return set.clone();
+  }
+
+  /** {@return the label that the image must have} */
+  public Optional<String> expectedLabel() {
+    return Optional.ofNullable(set.expectedLabel);
+  }
+
+  /** {@return the process that the image must be of} */
+  public Optional<ProcessIdentity> expectedProcess() {
+    return Optional.ofNullable(set.expectedProcess);
+  }
+
+  /** {@return whether the root joins our session instead of leading its own} */
+  public boolean shellJob() {
+    return set.shellJob;
+  }
+
+  /** {@return the root directory of the tree's mount namespace} */
+  public Optional<Path> root() {
+    return Optional.ofNullable(set.root);
+  }
+
+  /** {@return descriptors that the tree gets in place of those it had} */
+  public List<InheritedDescriptor> inherit() {
+    return set.inherit;
+  }
+
+  /** {@return existing namespaces that the tree is put into} */
+  public List<JoinedNamespace> join() {
+    return set.join;
+  }
+
+  /** {@return whether kernel settings that do not exist here are skipped} */
+  public boolean weakSysctls() {
+    return set.weakSysctls;
+  }
+
+  /** {@return whether the listener takes terminals whose other end was outside the tree} */
+  public boolean orphanTerminals() {
+    return set.orphanTerminals;
+  }
+
+  /** {@return the security label in place of the one the tree had} */
+  public Optional<LsmProfile> lsmProfile() {
+    return Optional.ofNullable(set.lsmProfile);
+  }
+
+  /** {@return the SELinux context in place of those that mounts had} */
+  public Optional<String> lsmMountContext() {
+    return Optional.ofNullable(set.lsmMountContext);
+  }
+
+  /** {@return whether mounts are restored in the way of older kernels} */
+  public boolean mountCompatibility() {
+    return set.mountCompatibility;
+  }
+
+  /** {@return whether the rights of opened files may have changed} */
+  public boolean skipFileModeCheck() {
+    return set.skipFileModeCheck;
+  }
+
+  /** {@return whether memory that is not in the images comes when the tree asks for it} */
+  public boolean lazyPages() {
+    return set.lazyPages;
+  }
+
+  /** {@return whether the root becomes a child of this JVM} */
+  public boolean asChild() {
+    return set.asChild;
+  }
+
+  /** Builds {@link RestoreOptions}; each method names its default. */
+  public static final class Builder extends TreeOptions.Builder<Builder> {
+
+    private @Nullable String expectedLabel;
+    private @Nullable ProcessIdentity expectedProcess;
+    private boolean shellJob;
+    private @Nullable Path root;
+    private List<InheritedDescriptor> inherit = List.of();
+    private List<JoinedNamespace> join = List.of();
+    private boolean weakSysctls;
+    private boolean orphanTerminals;
+    private @Nullable LsmProfile lsmProfile;
+    private @Nullable String lsmMountContext;
+    private boolean mountCompatibility;
+    private boolean skipFileModeCheck;
+    private boolean lazyPages;
+    private boolean asChild;
+
+    private Builder() {}
+
+    @Override
+    Builder self() {
+      return this;
+    }
+
+    /**
+     * The label that the image must have. A key proves that an image was made by somebody who has
+     * the key, but not which one it is: without an expectation, whoever can move directories can
+     * have one job restored in place of another, or an older state in place of a newer one. For
+     * {@link ProcessImage#restore(RestoreOptions)} alone.
+     *
+     * @param label as given to {@link DumpOptions.Builder#label}; nothing is expected by default
+     * @return this builder
+     * @throws IllegalArgumentException when it cannot be one
+     */
+    public Builder expectLabel(String label) {
+      this.expectedLabel = Manifest.requireLabel(label);
+      return this;
+    }
+
+    /**
+     * The process that the image must be of, with the start time that it had when it was dumped.
+     * For {@link ProcessImage#restore(RestoreOptions)} alone.
+     *
+     * @param process as {@link GpuProcess#identity} tells it before the dump; nothing is expected
+     *     by default
+     * @return this builder
+     */
+    public Builder expectProcess(ProcessIdentity process) {
+      this.expectedProcess = process;
+      return this;
+    }
+
+    Builder expectNothing() {
+      this.expectedLabel = null;
+      this.expectedProcess = null;
+      return this;
+    }
+
+    /**
+     * Whether the root joins our session instead of leading its own (CRIU {@code shell-job}).
+     *
+     * @param shellJob the new value; false by default
+     * @return this builder
+     */
+    public Builder shellJob(boolean shellJob) {
+      this.shellJob = shellJob;
+      return this;
+    }
+
+    /**
+     * The root directory of the tree's mount namespace (CRIU {@code root}).
+     *
+     * @param root an existing mount point; by default that of CRIU
+     * @return this builder
+     */
+    public Builder root(Path root) {
+      this.root = root;
+      return this;
+    }
+
+    /**
+     * Adds descriptors that the tree gets in place of those it had (CRIU {@code inherit-fd}).
+     *
+     * @param more in addition to what was added before; none by default
+     * @return this builder
+     */
+    public Builder inherit(InheritedDescriptor... more) {
+      this.inherit = with(inherit, List.of(more));
+      return this;
+    }
+
+    /**
+     * Adds existing namespaces that the tree is put into (CRIU {@code join-ns}).
+     *
+     * @param more in addition to what was added before; none by default
+     * @return this builder
+     * @throws IllegalStateException when there are two of one kind, and for a network with {@link
+     *     #emptyNetworkNamespace}
+     */
+    public Builder join(JoinedNamespace... more) {
+      List<JoinedNamespace> all = with(join, List.of(more));
+      refuse(
+          all.stream().map(JoinedNamespace::kind).distinct().count() < all.size(),
+          "a tree is put into one namespace of a kind");
+      refuse(
+          isEmptyNetworkNamespace() && joinsNetwork(all),
+          "a tree has one network: emptyNetworkNamespace is set");
+      this.join = all;
+      return this;
+    }
+
+    private static boolean joinsNetwork(List<JoinedNamespace> all) {
+      return all.stream().anyMatch(joined -> joined.kind() == Namespace.NET);
+    }
+
+    /**
+     * Whether the tree's own network namespace comes back empty, for somebody else to fill (CRIU
+     * {@code empty-ns net}).
+     *
+     * @param emptyNetworkNamespace the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException when the tree is put into a network with {@link #join}
+     */
+    @Override
+    public Builder emptyNetworkNamespace(boolean emptyNetworkNamespace) {
+      refuse(
+          emptyNetworkNamespace && joinsNetwork(join),
+          "a tree has one network: join names another");
+      return super.emptyNetworkNamespace(emptyNetworkNamespace);
+    }
+
+    /**
+     * Whether kernel settings that do not exist here are skipped (CRIU {@code weak-sysctls}).
+     *
+     * @param weakSysctls the new value; false by default
+     * @return this builder
+     */
+    public Builder weakSysctls(boolean weakSysctls) {
+      this.weakSysctls = weakSysctls;
+      return this;
+    }
+
+    /**
+     * Whether {@link dev.gpuprocess.spi.RestoreListener#orphanTerminal} takes terminals whose other
+     * end was outside the tree (CRIU {@code orphan-pts-master}).
+     *
+     * @param orphanTerminals the new value; false by default
+     * @return this builder
+     */
+    public Builder orphanTerminals(boolean orphanTerminals) {
+      this.orphanTerminals = orphanTerminals;
+      return this;
+    }
+
+    /**
+     * The security label in place of the one the tree had (CRIU {@code lsm-profile}).
+     *
+     * @param lsmProfile the new value; by default the one it had
+     * @return this builder
+     */
+    public Builder lsmProfile(LsmProfile lsmProfile) {
+      this.lsmProfile = lsmProfile;
+      return this;
+    }
+
+    /**
+     * The SELinux context in place of those that mounts had (CRIU {@code lsm-mount-context}).
+     *
+     * @param lsmMountContext the new value; by default those they had
+     * @return this builder
+     */
+    public Builder lsmMountContext(String lsmMountContext) {
+      this.lsmMountContext = lsmMountContext;
+      return this;
+    }
+
+    /**
+     * Whether mounts are restored in the way of kernels before 5.15 (CRIU {@code
+     * mntns-compat-mode}).
+     *
+     * @param mountCompatibility the new value; false by default
+     * @return this builder
+     */
+    public Builder mountCompatibility(boolean mountCompatibility) {
+      this.mountCompatibility = mountCompatibility;
+      return this;
+    }
+
+    /**
+     * Whether the rights of opened files may have changed since the dump (CRIU {@code
+     * skip-file-rwx-check}).
+     *
+     * @param skipFileModeCheck the new value; false by default
+     * @return this builder
+     */
+    public Builder skipFileModeCheck(boolean skipFileModeCheck) {
+      this.skipFileModeCheck = skipFileModeCheck;
+      return this;
+    }
+
+    /**
+     * Whether memory comes when the tree asks for it, from a {@code criu lazy-pages} whose work
+     * directory is that of this restore (CRIU {@code lazy-pages}). The tree needs that helper until
+     * it has all of its memory. For {@link dev.gpuprocess.spi.CriuDriver#restore} alone.
+     *
+     * @param lazyPages the new value; false by default
+     * @return this builder
+     */
+    public Builder lazyPages(boolean lazyPages) {
+      this.lazyPages = lazyPages;
+      return this;
+    }
+
+    /**
+     * Whether the root becomes a child of this JVM instead of init's (CRIU {@code
+     * restore-sibling}). The JDK does not know it: whoever sets this collects it when it has ended,
+     * which tells how it ended and frees its pid; with the driver over RPC by its {@code
+     * RestoredChild}.
+     *
+     * @param asChild the new value; false by default
+     * @return this builder
+     */
+    public Builder asChild(boolean asChild) {
+      this.asChild = asChild;
+      return this;
+    }
+
+    /**
+     * Takes the values as they are now; the builder may be used again.
+     *
+     * @return the options
+     */
+    public RestoreOptions build() {
+      return new RestoreOptions(clone());
+    }
+  }
+}

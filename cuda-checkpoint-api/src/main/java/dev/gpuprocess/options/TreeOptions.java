@@ -1,0 +1,383 @@
+package dev.gpuprocess.options;
+
+import dev.gpuprocess.internal.time.Durations;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** What dumps and restores of a process tree have in common. Immutable. */
+public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
+
+  /** A copy that nobody else has, so it does not change. */
+  private final Builder<?> set;
+
+  TreeOptions(Builder<?> set) {
+    this.set = set;
+  }
+
+  /** {@return whether connected TCP sockets are kept, with their state} */
+  public final boolean tcpEstablished() {
+    return set.tcpEstablished;
+  }
+
+  /** {@return whether connected TCP sockets come back closed} */
+  public final boolean tcpClose() {
+    return set.tcpClose;
+  }
+
+  /** {@return whether UNIX sockets may lead outside the tree} */
+  public final boolean externalUnixSockets() {
+    return set.externalUnixSockets;
+  }
+
+  /** {@return whether file locks are kept} */
+  public final boolean fileLocks() {
+    return set.fileLocks;
+  }
+
+  /** {@return what the tree uses and is not part of it} */
+  public final List<External> external() {
+    return set.external;
+  }
+
+  /** {@return how mounts are handled} */
+  public final Mounts mounts() {
+    return set.mounts;
+  }
+
+  /** {@return how cgroups are handled; empty for CRIU's default} */
+  public final Optional<Cgroups> cgroups() {
+    return Optional.ofNullable(set.cgroups);
+  }
+
+  /** {@return whether the tree's own network namespace comes back empty} */
+  public final boolean emptyNetworkNamespace() {
+    return set.emptyNetworkNamespace;
+  }
+
+  /** {@return what of the CPU must be the same; empty for the default} */
+  public final Optional<CpuCheck> cpuCheck() {
+    return Optional.ofNullable(set.cpuCheck);
+  }
+
+  /** {@return how open files are recognized; empty for CRIU's default} */
+  public final Optional<FileValidation> fileValidation() {
+    return Optional.ofNullable(set.fileValidation);
+  }
+
+  /** {@return whether a tree with uprobes in it is accepted} */
+  public final boolean allowUprobes() {
+    return set.allowUprobes;
+  }
+
+  /** {@return whether the tasks end up stopped} */
+  public final boolean leaveStopped() {
+    return set.leaveStopped;
+  }
+
+  /** {@return whether pages are removed from images where they are no longer needed} */
+  public final boolean autoDedup() {
+    return set.autoDedup;
+  }
+
+  /** {@return whether CRIU does without some rights} */
+  public final boolean unprivileged() {
+    return set.unprivileged;
+  }
+
+  /** {@return how much CRIU logs, 1 to 4} */
+  public final int logLevel() {
+    return set.logLevel;
+  }
+
+  /** {@return when CRIU is given up and ended} */
+  public final Duration deadline() {
+    return set.deadline;
+  }
+
+  /** {@return what ends the call early} */
+  public final Optional<Cancellation> cancellation() {
+    return Optional.ofNullable(set.cancellation);
+  }
+
+  /**
+   * Builds options. Options that exclude each other are refused where the second one is set.
+   *
+   * @param <B> the builder's own type
+   */
+  public abstract static sealed class Builder<B extends Builder<B>> implements Cloneable
+      permits DumpOptions.Builder, RestoreOptions.Builder {
+
+    private boolean tcpEstablished;
+    private boolean tcpClose;
+    private boolean externalUnixSockets;
+    private boolean fileLocks;
+    private List<External> external = List.of();
+    private Mounts mounts = Mounts.STRICT;
+    private @Nullable Cgroups cgroups;
+    private boolean emptyNetworkNamespace;
+    private @Nullable CpuCheck cpuCheck;
+    private @Nullable FileValidation fileValidation;
+    private boolean allowUprobes;
+    private boolean leaveStopped;
+    private boolean autoDedup;
+    private boolean unprivileged;
+    private int logLevel = 3;
+    private Duration deadline = Duration.ofMinutes(10);
+    private @Nullable Cancellation cancellation;
+
+    Builder() {}
+
+    abstract B self();
+
+    /** Lists are replaced and never changed, so a shallow copy shares nothing that changes. */
+    @Override
+    @SuppressWarnings("unchecked")
+    protected B clone() {
+      try {
+        return (B) super.clone();
+      } catch (CloneNotSupportedException e) {
+        throw new AssertionError(e);
+      }
+    }
+
+    static void refuse(boolean conflict, String why) {
+      if (conflict) {
+        throw new IllegalStateException(why);
+      }
+    }
+
+    static <T> List<T> with(List<T> before, List<T> more) {
+      List<T> all = new ArrayList<>(before);
+      all.addAll(more);
+      return List.copyOf(all);
+    }
+
+    /**
+     * Whether connected TCP sockets are kept, with their state (CRIU {@code tcp-established}).
+     *
+     * @param tcpEstablished the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException with {@link #tcpClose}
+     */
+    public B tcpEstablished(boolean tcpEstablished) {
+      refuse(tcpEstablished && tcpClose, "connections are either kept or closed: tcpClose is set");
+      this.tcpEstablished = tcpEstablished;
+      return self();
+    }
+
+    /**
+     * Whether connected TCP sockets come back closed (CRIU {@code tcp-close}).
+     *
+     * @param tcpClose the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException with {@link #tcpEstablished}
+     */
+    public B tcpClose(boolean tcpClose) {
+      refuse(
+          tcpClose && tcpEstablished,
+          "connections are either kept or closed: tcpEstablished is set");
+      this.tcpClose = tcpClose;
+      return self();
+    }
+
+    /**
+     * Whether UNIX sockets may lead outside the tree (CRIU {@code ext-unix-sk}). Connected stream
+     * sockets need {@link External#unixSocket} instead.
+     *
+     * @param externalUnixSockets the new value; false by default
+     * @return this builder
+     */
+    public B externalUnixSockets(boolean externalUnixSockets) {
+      this.externalUnixSockets = externalUnixSockets;
+      return self();
+    }
+
+    /**
+     * Whether file locks are kept; safe only if all holders are in the tree (CRIU {@code
+     * file-locks}).
+     *
+     * @param fileLocks the new value; false by default
+     * @return this builder
+     */
+    public B fileLocks(boolean fileLocks) {
+      this.fileLocks = fileLocks;
+      return self();
+    }
+
+    /**
+     * Adds what the tree uses and is not part of it (CRIU {@code external}).
+     *
+     * @param more in addition to what was added before; none by default
+     * @return this builder
+     */
+    public B external(External... more) {
+      this.external = with(external, List.of(more));
+      return self();
+    }
+
+    /**
+     * How the mounts of a tree with a mount namespace of its own are handled.
+     *
+     * @param mounts the new value; {@link Mounts#STRICT} by default
+     * @return this builder
+     */
+    public B mounts(Mounts mounts) {
+      this.mounts = mounts;
+      return self();
+    }
+
+    /**
+     * How cgroups are handled.
+     *
+     * @param cgroups the new value; by default CRIU decides, which means {@link
+     *     dev.gpuprocess.options.CgroupMode#SOFT}
+     * @return this builder
+     * @throws IllegalStateException with {@link #unprivileged}
+     */
+    public B cgroups(Cgroups cgroups) {
+      refuse(unprivileged, "cgroups cannot be handled without rights: unprivileged is set");
+      this.cgroups = cgroups;
+      return self();
+    }
+
+    /**
+     * Whether the tree's own network namespace comes back empty, for somebody else to fill (CRIU
+     * {@code empty-ns net}).
+     *
+     * @param emptyNetworkNamespace the new value; false by default
+     * @return this builder
+     */
+    public B emptyNetworkNamespace(boolean emptyNetworkNamespace) {
+      this.emptyNetworkNamespace = emptyNetworkNamespace;
+      return self();
+    }
+
+    /**
+     * What of the CPU must be the same where the image is restored (CRIU {@code cpu-cap}). At a
+     * dump it has the CPU written down.
+     *
+     * @param cpuCheck the new value; by default a dump writes nothing down, and a restore compares
+     *     {@link CpuCheck#INSTRUCTIONS} where something is
+     * @return this builder
+     */
+    public B cpuCheck(CpuCheck cpuCheck) {
+      this.cpuCheck = cpuCheck;
+      return self();
+    }
+
+    /**
+     * How a restore tells that a file is still the one that was open (CRIU {@code
+     * file-validation}).
+     *
+     * @param fileValidation the new value; by default CRIU decides
+     * @return this builder
+     */
+    public B fileValidation(FileValidation fileValidation) {
+      this.fileValidation = fileValidation;
+      return self();
+    }
+
+    /**
+     * Whether a tree with uprobes in it is accepted (CRIU {@code allow-uprobes}).
+     *
+     * @param allowUprobes the new value; false by default
+     * @return this builder
+     */
+    public B allowUprobes(boolean allowUprobes) {
+      this.allowUprobes = allowUprobes;
+      return self();
+    }
+
+    /**
+     * Whether the tasks end up stopped, until they get a SIGCONT (CRIU {@code leave-stopped}).
+     *
+     * @param leaveStopped the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException with {@link DumpOptions.Builder#leaveRunning}
+     */
+    public B leaveStopped(boolean leaveStopped) {
+      this.leaveStopped = leaveStopped;
+      return self();
+    }
+
+    /**
+     * Whether pages are removed from images where they are no longer needed: at a dump from the
+     * parent, at a restore from the image itself, which cannot be restored again (CRIU {@code
+     * auto-dedup}).
+     *
+     * @param autoDedup the new value; false by default
+     * @return this builder
+     */
+    public B autoDedup(boolean autoDedup) {
+      this.autoDedup = autoDedup;
+      return self();
+    }
+
+    /**
+     * Whether CRIU does without the rights of root (CRIU {@code unprivileged}). It still needs the
+     * capability CAP_CHECKPOINT_RESTORE, and handles no cgroups.
+     *
+     * @param unprivileged the new value; false by default
+     * @return this builder
+     * @throws IllegalStateException with {@link #cgroups}
+     */
+    public B unprivileged(boolean unprivileged) {
+      refuse(
+          unprivileged && cgroups != null,
+          "cgroups cannot be handled without rights: cgroups are set");
+      this.unprivileged = unprivileged;
+      return self();
+    }
+
+    /**
+     * How much CRIU logs; 1 errors, 2 warnings, 3 information, 4 debugging (CRIU {@code
+     * log-level}).
+     *
+     * @param logLevel the new value; 3 by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is between 1 and 4
+     */
+    public B logLevel(int logLevel) {
+      if (logLevel < 1 || logLevel > 4) {
+        throw new IllegalArgumentException(
+            "the log level must be 1 (errors) to 4 (debug), not " + logLevel);
+      }
+      this.logLevel = logLevel;
+      return self();
+    }
+
+    /**
+     * When CRIU is given up and ended.
+     *
+     * @param deadline the new value; 10 minutes by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public B deadline(Duration deadline) {
+      this.deadline = Durations.positive("deadline", deadline);
+      return self();
+    }
+
+    /**
+     * What ends the call early.
+     *
+     * @param cancellation the new value; nothing by default
+     * @return this builder
+     */
+    public B cancellation(Cancellation cancellation) {
+      this.cancellation = cancellation;
+      return self();
+    }
+
+    final boolean isLeaveStopped() {
+      return leaveStopped;
+    }
+
+    final boolean isEmptyNetworkNamespace() {
+      return emptyNetworkNamespace;
+    }
+  }
+}

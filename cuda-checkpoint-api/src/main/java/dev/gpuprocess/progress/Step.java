@@ -1,0 +1,24 @@
+package dev.gpuprocess.progress;
+
+import java.time.Duration;
+
+/**
+ * One step of what was done to a process.
+ *
+ * @param name such as {@code lock}, {@code checkpoint} or {@code dump}
+ * @param pid the process
+ * @param duration how long it took
+ * @param bytes how much it moved; 0 where nothing moves or it is not known
+ */
+public record Step(String name, int pid, Duration duration, long bytes) {
+
+  /**
+   * How fast it went.
+   *
+   * @return bytes a second, 0 where nothing moved
+   */
+  public double bytesPerSecond() {
+    long nanos = duration.toNanos();
+    return bytes == 0 || nanos == 0 ? 0 : bytes * 1e9 / nanos;
+  }
+}

@@ -1,0 +1,143 @@
+package dev.gpuprocess.internal.lock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.OtherController;
+import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** One verb at a time on a process, over the JVMs of a machine. */
+@Tag("jdk")
+class ProcessLockTest {
+
+  @TempDir Path directory;
+  private Path state;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Counter counter;
+
+  @BeforeEach
+  void start() {
+    state = directory.resolve("state");
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
+    counter = Counter.start(machine);
+  }
+
+  @AfterEach
+  void end() {
+    counter.close();
+    machine.close();
+  }
+
+  /** Keeps the other controller in the middle of its lock; what this JVM calls goes through. */
+  private OtherController otherLocks() throws IOException {
+    machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).call(1).hangs());
+    return OtherController.locking(machine, state, counter.pid());
+  }
+
+  private void assertRefused(OtherController other, Runnable verb) {
+    OperationInProgressException refused =
+        assertThrows(OperationInProgressException.class, verb::run);
+    assertTrue(
+        refused.getMessage().contains("the controller with pid " + other.pid()),
+        refused.getMessage());
+  }
+
+  @Test
+  void verb_otherJvmIsAtTheProcess_refusedNamingIt() throws IOException {
+    RunningProcess running = checkpoints.process(counter.pid());
+    try (OtherController other = otherLocks()) {
+      assertRefused(other, running::lock);
+      assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+      assertTrue(
+          checkpoints.doctor(counter.pid()).toString().contains("pid " + other.pid()),
+          () -> checkpoints.doctor(counter.pid()).toString());
+    }
+  }
+
+  @Test
+  void verb_otherJvmIsAtAnotherProcess_goesThrough() throws IOException {
+    try (OtherController other = otherLocks();
+        Counter neighbour = Counter.start(machine)) {
+      checkpoints.process(neighbour.pid()).suspend().resume();
+      assertEquals(101, neighbour.increment(), () -> "beside " + other.pid());
+    }
+  }
+
+  @Test
+  void verb_otherJvmWasKilled_goesThroughAndNothingPilesUp() throws IOException {
+    otherLocks().close();
+    machine.clearFaults();
+    assertEquals(
+        List.of(RecoveryOutcome.RUNNING),
+        checkpoints.recover().stream().map(Recovered::outcome).toList());
+    checkpoints.process(counter.pid()).suspend().resume();
+    assertEquals(101, counter.increment());
+    try (Stream<Path> left = Files.list(state)) {
+      assertEquals(List.of(state.resolve("locks.d")), left.toList());
+    }
+  }
+
+  @Test
+  void recover_otherJvmIsAtTheProcess_notTouched() throws IOException {
+    try (OtherController other = otherLocks()) {
+      assertEquals(
+          List.of(RecoveryOutcome.IN_USE),
+          checkpoints.recover().stream().map(Recovered::outcome).toList(),
+          () -> "beside " + other.pid());
+    }
+  }
+
+  @Test
+  void verb_lockFileWasTidiedAway_nextVerbsLockAnew() throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    for (String name : new StateDirectory(state).lockNames()) {
+      Files.delete(state.resolve("locks.d").resolve(name));
+    }
+    Files.delete(state.resolve("locks.d"));
+    RunningProcess running = locked.unlock();
+    try (OtherController other = otherLocks()) {
+      assertRefused(other, running::lock);
+    }
+  }
+
+  @Test
+  void verb_stateDirectoryIsAFile_refusedUnlessItBringsBack() throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Files.move(state, directory.resolve("away"));
+    Files.createFile(state);
+    GpuCheckpointException refused = assertThrows(GpuCheckpointException.class, locked::checkpoint);
+    assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
+    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+    locked.unlock();
+    assertEquals(101, counter.increment());
+  }
+}

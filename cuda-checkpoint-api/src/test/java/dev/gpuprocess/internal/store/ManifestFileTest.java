@@ -1,0 +1,186 @@
+package dev.gpuprocess.internal.store;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageFormatException;
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.Manifest;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+@Tag("jdk")
+class ManifestFileTest {
+
+  private static final Path FILE = Path.of("/images/job/manifest.json");
+
+  /**
+   * Images outlive versions of this library: this text is read for as long as there is format 1.
+   */
+  private static final String FORMAT_1 =
+      """
+      {
+        "formatVersion": 1,
+        "created": "2026-11-21T10:15:30.123456789Z",
+        "pid": 4242,
+        "startTicks": 123456,
+        "commandLine": [
+          "/usr/bin/python3",
+          "train.py",
+          "--name=Zoë \\"<&>\\""
+        ],
+        "gpuBytes": {
+          "GPU-1f6d2a10-3c1b-4e7f-9a55-0123456789ab": 1073741824,
+          "GPU-8f6d2a10-3c1b-4e7f-9a55-0123456789ab": 6442450944
+        },
+        "cudaVersion": 13000,
+        "driverVersion": "580.159.04",
+        "criuVersion": "4.2.1",
+        "kernel": "6.18.44",
+        "options": {
+          "shellJob": true,
+          "tcpEstablished": true,
+          "tcpClose": false,
+          "externalUnixSockets": false,
+          "fileLocks": true,
+          "allowUprobes": false,
+          "emptyNetworkNamespace": false,
+          "externalMounts": true,
+          "sharedMounts": false,
+          "masterMounts": true,
+          "fileSystems": [
+            "squashfs"
+          ],
+          "cgroups": "SOFT"
+        },
+        "files": [
+          {
+            "path": "criu/cgroup.img",
+            "bytes": 0,
+            "checksum": "CRC32C",
+            "chunks": []
+          },
+          {
+            "path": "criu/pages-1.img",
+            "bytes": 67108865,
+            "checksum": "CRC32C",
+            "chunks": [
+              "00000000",
+              "c1ffee99"
+            ]
+          }
+        ]
+      }
+      """;
+
+  private static Manifest read(String text) {
+    byte[] content = text.getBytes(StandardCharsets.UTF_8);
+    return ManifestFile.read(FILE, content, ManifestFile.sum(content), null, null);
+  }
+
+  private static void refused(String text, String reason) {
+    ImageCorruptException e = assertThrows(ImageCorruptException.class, () -> read(text));
+    TestImages.says(e, reason);
+    TestImages.says(e, FILE.toString());
+  }
+
+  @Test
+  void format1IsReadAndWritten() {
+    Manifest manifest = read(FORMAT_1);
+    assertEquals(
+        TestImages.manifest(
+            List.of(
+                new ImageFile("criu/cgroup.img", 0, Checksum.CRC32C, List.of()),
+                new ImageFile(
+                    "criu/pages-1.img",
+                    67108865,
+                    Checksum.CRC32C,
+                    List.of("00000000", "c1ffee99")))),
+        manifest);
+    assertEquals(67108865, manifest.bytes());
+    assertArrayEquals(FORMAT_1.getBytes(StandardCharsets.UTF_8), ManifestFile.write(manifest));
+  }
+
+  @Test
+  void theSumIsWhatSha256sumSays() {
+    assertEquals(
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n",
+        new String(
+            ManifestFile.sum("abc".getBytes(StandardCharsets.US_ASCII)),
+            StandardCharsets.US_ASCII));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"0", "2", "-1", "2147483647"})
+  void otherFormatsAreNamed(String version) {
+    ImageFormatException e =
+        assertThrows(
+            ImageFormatException.class,
+            () -> read("{\"formatVersion\": " + version + ", \"whatever\": [1]}"));
+    TestImages.says(e, "has format " + version);
+  }
+
+  @Test
+  void eachManifestHasOneText() {
+    for (String other :
+        List.of(
+            FORMAT_1.replace("\n", ""),
+            FORMAT_1 + "\n",
+            FORMAT_1.replace("4242", "4242.0"),
+            FORMAT_1.replace("4242", "4.242e3"),
+            FORMAT_1.replace("\"pid\": 4242,", "\"pid\": 4241,\n  \"pid\": 4242,"),
+            FORMAT_1.replace("\"kernel\"", "\"more\": 1,\n  \"kernel\""),
+            FORMAT_1.replace("  \"startTicks\": 123456,\n", ""),
+            FORMAT_1.replace("train", "\\u0074rain"),
+            FORMAT_1.replace("123456789Z", "123456789+00:00"))) {
+      assertThrows(ImageCorruptException.class, () -> read(other), other);
+    }
+  }
+
+  /** An image without a label is what images were before there were labels. */
+  @Test
+  @OutsideUse("D4")
+  void aLabelIsPartOfTheManifest() {
+    String labelled = FORMAT_1.replace("  \"files\"", "  \"label\": \"job 42 – 7\",\n  \"files\"");
+    Manifest manifest = read(labelled);
+    assertEquals("job 42 – 7", manifest.label());
+    assertEquals(labelled, new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    refused(labelled.replace("job 42 – 7", " "), "a label has");
+    refused(labelled.replace("job 42 – 7", "\\u001b[2J"), "a label has");
+    refused(labelled.replace("job 42 – 7", "x".repeat(201)), "a label has");
+  }
+
+  @Test
+  void refusesWhatCannotBe() {
+    refused(FORMAT_1.replace("\"pid\": 4242", "\"pid\": 1"), "cannot be of pid 1");
+    refused(FORMAT_1.replace("\"pid\": 4242", "\"pid\": -1"), "cannot be of pid -1");
+    refused(FORMAT_1.replace("123456,", "-5,"), "started at -5");
+    refused(FORMAT_1.replace(": 1073741824", ": -1"), "cannot have held -1 bytes");
+    refused(FORMAT_1.replace("GPU-1f6d", "GPU-1F6D"), "cannot have held");
+    refused(FORMAT_1.replace("GPU-1f6d", "MIG-1f6d"), "is not a GPU UUID");
+    refused(FORMAT_1.replace("67108865", "67108864"), "impossible size");
+    refused(FORMAT_1.replace("67108865", "-1"), "impossible size");
+    refused(FORMAT_1.replace("67108865", "9223372036854775807"), "impossible size");
+    refused(FORMAT_1.replace("c1ffee99", "C1FFEE99"), "impossible checksum");
+    refused(FORMAT_1.replace("c1ffee99", "c1ffee9"), "impossible checksum");
+    refused(FORMAT_1.replace("criu/pages", "criu/../pages"), "is no file of an image");
+    refused(FORMAT_1.replace("criu/pages-1.img", "criu/cgroup.img"), "names one twice");
+    refused(FORMAT_1.replace("\"CRC32C\"", "\"MD5\""), "checksum is missing");
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {"", " ", "null", "1", "[]", "\"text\"", "{", "{}", "\u0000", "{\"pid\": 1}", "//"})
+  void refusesWhatIsNoManifest(String text) {
+    assertThrows(ImageCorruptException.class, () -> read(text));
+  }
+}

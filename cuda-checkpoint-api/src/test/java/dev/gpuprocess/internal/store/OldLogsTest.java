@@ -1,0 +1,93 @@
+package dev.gpuprocess.internal.store;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.LogName;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Logs of failed dumps do not pile up, and one that was just named is there. */
+@NullUnmarked
+@OutsideUse("D7")
+class OldLogsTest {
+
+  @TempDir Path temporary;
+
+  private Path ours() throws IOException {
+    Path made = temporary.resolve("gpuprocess-dump-" + LogName.ours());
+    DurableFiles.createDirectory(made);
+    return made;
+  }
+
+  /** Of this JVM's pid with another start time: somebody who had the pid before. */
+  private Path ofADeadMaker() throws IOException {
+    String name = String.valueOf(ours().getFileName());
+    ProcessIdentity self = LogName.parse(name).orElseThrow().maker();
+    String other = name.replace("-" + self.startTicks() + "-", "-" + (self.startTicks() + 1) + "-");
+    Path made = temporary.resolve(other);
+    DurableFiles.createDirectory(made);
+    return made;
+  }
+
+  private static Path named(Path directory, Duration ago) throws IOException {
+    new LogDirectory(directory).keep();
+    Files.setLastModifiedTime(
+        directory.resolve(LogDirectory.KEPT), FileTime.from(Instant.now().minus(ago)));
+    return directory;
+  }
+
+  @Test
+  void whatADeadMakerLeftGoes_whatIsAtWorkStays() throws IOException {
+    Path atWork = ours();
+    Path left = ofADeadMaker();
+    Files.createFile(left.resolve("dump.log"));
+    new OldLogs(temporary).removeOutdated();
+    assertTrue(Files.exists(left), "somebody may be about to recover what it was at");
+    new OldLogs(temporary).removeAbandoned();
+    assertFalse(Files.exists(left));
+    assertTrue(Files.exists(atWork));
+  }
+
+  @Test
+  void namedOnesStayForADayAndTheNewestTenLonger() throws IOException {
+    List<Path> old = new ArrayList<>();
+    for (int hours = 25; hours < 40; hours++) {
+      old.add(named(ours(), Duration.ofHours(hours)));
+    }
+    Path fresh = named(ofADeadMaker(), Duration.ofHours(23));
+    new OldLogs(temporary).removeAbandoned();
+    assertTrue(Files.exists(fresh));
+    assertEquals(9, old.stream().filter(Files::exists).count());
+    assertTrue(old.subList(0, 9).stream().allMatch(Files::exists));
+  }
+
+  @Test
+  void directoriesOfOthersAndOtherDirectoriesStay() throws IOException {
+    Path theirs = ofADeadMaker();
+    Files.setAttribute(theirs, "unix:uid", 12_345);
+    Path link =
+        temporary.resolve(String.valueOf(ofADeadMaker().getFileName()).replace("dump", "x"));
+    Path target = Files.createDirectory(temporary.resolve("target"));
+    Files.createSymbolicLink(link, target);
+    Path user = Files.createDirectory(temporary.resolve("gpuprocess-root"));
+    new OldLogs(temporary).removeAbandoned();
+    assertTrue(Files.exists(theirs));
+    assertTrue(Files.exists(target));
+    assertTrue(Files.exists(user));
+    Files.setAttribute(theirs, "unix:uid", 0);
+  }
+}

@@ -1,0 +1,161 @@
+package dev.gpuprocess.internal.store;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.DurableFiles;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Instant;
+import java.util.List;
+import java.util.Random;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What an image supersedes, and what it does not. */
+class RetentionTest {
+
+  private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");
+
+  @TempDir Path temporary;
+  private Path images;
+
+  @BeforeEach
+  void makeParent() throws IOException {
+    images = Files.createDirectory(temporary.resolve("images"));
+  }
+
+  /** An image made so many minutes after the first. */
+  private ImageDirectory image(String name, int minutes) {
+    return image(name, manifest -> made(manifest, minutes, manifest.commandLine()));
+  }
+
+  private static Manifest made(Manifest manifest, int minutes, List<String> commandLine) {
+    return new Manifest(
+        manifest.formatVersion(),
+        FIRST.plusSeconds(60L * minutes),
+        manifest.pid(),
+        // The process came back from an image in between.
+        manifest.startTicks() + minutes,
+        commandLine,
+        manifest.gpuBytes(),
+        manifest.cudaVersion(),
+        manifest.driverVersion(),
+        manifest.criuVersion(),
+        manifest.kernel(),
+        manifest.options(),
+        manifest.files());
+  }
+
+  private ImageDirectory image(String name, UnaryOperator<Manifest> change) {
+    try (StagedImage staged =
+        StagedImage.create(images.resolve(name), TestImages.PROCESS, 0, null)) {
+      TestImages.fill(staged.images(), new Random(1));
+      staged.logUnwanted();
+      return staged.publish(files -> change.apply(TestImages.manifest(files)));
+    }
+  }
+
+  private List<String> left() throws IOException {
+    return DurableFiles.list(images).stream().map(path -> path.getFileName().toString()).toList();
+  }
+
+  private static List<String> names(List<Path> paths) {
+    return paths.stream().map(path -> path.getFileName().toString()).toList();
+  }
+
+  private static List<Path> keep(ImageDirectory newest, int count) {
+    return new Retention(newest, null).keep(count);
+  }
+
+  @Test
+  void keep_fiveImages_removesTheOldestInOrder() throws IOException {
+    IntStream.range(0, 4).forEach(number -> image("image" + (3 - number), number));
+    ImageDirectory newest = image("newest", 9);
+    assertEquals(List.of("image3", "image2", "image1"), names(keep(newest, 2)));
+    assertEquals(List.of("image0", "newest"), left());
+    newest.verify();
+    assertEquals(List.of(), keep(newest, 2));
+  }
+
+  @Test
+  @OutsideUse("B2")
+  void keep_onAnInterruptedThread_leavesNoHiddenImage() throws IOException {
+    image("old", 0);
+    ImageDirectory newest = image("newest", 1);
+    Thread.currentThread().interrupt();
+    try {
+      assertEquals(List.of("old"), names(keep(newest, 1)));
+    } finally {
+      assertTrue(Thread.interrupted(), "the flag stays");
+    }
+    assertEquals(List.of("newest"), left());
+  }
+
+  @Test
+  void keep_newestIsDamaged_removesNothing() throws IOException {
+    image("old", 0);
+    ImageDirectory newest = image("newest", 1);
+    Files.write(newest.images().resolve("core-4242.img"), new byte[] {1});
+    assertThrows(ImageCorruptException.class, () -> keep(newest, 1));
+    assertEquals(List.of("newest", "old"), left());
+  }
+
+  @Test
+  void keep_oneThatShouldStayIsDamaged_doesNotCountAndStays() throws IOException {
+    image("old", 0);
+    image("older", -1);
+    Files.write(image("damaged", 1).images().resolve("core-4242.img"), new byte[] {1});
+    assertEquals(List.of("older"), names(keep(image("newest", 2), 2)));
+    assertEquals(List.of("damaged", "newest", "old"), left());
+  }
+
+  @Test
+  void keep_newerOnesAndThoseOfOthers_stay() throws IOException {
+    image("later", 2);
+    image("same time", 1);
+    image("another program", manifest -> made(manifest, 0, List.of("/bin/true")));
+    assertEquals(List.of(), keep(image("newest", 1), 1));
+    assertEquals(List.of("another program", "later", "newest", "same time"), left());
+  }
+
+  @Test
+  void keep_whatIsNoImageOfOurs_isNotTouched() throws IOException {
+    Path elsewhere = Files.createDirectory(temporary.resolve("elsewhere"));
+    Files.move(image("moved", 0).path(), elsewhere.resolve("image"));
+    Files.createSymbolicLink(images.resolve("link"), elsewhere.resolve("image"));
+    Files.createDirectory(images.resolve("directory"));
+    Files.createFile(images.resolve("file"));
+    Files.delete(image("no manifest", 0).path().resolve(ManifestFile.NAME));
+    Files.setPosixFilePermissions(
+        image("writable by all", 0).path(), PosixFilePermissions.fromString("rwxrwxrwx"));
+    ImageDirectory newest = image("newest", 1);
+    assertEquals(List.of(), keep(newest, 1));
+    assertEquals(
+        List.of("directory", "file", "link", "newest", "no manifest", "writable by all"), left());
+    assertTrue(Files.exists(elsewhere.resolve("image").resolve(ManifestFile.NAME)));
+  }
+
+  @Test
+  void keep_linkInASupersededImage_isRemovedAndNotFollowed() throws IOException {
+    Path treasure = Files.writeString(temporary.resolve("treasure"), "gold");
+    Files.createSymbolicLink(image("old", 0).images().resolve("pages-9.img"), treasure);
+    assertEquals(List.of("old"), names(keep(image("newest", 1), 1)));
+    assertEquals("gold", Files.readString(treasure));
+  }
+
+  @Test
+  void keep_zero_refused() {
+    ImageDirectory newest = image("newest", 1);
+    assertThrows(IllegalArgumentException.class, () -> keep(newest, 0));
+  }
+}

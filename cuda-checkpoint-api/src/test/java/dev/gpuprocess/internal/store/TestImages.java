@@ -1,0 +1,176 @@
+package dev.gpuprocess.internal.store;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import org.jspecify.annotations.Nullable;
+
+/** Makes images that look like CRIU's, through the code that makes real ones. */
+final class TestImages {
+
+  static final ProcessIdentity PROCESS = new ProcessIdentity(4242, 123456);
+
+  /** How many pages the memory image has. */
+  static final int PAGES = 12;
+
+  private TestImages() {}
+
+  /** Publishes an image of random content. */
+  static ImageDirectory publish(Path directory, @Nullable ImageKey key) {
+    try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, key)) {
+      fill(staged.images(), new Random(1));
+      ImageDirectory image = staged.publish(TestImages::manifest);
+      staged.logUnwanted();
+      return image;
+    }
+  }
+
+  /** Writes what CRIU writes for a process with two threads, one child and some memory. */
+  static void fill(Path images, Random random) {
+    for (String name :
+        List.of(
+            "core-4242.img",
+            "core-4243.img",
+            "fdinfo-2.img",
+            "files.img",
+            "fs-4242.img",
+            "ids-4242.img",
+            "inventory.img",
+            "mm-4242.img",
+            "pstree.img",
+            "seccomp.img",
+            "timens-0.img",
+            "tty-info.img")) {
+      write(images.resolve(name), bytes(random, 40 + random.nextInt(3000)));
+    }
+    write(images.resolve("cgroup.img"), new byte[0]);
+    int page = Math.toIntExact(PageSize.BYTES);
+    write(
+        images.resolve("pagemap-4242.img"),
+        new PageMapBytes(1)
+            .run(0x400000, 8, PageMapBytes.PRESENT)
+            .run(0x7f0000000000L, PAGES - 9, PageMapBytes.PRESENT)
+            .run(0x7f1000000000L, 3, PageMapBytes.IN_PARENT)
+            .run(0x7ffd00000000L, 1, PageMapBytes.PRESENT)
+            .bytes());
+    write(images.resolve("pages-1.img"), bytes(random, PAGES * page));
+    write(
+        images.resolve("pagemap-shmem-77.img"),
+        new PageMapBytes(2).run(0, 2, PageMapBytes.PRESENT).bytes());
+    write(images.resolve("pages-2.img"), bytes(random, 2 * page));
+  }
+
+  static Manifest manifest(List<ImageFile> files) {
+    return labelled(null, files);
+  }
+
+  static Manifest labelled(@Nullable String label, List<ImageFile> files) {
+    return new Manifest(
+        Manifest.FORMAT,
+        Instant.parse("2026-11-21T10:15:30.123456789Z"),
+        PROCESS.pid(),
+        PROCESS.startTicks(),
+        List.of("/usr/bin/python3", "train.py", "--name=Zoë \"<&>\""),
+        Map.of(
+            "GPU-8f6d2a10-3c1b-4e7f-9a55-0123456789ab",
+            6L << 30,
+            "GPU-1f6d2a10-3c1b-4e7f-9a55-0123456789ab",
+            1L << 30),
+        13000,
+        "580.159.04",
+        "4.2.1",
+        "6.18.44",
+        new Manifest.Options(
+            true,
+            true,
+            false,
+            false,
+            true,
+            false,
+            false,
+            true,
+            false,
+            true,
+            List.of("squashfs"),
+            "SOFT"),
+        label,
+        files);
+  }
+
+  /** Sums the files of an image as it lies there, as somebody would who forges a manifest. */
+  static List<ImageFile> sum(Path image, Checksum checksum) {
+    try (PinnedDirectory held = PinnedDirectory.open(image);
+        IoExecutor cores = IoExecutor.cores()) {
+      List<ImageFile> summed = new ArrayList<>();
+      for (Path file : DurableFiles.list(image.resolve(ImageDirectory.IMAGES))) {
+        summed.add(
+            FileChecksums.start(
+                    cores,
+                    held,
+                    image.relativize(file).toString(),
+                    checksum,
+                    Reading.unlimited("sum", 0))
+                .await());
+      }
+      return summed;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Puts another manifest into an image, with the sum that goes with it. */
+  static void forge(Path image, byte[] manifest) {
+    write(image.resolve(ManifestFile.NAME), manifest);
+    write(image.resolve(ManifestFile.SUM_NAME), ManifestFile.sum(manifest));
+  }
+
+  /** A key file as it has to be. */
+  static ImageKey key(Path file, long seed) {
+    write(file, bytes(new Random(seed), 32));
+    try {
+      Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return ImageKey.read(file);
+  }
+
+  static void says(Throwable e, String part) {
+    assertTrue(String.valueOf(e.getMessage()).contains(part), e.getMessage());
+  }
+
+  static void saysNot(Throwable e, String part) {
+    assertFalse(String.valueOf(e.getMessage()).contains(part), e.getMessage());
+  }
+
+  static byte[] bytes(Random random, int count) {
+    byte[] bytes = new byte[count];
+    random.nextBytes(bytes);
+    return bytes;
+  }
+
+  static void write(Path file, byte[] content) {
+    try {
+      Files.write(file, content);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

@@ -1,0 +1,73 @@
+package dev.gpuprocess.internal.text;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.dumped.DumpedFile;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.UnsupportedResource;
+import org.junit.jupiter.api.Test;
+
+/** Names that others chose, where people read them. */
+@OutsideUse("D6")
+class PrintableTest {
+
+  /** A line, an escape sequence that sets the title, one of C1, and text that runs backwards. */
+  private static final String HOSTILE =
+      "a\nOK       libcuda: fine\r\u001b]0;owned\u0007\u009b2J\u202egnp\u2066\u2028\ud800";
+
+  private static void assertHarmless(String text) {
+    assertTrue(
+        text.codePoints()
+            .noneMatch(
+                c -> c < ' ' || (c > '~' && c < 0xa0) || c == 0x202e || c == 0x2066 || c == 0x2028),
+        () -> Printable.of(text));
+  }
+
+  @Test
+  void nothingIsLeftThatATerminalObeys() {
+    assertEquals(
+        "a\\nOK       libcuda: fine\\r\\u001b]0;owned\\u0007\\u009b2J\\u202egnp\\u2066\\u2028\\ud800",
+        Printable.of(HOSTILE));
+  }
+
+  @Test
+  void wordsOfAllLanguagesStay() {
+    String words = "Übergröße naïve 日本語 \uD83D\uDE00 a\\b 'x'";
+    assertEquals(words, Printable.of(words));
+    assertEquals("", Printable.of(""));
+  }
+
+  @Test
+  void muchIsCut() {
+    assertEquals("aaa...", Printable.of("a".repeat(4), 3));
+    assertEquals("aaa", Printable.of("aaa", 3));
+    assertTrue(Printable.of("\n".repeat(50_000_000)).length() < 40_000);
+  }
+
+  @Test
+  void messagesFindingsAndResourcesAreEscaped() {
+    assertHarmless(new NoSuchProcessException(HOSTILE, Failure.of("dump", 1)).getMessage());
+    UnsupportedResource resource = new UnsupportedResource(1, "descriptor 1", HOSTILE, null);
+    assertHarmless(resource.toString());
+    assertEquals(HOSTILE, resource.name(), "data stay as they are");
+    Finding finding = new Finding(Severity.WARNING, HOSTILE, HOSTILE, HOSTILE, resource);
+    assertHarmless(finding.toString());
+    assertHarmless(finding.what());
+    assertFalse(
+        new dev.gpuprocess.doctor.Diagnosis(java.util.List.of(finding))
+            .toString()
+            .lines()
+            .anyMatch(line -> line.startsWith("OK")));
+  }
+
+  @Test
+  void filesOfAnImageAreEscaped() {
+    assertHarmless(new DumpedFile(3, 1, DumpedFile.Kind.FILE, HOSTILE).toString());
+  }
+}
