@@ -128,6 +128,7 @@ public record GpuCheckpoints(
     TrackedProcess target = TrackedProcess.of(this, pid, "inspect");
     BoundedCall.admit(target.identity, "inspect");
     DriverOperation verb = new DriverOperation(target, "inspect", null);
+    verb.awaitCriu(target.identity);
     target.requireReachable("inspect");
     ProcessState state = target.look(verb);
     StateHandle self = StateHandle.next(target, List.of());

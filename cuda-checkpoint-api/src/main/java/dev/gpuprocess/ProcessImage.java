@@ -5,6 +5,7 @@ import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -27,6 +28,7 @@ import dev.gpuprocess.internal.store.Reading;
 import dev.gpuprocess.internal.store.Retention;
 import dev.gpuprocess.internal.store.VerifiedImage;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Patience;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
@@ -232,6 +234,7 @@ public final class ProcessImage {
     ProcessLock turn = turn("restore");
     try {
       requirePidFree();
+      turn.atCriu(true);
       return restore(all, measured);
     } finally {
       turn.end();
@@ -290,6 +293,7 @@ public final class ProcessImage {
     Holdings held = held(manifest);
     Journal journal = checkpoints.journal();
     ProcessKey expected = journal.writeRestore(manifest.pid(), held, directory(), log.path());
+    boolean isNoted = true;
     try {
       log.make();
       RestoreReport report =
@@ -304,11 +308,13 @@ public final class ProcessImage {
       log.endedWith(e);
       throw e;
     } catch (RuntimeException | Error e) {
-      noteSurvivor(expected, held);
       log.endedWith(e);
+      isNoted = isSurvivorNoted(expected, held, e);
       throw e;
     } finally {
-      journal.remove(expected);
+      if (isNoted) {
+        journal.remove(expected);
+      }
     }
   }
 
@@ -323,13 +329,32 @@ public final class ProcessImage {
         });
   }
 
-  /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessKey expected, Holdings held) {
-    ProcessIdentity.of(expected.pid())
-        .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
-        .ifPresent(
-            found ->
-                new TrackedProcess(checkpoints, found, held).noteState(ProcessState.CHECKPOINTED));
+  /**
+   * CRIU may fail after it let the process go: whoever resumes it must know what it held. Where it
+   * cannot be seen whether it lives, as for want of descriptors, what was written before the
+   * restore stays for a recovery.
+   *
+   * @param why gets what is in the way
+   */
+  private boolean isSurvivorNoted(ProcessKey expected, Holdings held, Throwable why) {
+    try (Patience patience = new Patience(checkpoints.timeouts().call())) {
+      while (true) {
+        try {
+          ProcessIdentity.of(expected.pid())
+              .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
+              .ifPresent(
+                  found ->
+                      new TrackedProcess(checkpoints, found, held)
+                          .noteState(ProcessState.CHECKPOINTED));
+          return true;
+        } catch (ProcessUnreadableException unknown) {
+          if (!patience.pause()) {
+            why.addSuppressed(unknown);
+            return false;
+          }
+        }
+      }
+    }
   }
 
   /**

@@ -61,6 +61,10 @@ final class Dump {
   }
 
   ProcessImage into(Path directory) {
+    return verb.atCriu(() -> dumped(directory));
+  }
+
+  private ProcessImage dumped(Path directory) {
     int pid = target.pid();
     DumpCheck.requireOwnMemory(options);
     // Its time begins here: what is looked at before is part of the dump.

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
@@ -158,6 +159,9 @@ final class RoomWait {
   }
 
   private Optional<ProcessState> state() {
+    if (ProcessLock.holderAtCriu(target.key, target.checkpoints.state()).isPresent()) {
+      return Optional.empty();
+    }
     // While somebody else moves its memory the driver answers nobody.
     Duration limit = target.checkpoints.timeouts().transfer();
     StateReading reading = StateReading.ask(target.checkpoints.cuda(), target.pid());

@@ -120,9 +120,10 @@ final class Recovery {
   /** Empty when the process is back and has an entry of its own. */
   private Optional<Recovered> recoverRestore(JournalEntry entry) {
     try {
+      RestoreRecovery restore = new RestoreRecovery(checkpoints, journal, entry);
       return entry.hasLiveController()
-          ? Optional.of(new Recovered(entry.target(), RecoveryOutcome.IN_USE, null))
-          : new RestoreRecovery(checkpoints, journal, entry).run().map(Recovery::told);
+          ? restore.runBesideController()
+          : restore.run().map(Recovery::told);
     } catch (ProcessUnreadableException e) {
       return Optional.of(unreadable(entry, e));
     }

@@ -15,6 +15,8 @@ import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -53,7 +55,11 @@ final class GpuMemoryCheck {
     this.inventory = checkpoints.inventory();
     this.reservations =
         new Reservations(
-            checkpoints.state(), other -> StateReading.isIdle(checkpoints.cuda(), other.pid()));
+            checkpoints.state(),
+            // What CRIU is at is being restored by nobody else.
+            other ->
+                ProcessLock.holderAtCriu(ProcessKey.of(other), checkpoints.state()).isPresent()
+                    || StateReading.isIdle(checkpoints.cuda(), other.pid()));
     this.patience = checkpoints.timeouts().call();
     this.process = process;
     this.held = held;
