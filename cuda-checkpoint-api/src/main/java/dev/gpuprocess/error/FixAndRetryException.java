@@ -3,8 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Something has to be put right first, which the message names: a directory, an option, a right, the
- * state of the process. Then try again.
+ * Something has to be put right first, which the message names: a directory, an option, a right,
+ * the state of the process. Then try again.
  */
 public abstract class FixAndRetryException extends GpuCheckpointException {
 

@@ -2,9 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/**
- * This machine cannot do it for any process: give it up, or install what the message names.
- */
+/** This machine cannot do it for any process: give it up, or install what the message names. */
 public abstract class MachineUnfitException extends GpuCheckpointException {
 
   private static final long serialVersionUID = 1L;
