@@ -12,6 +12,7 @@ enum control_operation { GET_STATE, GET_THREAD, LOCK, CHECKPOINT, RESTORE, UNLOC
 /* The content of the file state/calls/ID while a call is under way. */
 struct control_call {
   uint32_t done;                 /* futex: 1 when result is there */
+  uint32_t serial;               /* differs from call to call: files are used again */
   uint32_t operation;
   uint32_t timeout_ms;
   int32_t result;

@@ -96,41 +96,49 @@ static void await_for(struct control_call *shared, long nanoseconds) {
   if (!is_done(shared)) syscall(SYS_futex, &shared->done, FUTEX_WAIT, 0, &limit, NULL, 0);
 }
 
-/* Waits without a limit: a stopped target is waited for, as with the driver. Most calls end before it comes to
- * watching for the target's death. */
-static CUresult await(struct control_call *shared, struct target target) {
+/* Waits without a limit: a stopped target is waited for, as with the driver. `dead` tells of the target's death. */
+static CUresult await(struct control_call *shared, int dead) {
+  struct pollfd end = {.fd = dead, .events = POLLIN};
   await_for(shared, FIRST_LOOK_NS);
-  if (is_done(shared)) return shared->result;
-  struct pollfd dead = {.fd = (int)syscall(SYS_pidfd_open, target.process, 0), .events = POLLIN};
-  bool lives = dead.fd >= 0 && is_control_thread(target.process, target.thread);
-  while (lives && !is_done(shared)) {
-    await_for(shared, LATER_LOOKS_NS);
-    lives = poll(&dead, 1, 0) == 0;
-  }
-  if (dead.fd >= 0) close(dead.fd);
+  while (!is_done(shared) && poll(&end, 1, 0) == 0) await_for(shared, LATER_LOOKS_NS);
   return is_done(shared) ? shared->result : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
+static uint32_t next_serial(void) {
+  static uint32_t last;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now); /* a caller in an image comes back with what it counted up to */
+  return (uint32_t)now.tv_nsec ^ (__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED) << 12) ^ (uint32_t)getpid();
+}
+
 /* Sends the call whose file is `fd`. */
-static CUresult exchange(struct target target, int fd, unsigned id, struct control_call *call) {
+static CUresult exchange(struct target target, int dead, int fd, unsigned id, struct control_call *call) {
   struct control_call *shared = mmap(NULL, sizeof *call, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (shared == MAP_FAILED) return CUDA_ERROR_OPERATING_SYSTEM;
+  call->serial = next_serial();
   *shared = *call;
-  CUresult result = queue_signal(target, id) ? await(shared, target) : CUDA_ERROR_OPERATING_SYSTEM;
+  CUresult result = queue_signal(target, id) ? await(shared, dead) : CUDA_ERROR_OPERATING_SYSTEM;
   call->value = shared->value;
   munmap(shared, sizeof *call);
   return result;
 }
 
+/* All that needs a descriptor comes before the signal: who has none left asks nothing, rather than to leave a call
+ * that is being served. */
 CUresult control_send(int pid, struct control_call *call) {
   if (pid <= 0) return CUDA_ERROR_OPERATING_SYSTEM;
   struct target target = find_target(pid);
   if (target.thread == 0) return CUDA_ERROR_NOT_INITIALIZED;
   if (target.thread < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  int dead = (int)syscall(SYS_pidfd_open, target.process, 0);
+  if (dead < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
   unsigned id;
-  int fd = call_file_open(&id);
-  if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  CUresult result = exchange(target, fd, id, call);
-  call_file_close(fd, id);
+  int fd = is_control_thread(target.process, target.thread) ? call_file_open(&id) : -1;
+  if (fd >= 0) {
+    result = exchange(target, dead, fd, id, call);
+    call_file_close(fd, id);
+  }
+  close(dead);
   return result;
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,25 +22,44 @@
 
 static sem_t ready;
 
-/* The caller holds a lock on the file for as long as it waits. A file without one was left by a caller that died:
- * nothing is done for it. */
-static void serve(unsigned id) {
+/* Opens a call's file. The caller holds a lock on it for as long as it waits: one without a lock was left by a caller
+ * that died, and nothing is done for it. */
+static int open_call(unsigned id) {
   char path[PATH_MAX];
   machine_path(path, "state/calls/%08x", id);
   int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) return fd;
+  unlink(path);
+  close(fd);
+  return -1;
+}
+
+/* Only to the call that was asked: one that waited in an image is answered when nobody asks any more. */
+static void answer(unsigned id, const struct control_call *served) {
+  int fd = open_call(id);
   if (fd < 0) return;
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-    unlink(path);
-    close(fd);
-    return;
-  }
   struct control_call *call = mmap(NULL, sizeof *call, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (call == MAP_FAILED) return;
-  checkpoint_serve(call);
-  __atomic_store_n(&call->done, 1, __ATOMIC_RELEASE);
-  syscall(SYS_futex, &call->done, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  if (call->serial == served->serial) {
+    call->result = served->result;
+    call->value = served->value;
+    __atomic_store_n(&call->done, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &call->done, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  }
   munmap(call, sizeof *call);
+}
+
+/* Holds neither a descriptor nor a mapping while it serves: a call that hangs does not stand in CRIU's way either. */
+static void serve(unsigned id) {
+  struct control_call call;
+  int fd = open_call(id);
+  if (fd < 0) return;
+  bool whole = pread(fd, &call, sizeof call, 0) == sizeof call;
+  close(fd);
+  if (!whole) return;
+  checkpoint_serve(&call);
+  answer(id, &call);
 }
 
 static void *run(void *unused) {

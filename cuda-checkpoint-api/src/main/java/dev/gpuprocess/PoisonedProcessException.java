@@ -3,9 +3,10 @@ package dev.gpuprocess;
 import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ProcessUnfitException;
 
 /** A restore ran out of GPU memory: the driver will not bring this process back any more. */
-public class PoisonedProcessException extends GpuCheckpointException {
+public class PoisonedProcessException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
 

@@ -6,12 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -88,6 +96,63 @@ class RecoveryTest {
       first.suspended().resume();
       assertEquals(101, counter.increment());
       assertEquals(List.of(), checkpoints.recover());
+    }
+  }
+
+  private ProcessKey leaveRestoreEntry(long pid) {
+    return new Journal(new StateDirectory(state))
+        .writeRestore(
+            Math.toIntExact(pid), Holdings.UNKNOWN, state.resolve("image"), state.resolve("log"));
+  }
+
+  /** As one does that could not see what became of it, for want of descriptors. */
+  @Test
+  @OutsideUse("A6")
+  void restoreThatALiveControllerLeftIsLookedInto() throws IOException {
+    int gone;
+    try (Counter counter = Counter.start(machine)) {
+      gone = Math.toIntExact(counter.pid());
+      ProcessKey left = leaveRestoreEntry(gone);
+      // What CRIU brings back began after that; this one did before, so it is none of it.
+      assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
+      assertEquals(List.of(), checkpoints.recover(), left::toString);
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void restoreThatALiveControllerIsAtIsNotTouched() {
+    int nobody = Integer.MAX_VALUE;
+    ProcessLock turn =
+        ProcessLock.take(
+            new ProcessKey(ProcessKey.self().namespace(), nobody, 0),
+            nobody,
+            "restore",
+            ProcessLock.Kind.MOVE,
+            new StateDirectory(state),
+            Duration.ZERO);
+    ProcessKey left = leaveRestoreEntry(nobody);
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome(), left::toString);
+    turn.end();
+    assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
+    assertEquals(List.of(), checkpoints.recover());
+  }
+
+  @Test
+  @OutsideUse("A6")
+  void entryThatCannotBeWrittenLeavesNoHalf() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+      // In the place of the entry, so that what is half done cannot be ended.
+      Path place = Files.createDirectory(state.resolve(key.text() + ".process"));
+      Files.createFile(place.resolve("file"));
+      assertThrows(
+          StateDirectoryException.class, () -> checkpoints.process(counter.pid()).suspend());
+      try (Stream<Path> left = Files.list(state)) {
+        assertEquals(List.of(), left.filter(file -> file.toString().endsWith(".half")).toList());
+      }
+      assertEquals(101, counter.increment());
     }
   }
 

@@ -256,11 +256,22 @@ static void receive_descriptor(void) {
   must(send(one, "d", 1, 0)); /* for the checks to come */
 }
 
-/* Asks the kernel for its links, as ip(8) does. */
+/* A socket to ask the kernel by, as ip(8) has. It is in no group, so nobody else fills it. */
 static void open_netlink(void) {
   one = must(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   struct sockaddr_nl address = {.nl_family = AF_NETLINK};
   must(bind(one, (struct sockaddr *)&address, sizeof address));
+}
+
+/* Nothing is asked here: the answer is in the socket when send returns, and CRIU refuses one that has data to read. */
+static void look_at_netlink(void) {
+  static uint32_t port;
+  struct sockaddr_nl address;
+  must(getsockname(one, (struct sockaddr *)&address, &(socklen_t){sizeof address}));
+  expect(address.nl_family == AF_NETLINK && address.nl_groups == 0 && address.nl_pid != 0);
+  expect(port == 0 || port == address.nl_pid);
+  port = address.nl_pid;
+  expect(option(one, SOL_SOCKET, SO_PROTOCOL) == NETLINK_ROUTE);
 }
 
 static void ask_netlink(void) {
@@ -299,7 +310,7 @@ const struct specimen socket_specimens[] = {
     {"unix-dgram", "", 0, open_datagram_pair, pass_with_credentials, NULL},
     {"unix-listening", "", 0, open_unix_listener, pass_numbers, accept_another},
     {"unix-descriptor-in-flight", "", 0, send_descriptor, message_waits, receive_descriptor},
-    {"netlink", "", 0, open_netlink, ask_netlink, NULL},
+    {"netlink", "", 0, open_netlink, look_at_netlink, ask_netlink},
     {"packet-socket", "", 0, open_packet_socket, look_at_packet_socket, NULL},
     {0},
 };

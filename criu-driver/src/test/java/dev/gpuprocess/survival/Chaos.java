@@ -41,7 +41,7 @@ final class Chaos {
       switch (random.nextInt(8)) {
         case 0, 1, 2, 3 -> lane.machine.faults(fault(subject.pid()));
         case 4 -> stop(subject);
-        case 5 -> Signals.criuOf(subject.pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+        case 5 -> subject.killCriu();
         case 6 -> lane.machine.clearFaults();
         default -> {
           if (random.nextInt(KILLED_OF) == 0) {

@@ -1,18 +1,29 @@
 package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.options.Timeouts;
+import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -21,6 +32,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What is refused while CRIU is at work on a process. */
 class OneAtATimeTest {
+
+  private static final Duration MOMENT = Duration.ofMillis(300);
 
   @TempDir Path directory;
   private Lane lane;
@@ -71,6 +84,76 @@ class OneAtATimeTest {
             .open(image)
             .restore();
     restored.resume();
+    assertEquals(Optional.empty(), subject.fault());
+  }
+
+  private GpuCheckpoints impatient(CudaDriver driver) {
+    return lane.checkpoints().toBuilder()
+        .cuda(driver, LibNvml.in(lane.machine.directory()))
+        .timeouts(Timeouts.builder().lock(MOMENT).call(MOMENT).transfer(MOMENT).build())
+        .build();
+  }
+
+  /** The driver must not be asked about a process that CRIU has stopped. */
+  private CudaDriver unasked(AtomicInteger asked) {
+    CudaDriver driver = LibCuda.in(lane.machine.directory());
+    return (CudaDriver)
+        Proxy.newProxyInstance(
+            CudaDriver.class.getClassLoader(),
+            new Class<?>[] {CudaDriver.class},
+            (proxy, method, args) -> {
+              if (method.getName().equals("getState")) {
+                asked.incrementAndGet();
+              }
+              return method.invoke(driver, args);
+            });
+  }
+
+  private void readsNothing(GpuCheckpoints reader, AtomicInteger asked, String verb) {
+    OperationInProgressException busy =
+        assertThrows(OperationInProgressException.class, () -> reader.inspect(subject.pid()));
+    assertTrue(busy.getMessage().contains("in the middle of " + verb + " by"), busy.getMessage());
+    assertTrue(reader.doctor(subject.pid()).toString().contains(verb));
+    assertEquals(0, asked.get(), "calls of getState");
+  }
+
+  @Test
+  @OutsideUse("A3")
+  void inspect_criuIsDumping_driverIsNotAskedAndTheReaderIsTold() {
+    AtomicInteger asked = new AtomicInteger();
+    GpuCheckpoints reader = impatient(unasked(asked));
+    List<String> seen = new ArrayList<>();
+    meanwhile(
+            "postDump",
+            () -> {
+              readsNothing(reader, asked, "snapshot");
+              seen.add("snapshot");
+            })
+        .process(subject.pid())
+        .snapshot(lane.image());
+    assertEquals(List.of("snapshot"), seen);
+    assertInstanceOf(RunningProcess.class, reader.inspect(subject.pid()));
+    assertEquals(Optional.empty(), subject.fault());
+  }
+
+  @Test
+  @OutsideUse("A3")
+  void inspect_criuIsRestoring_driverIsNotAskedAndTheReaderIsTold() {
+    AtomicInteger asked = new AtomicInteger();
+    GpuCheckpoints reader = impatient(unasked(asked));
+    Path image = image("image").directory();
+    List<String> seen = new ArrayList<>();
+    meanwhile(
+            "postRestore",
+            () -> {
+              readsNothing(reader, asked, "restore");
+              seen.add("restore");
+            })
+        .open(image)
+        .restore()
+        .resume();
+    assertEquals(List.of("restore"), seen);
+    assertInstanceOf(RunningProcess.class, reader.inspect(subject.pid()));
     assertEquals(Optional.empty(), subject.fault());
   }
 

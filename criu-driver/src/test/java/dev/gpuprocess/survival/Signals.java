@@ -46,6 +46,11 @@ final class Signals {
         .flatMap(ProcessIdentity::of);
   }
 
+  /** The CRIU that is in the middle of a dump of a process. */
+  static Optional<ProcessIdentity> tracingCriuOf(int pid) {
+    return tracer(pid).filter(Signals::isCriu).flatMap(ProcessIdentity::of);
+  }
+
   static boolean isCriu(int pid) {
     // Once it has a request it writes that over its arguments.
     return ProcFs.commandLine(pid).stream()

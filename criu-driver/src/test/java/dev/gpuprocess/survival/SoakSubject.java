@@ -5,9 +5,12 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.time.Duration;
+import java.time.Instant;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentLinkedDeque;
 
 /**
  * A process of the soak. It is asked to count while it is moved about, and then an answer may be
@@ -18,6 +21,7 @@ final class SoakSubject implements AutoCloseable {
   private static final int MEBIBYTES = 1;
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
   private static final String COUNT = "inc";
+  private static final int REMEMBERED = 8;
   private static final Duration HASTE = Duration.ofMillis(100);
 
   private final Counter counter;
@@ -29,6 +33,12 @@ final class SoakSubject implements AutoCloseable {
   private int most;
   private int leastBefore;
   private volatile boolean killed;
+
+  /** Its CRIU was killed in the middle of a dump in this round. */
+  private volatile boolean endangered;
+
+  /** What was done to it last, for complaints. */
+  private final Deque<String> history = new ConcurrentLinkedDeque<>();
 
   private SoakSubject(Counter counter) {
     this.counter = counter;
@@ -54,16 +64,41 @@ final class SoakSubject implements AutoCloseable {
   /** It may go back to what is in its images after this. */
   void kill() {
     killed = true;
+    tell("it is killed");
     signal(Signals.KILL);
   }
 
-  boolean wasKilled() {
-    return killed;
+  /**
+   * Kills the CRIU that is at it. In the middle of a dump that can kill the process too, by SIGTRAP
+   * in CRIU's own code and by SIGPIPE while its memory is read, which no client of CRIU can help;
+   * then it may go back to what is in its images.
+   */
+  void killCriu() {
+    Optional<ProcessIdentity> tracer = Signals.tracingCriuOf(pid());
+    if (tracer.isPresent()) {
+      endangered = true;
+      tell("CRIU is killed in the middle of a dump");
+    }
+    tracer.or(() -> Signals.criuOf(pid())).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+  }
+
+  /** Whether it may have died of what was done to it. */
+  boolean mayHaveDied() {
+    return killed || endangered;
+  }
+
+  /** Remembers what was done to it. */
+  void tell(String what) {
+    history.add(Instant.now() + " " + what);
+    while (history.size() > REMEMBERED) {
+      history.poll();
+    }
   }
 
   /** Images that appear from now on have at least the number of now in them. */
   void roundBegins() {
     leastBefore = least;
+    endangered = false;
   }
 
   void imageFound(String name) {
@@ -92,19 +127,24 @@ final class SoakSubject implements AutoCloseable {
     }
   }
 
+  /**
+   * The most is not made less by an answer: it may be one to an earlier question, asked from a port
+   * that the kernel has given us again.
+   */
   private Optional<String> counted(int number) {
-    if (number <= least || number > most) {
-      return Optional.of(
-          "process %d counts %d, not %d to %d".formatted(pid(), number, least + 1, most));
-    }
+    boolean wrong = number <= least || number > most;
+    String range = "%d to %d".formatted(least + 1, most);
     least = number;
-    most = number;
-    return Optional.empty();
+    most = Math.max(most, number);
+    return wrong
+        ? Optional.of("process %d counts %d, not %s; %s".formatted(pid(), number, range, history))
+        : Optional.empty();
   }
 
   /** It has come back from an image. */
   void cameBackFrom(String image) {
-    if (killed) {
+    tell("it came back from " + image + " of " + images);
+    if (mayHaveDied()) {
       least = images.getOrDefault(image, leastBefore);
       killed = false;
     }

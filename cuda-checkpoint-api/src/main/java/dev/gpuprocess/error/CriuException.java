@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** CRIU could not do what it was asked; {@link #criu()} says what it left behind. */
-public class CriuException extends GpuCheckpointException {
+public class CriuException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

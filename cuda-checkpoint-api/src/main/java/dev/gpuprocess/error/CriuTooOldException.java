@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The CRIU found does not work on this kernel. */
-public class CriuTooOldException extends GpuCheckpointException {
+public class CriuTooOldException extends MachineUnfitException {
 
   private static final long serialVersionUID = 1L;
 

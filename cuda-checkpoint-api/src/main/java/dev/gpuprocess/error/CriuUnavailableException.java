@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** There is no CRIU that could be started. */
-public class CriuUnavailableException extends GpuCheckpointException {
+public class CriuUnavailableException extends MachineUnfitException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** A child of the process still holds the GPU, so the tree cannot be dumped. */
-public class CudaChildException extends GpuCheckpointException {
+public class CudaChildException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The driver answered with an error that has no exception type of its own. */
-public class CudaDriverException extends GpuCheckpointException {
+public class CudaDriverException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
 

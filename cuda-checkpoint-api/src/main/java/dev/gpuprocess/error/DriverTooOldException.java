@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The driver lacks a function that this library needs. */
-public class DriverTooOldException extends GpuCheckpointException {
+public class DriverTooOldException extends MachineUnfitException {
 
   private static final long serialVersionUID = 1L;
 

@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
  * The root of everything this library throws. The message is one sentence that says what is wrong
  * and what to do; {@link #failure()} is the data behind it.
  */
-public class GpuCheckpointException extends RuntimeException {
+public abstract class GpuCheckpointException extends RuntimeException {
 
   private static final long serialVersionUID = 1L;
 
@@ -19,7 +19,7 @@ public class GpuCheckpointException extends RuntimeException {
    * @param message one sentence
    * @param failure what was tried, on whom, and what came of it
    */
-  public GpuCheckpointException(String message, Failure failure) {
+  protected GpuCheckpointException(String message, Failure failure) {
     this(message, failure, null);
   }
 
@@ -30,7 +30,7 @@ public class GpuCheckpointException extends RuntimeException {
    * @param failure what was tried, on whom, and what came of it
    * @param cause what was caught, or null
    */
-  public GpuCheckpointException(String message, Failure failure, @Nullable Throwable cause) {
+  protected GpuCheckpointException(String message, Failure failure, @Nullable Throwable cause) {
     // In it may be names from outside.
     super(Printable.of(message), cause);
     this.failure = failure;

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** Something is wrong with an image directory. */
-public class ImageException extends GpuCheckpointException {
+public class ImageException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

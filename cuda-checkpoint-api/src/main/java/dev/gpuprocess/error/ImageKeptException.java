@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
  * found out whether the process lives on. The image stays, because it may be all that is left of
  * the process: if the process is gone, restore the image; if it lives, remove the image.
  */
-public class ImageKeptException extends GpuCheckpointException {
+public class ImageKeptException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

@@ -4,7 +4,7 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /** The GPU has no room for what the process held; a restore now would lose the process. */
-public class InsufficientGpuMemoryException extends GpuCheckpointException {
+public class InsufficientGpuMemoryException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The process had GPU work under way for longer than the lock was to wait; it runs on. */
-public class LockTimeoutException extends GpuCheckpointException {
+public class LockTimeoutException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** There is no usable libcuda on this machine. */
-public class NoCudaDriverException extends GpuCheckpointException {
+public class NoCudaDriverException extends MachineUnfitException {
 
   private static final long serialVersionUID = 1L;
 

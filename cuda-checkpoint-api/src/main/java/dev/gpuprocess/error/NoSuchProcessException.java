@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** There is no such process: it never was, it ended, or its pid belongs to another process now. */
-public class NoSuchProcessException extends GpuCheckpointException {
+public class NoSuchProcessException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
 

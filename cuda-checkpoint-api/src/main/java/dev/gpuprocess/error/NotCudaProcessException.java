@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The process has no CUDA state: it never called cuInit, or is not a CUDA program at all. */
-public class NotCudaProcessException extends GpuCheckpointException {
+public class NotCudaProcessException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
 

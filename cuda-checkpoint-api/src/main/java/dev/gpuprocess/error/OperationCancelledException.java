@@ -6,7 +6,7 @@ import org.jspecify.annotations.Nullable;
  * An operation was cancelled by {@link dev.gpuprocess.options.Cancellation}; {@link Failure#fate()}
  * says what became of the process.
  */
-public class OperationCancelledException extends GpuCheckpointException {
+public class OperationCancelledException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
  * the driver keeps waiting because of that: it tells a state only when the checkpoint, restore or
  * lock under way has ended.
  */
-public class OperationInProgressException extends GpuCheckpointException {
+public class OperationInProgressException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** An operation did not end within its deadline. */
-public class OperationTimedOutException extends GpuCheckpointException {
+public class OperationTimedOutException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

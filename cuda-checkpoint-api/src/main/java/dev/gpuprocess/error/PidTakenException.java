@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The pid that a restore needs belongs to another process. */
-public class PidTakenException extends GpuCheckpointException {
+public class PidTakenException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

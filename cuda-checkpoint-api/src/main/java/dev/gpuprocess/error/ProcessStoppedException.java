@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The process is stopped, traced or frozen; a driver call on it would hang until it goes on. */
-public class ProcessStoppedException extends GpuCheckpointException {
+public class ProcessStoppedException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The driver cannot reach a process that is alive: no permission, or its CUDA state is broken. */
-public class ProcessUnreachableException extends GpuCheckpointException {
+public class ProcessUnreachableException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

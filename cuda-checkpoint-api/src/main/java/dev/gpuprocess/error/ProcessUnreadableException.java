@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
  * open, the machine is out of memory, or the rights are missing. Nothing is known of the process
  * then, least of all that it has ended.
  */
-public class ProcessUnreadableException extends GpuCheckpointException {
+public class ProcessUnreadableException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The state object was left behind: its process has moved on since. */
-public class StaleStateException extends GpuCheckpointException {
+public class StaleStateException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

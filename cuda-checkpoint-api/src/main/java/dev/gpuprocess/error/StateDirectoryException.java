@@ -6,7 +6,7 @@ import org.jspecify.annotations.Nullable;
  * The state directory cannot be used: it is full, not writable, or others could have a hand in it.
  * Name another one in {@code GPUPROCESS_STATE_DIR}.
  */
-public class StateDirectoryException extends GpuCheckpointException {
+public class StateDirectoryException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

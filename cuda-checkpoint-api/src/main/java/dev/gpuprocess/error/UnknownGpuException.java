@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** A GPU pair names a GPU that the process does not use or that this machine does not have. */
-public class UnknownGpuException extends GpuCheckpointException {
+public class UnknownGpuException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

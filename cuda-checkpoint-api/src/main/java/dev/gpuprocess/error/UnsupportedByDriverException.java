@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The process uses something the driver cannot checkpoint, such as managed memory. */
-public class UnsupportedByDriverException extends GpuCheckpointException {
+public class UnsupportedByDriverException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
 

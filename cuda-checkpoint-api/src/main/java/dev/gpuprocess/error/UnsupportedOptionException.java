@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** An option that this way of reaching CRIU cannot pass on. Nothing was touched. */
-public class UnsupportedOptionException extends GpuCheckpointException {
+public class UnsupportedOptionException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

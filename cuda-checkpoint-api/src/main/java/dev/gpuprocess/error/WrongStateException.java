@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** The process is in another state than the verb needs. */
-public class WrongStateException extends GpuCheckpointException {
+public class WrongStateException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 

@@ -232,8 +232,13 @@ final class ProcessCheckup {
         .orElse(null);
   }
 
-  private static boolean reachable(int pid) {
-    return ProcFs.stat(pid).map(stat -> !stat.isDead()).orElse(false)
+  private boolean reachable(int pid) {
+    boolean atCriu =
+        ProcessIdentity.of(pid)
+            .flatMap(child -> ProcessLock.holderAtCriu(ProcessKey.of(child), context.state()))
+            .isPresent();
+    return !atCriu
+        && ProcFs.stat(pid).map(stat -> !stat.isDead()).orElse(false)
         && Standstill.of(pid).isEmpty()
         && !ProcFs.isFrozen(pid);
   }

@@ -85,6 +85,10 @@ public final class Dump {
   }
 
   ImageDirectory into(Path directory) {
+    return verb.atCriu(() -> dumped(directory));
+  }
+
+  private ImageDirectory dumped(Path directory) {
     int pid = target.pid();
     DumpCheck.requireOwnMemory(options);
     // Its time begins here: what is looked at before is part of the dump.

@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -19,6 +20,7 @@ import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.Reading;
 import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.internal.time.Patience;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
@@ -57,6 +59,7 @@ public final class ImageRestore {
     ProcessLock lock = ImageLock.take(context, manifest, "restore");
     try {
       new PidWait(manifest).requireFree();
+      lock.atCriu(true);
       return restore(all);
     } finally {
       lock.end();
@@ -122,6 +125,7 @@ public final class ImageRestore {
     Holdings held = held();
     Journal journal = new Journal(context.state());
     ProcessKey expected = journal.writeRestore(manifest.pid(), held, image.path(), log.path());
+    boolean isNoted = true;
     try {
       log.make();
       RestoreReport report =
@@ -135,11 +139,13 @@ public final class ImageRestore {
       log.endedWith(e);
       throw e;
     } catch (RuntimeException | Error e) {
-      noteSurvivor(expected, held);
       log.endedWith(e);
+      isNoted = isSurvivorNoted(expected, held, e);
       throw e;
     } finally {
-      journal.remove(expected);
+      if (isNoted) {
+        journal.remove(expected);
+      }
     }
   }
 
@@ -154,12 +160,32 @@ public final class ImageRestore {
         });
   }
 
-  /** CRIU may fail after it let the process go: whoever resumes it must know what it held. */
-  private void noteSurvivor(ProcessKey expected, Holdings held) {
-    ProcessIdentity.of(expected.pid())
-        .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
-        .ifPresent(
-            found -> new TrackedProcess(context, found, held).noteState(ProcessState.CHECKPOINTED));
+  /**
+   * CRIU may fail after it let the process go: whoever resumes it must know what it held. Where it
+   * cannot be seen whether it lives, as for want of descriptors, what was written before the
+   * restore stays for a recovery.
+   *
+   * @param why gets what is in the way
+   */
+  private boolean isSurvivorNoted(ProcessKey expected, Holdings held, Throwable why) {
+    try (Patience patience = new Patience(context.timeouts().call())) {
+      while (true) {
+        try {
+          ProcessIdentity.of(expected.pid())
+              .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
+              .ifPresent(
+                  found ->
+                      new TrackedProcess(context, found, held)
+                          .noteState(ProcessState.CHECKPOINTED));
+          return true;
+        } catch (ProcessUnreadableException unknown) {
+          if (!patience.pause()) {
+            why.addSuppressed(unknown);
+            return false;
+          }
+        }
+      }
+    }
   }
 
   private RestoreReport criuRestore(

@@ -21,6 +21,7 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Patience;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -74,6 +75,7 @@ public final class DriverOperation {
     TrackedProcess target = TrackedProcess.of(context, pid, name);
     BoundedCall.admit(target.identity, name);
     DriverOperation reading = new DriverOperation(target, name, null);
+    reading.awaitCriu(target.identity);
     target.requireReachable(name);
     return reading;
   }
@@ -192,8 +194,47 @@ public final class DriverOperation {
     }
   }
 
+  /** Runs what has CRIU stop the process. */
+  public <T> T atCriu(Supplier<T> body) {
+    if (turn == null) {
+      return body.get();
+    }
+    turn.atCriu(true);
+    try {
+      return body.get();
+    } finally {
+      turn.atCriu(false);
+    }
+  }
+
+  /**
+   * Waits while CRIU is at a process for another verb.
+   *
+   * @throws OperationInProgressException when that takes longer than a call may
+   */
+  void awaitCriu(ProcessIdentity process) {
+    try (Patience patience = new Patience(controlDeadline())) {
+      while (true) {
+        Optional<LockHolder> other =
+            ProcessLock.holderAtCriu(ProcessKey.of(process), target.context.state());
+        if (other.isEmpty()) {
+          return;
+        }
+        if (!patience.pause()) {
+          throw other
+              .get()
+              .inProgress(
+                  "process %s is in the middle of %s by %s, and is not asked for its state while CRIU is at it: ask again then"
+                      .formatted(process.pid(), other.get().verb(), other.get()),
+                  failure(null, null));
+        }
+      }
+    }
+  }
+
   /** Of a process that another verb may be at. */
   private CudaAnswer<ProcessState> askBesides(ProcessIdentity process) {
+    awaitCriu(process);
     Duration half = controlDeadline().dividedBy(2);
     StateReading reading = StateReading.ask(cuda, process.pid());
     try {

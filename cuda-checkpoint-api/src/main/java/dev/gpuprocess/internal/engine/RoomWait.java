@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.NoRoom;
@@ -157,6 +158,9 @@ public final class RoomWait {
   }
 
   private Optional<ProcessState> state() {
+    if (ProcessLock.holderAtCriu(target.key, target.context.state()).isPresent()) {
+      return Optional.empty();
+    }
     // While somebody else moves its memory the driver answers nobody.
     Duration limit = target.context.timeouts().transfer();
     StateReading reading = StateReading.ask(target.context.cuda(), target.pid());

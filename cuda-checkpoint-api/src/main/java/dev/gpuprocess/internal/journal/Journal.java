@@ -66,7 +66,17 @@ public final class Journal {
       StateDirectory.writeNew(half, entry.text());
       Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
+      removeOwnHalf(half);
       throw state.unusable(e, entry.step(), entry.pid());
+    }
+  }
+
+  /** What was made before it could not be written, for want of descriptors or room. */
+  private static void removeOwnHalf(Path half) {
+    try {
+      Files.deleteIfExists(half);
+    } catch (IOException e) {
+      LOG.debug("{} is not removed", half, e);
     }
   }
 

@@ -10,7 +10,7 @@ import java.io.IOException;
 public final class HeldLock implements AutoCloseable {
 
   private final LockedFile file;
-  private final LockHolder holder;
+  private volatile LockHolder holder;
   private volatile String note;
 
   private HeldLock(LockedFile file, LockHolder holder, String note) {
@@ -40,6 +40,12 @@ public final class HeldLock implements AutoCloseable {
   public void note(String line) throws IOException {
     file.write(holder.text() + "\n" + line + "\n");
     note = line;
+  }
+
+  /** Says something else of the holder, and keeps the note. */
+  void sign(LockHolder now) throws IOException {
+    holder = now;
+    note(note);
   }
 
   static String noteIn(String record) {

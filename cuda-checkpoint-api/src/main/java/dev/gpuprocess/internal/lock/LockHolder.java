@@ -11,11 +11,19 @@ import java.util.OptionalLong;
  *
  * @param controller the JVM
  * @param verb what it does with it
+ * @param atCriu whether CRIU is at the process, which must not be asked for its state then: it is
+ *     stopped, and what a call has open in it would go into the image
  */
-public record LockHolder(ProcessKey controller, String verb) {
+public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
+
+  private static final String AT_CRIU = " +criu";
 
   static LockHolder self(String verb) {
-    return new LockHolder(ProcessKey.self(), verb);
+    return self(verb, false);
+  }
+
+  static LockHolder self(String verb, boolean atCriu) {
+    return new LockHolder(ProcessKey.self(), verb, atCriu);
   }
 
   String text() {
@@ -24,7 +32,7 @@ public record LockHolder(ProcessKey controller, String verb) {
             Long.toString(controller.namespace()),
             Integer.toString(controller.pid()),
             Long.toString(controller.startTicks()),
-            verb.replaceAll("\\s+", " "));
+            verb.replaceAll("\\s+", " ") + (atCriu ? AT_CRIU : ""));
   }
 
   /** Reads what {@link #text} wrote; empty when it is something else. */
@@ -33,12 +41,14 @@ public record LockHolder(ProcessKey controller, String verb) {
     if (words.length < 4) {
       return Optional.empty();
     }
+    boolean atCriu = words[3].endsWith(AT_CRIU);
     try {
       return Optional.of(
           new LockHolder(
               new ProcessKey(
                   Long.parseLong(words[0]), Integer.parseInt(words[1]), Long.parseLong(words[2])),
-              words[3]));
+              atCriu ? words[3].substring(0, words[3].length() - AT_CRIU.length()) : words[3],
+              atCriu));
     } catch (NumberFormatException notOurs) {
       return Optional.empty();
     }

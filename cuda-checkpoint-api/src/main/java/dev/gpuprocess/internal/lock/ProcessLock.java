@@ -63,6 +63,7 @@ public final class ProcessLock {
   private final StateDirectory state;
   private @Nullable HeldLock lock;
   private boolean wantedBack;
+  private volatile boolean atCriu;
 
   private ProcessLock(ProcessKey process, int pid, String verb, Kind kind, StateDirectory state) {
     this.process = process;
@@ -111,8 +112,7 @@ public final class ProcessLock {
   private Optional<Other> tryTake() {
     ProcessLock other = TAKEN.putIfAbsent(lockName(process), this);
     if (other != null) {
-      return Optional.of(
-          new Other(other.verb + " is under way", Optional.of(LockHolder.self(other.verb))));
+      return Optional.of(new Other(other.verb + " is under way", Optional.of(other.self())));
     }
     boolean taken = false;
     try {
@@ -154,7 +154,32 @@ public final class ProcessLock {
   /** Whose turn it is, in this JVM or another; empty when it is nobody's, as far as is known. */
   public static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
-    return here != null ? Optional.of(LockHolder.self(here.verb)) : lockHolder(process, state);
+    return here != null ? Optional.of(here.self()) : lockHolder(process, state);
+  }
+
+  private LockHolder self() {
+    return LockHolder.self(verb, atCriu);
+  }
+
+  /**
+   * Who has CRIU at a process, in this JVM or another; empty when nobody has, as far as is known.
+   */
+  public static Optional<LockHolder> holderAtCriu(ProcessKey process, StateDirectory state) {
+    return holder(process, state).filter(LockHolder::atCriu);
+  }
+
+  /**
+   * Says that CRIU is about to stop or build the process, or is done; readers keep off meanwhile.
+   */
+  public synchronized void atCriu(boolean now) {
+    atCriu = now;
+    if (lock != null) {
+      try {
+        lock.sign(self());
+      } catch (IOException e) {
+        LOG.warn("that CRIU is at process {} is known in this JVM alone: {}", pid, e.toString());
+      }
+    }
   }
 
   private static Optional<LockHolder> lockHolder(ProcessKey process, StateDirectory state) {

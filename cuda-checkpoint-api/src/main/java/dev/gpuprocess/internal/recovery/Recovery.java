@@ -117,9 +117,10 @@ public final class Recovery {
   /** Empty when the process is back and has an entry of its own. */
   private Optional<RecoveredProcess> recoverRestore(JournalEntry entry) {
     try {
+      RestoreRecovery restore = new RestoreRecovery(context, journal, entry);
       return entry.hasLiveController()
-          ? Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.IN_USE, null))
-          : new RestoreRecovery(context, journal, entry).run().map(Recovery::told);
+          ? restore.runBesideController()
+          : restore.run().map(Recovery::told);
     } catch (ProcessUnreadableException e) {
       return Optional.of(unreadable(entry, e));
     }

@@ -24,6 +24,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -59,6 +60,30 @@ final class RestoreRecovery {
     }
     ProcessIdentity process = search.process().get();
     ProcessKey key = ProcessKey.of(process);
+    return inTurn(process, key, () -> of(process, key));
+  }
+
+  /**
+   * The same where the controller lives. It has the turn of the pid as long as it is at it; if it
+   * has not, it could not see what became of its restore, and left the entry for that.
+   */
+  Optional<RecoveredProcess> runBesideController() {
+    return inTurn(
+        entry.target(),
+        entry.key(),
+        () -> {
+          ProcessSearch search = entry.find();
+          if (search.isGone()) {
+            return gone();
+          }
+          return search.process().isEmpty()
+              ? Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null))
+              : of(search.process().get(), ProcessKey.of(search.process().get()));
+        });
+  }
+
+  private Optional<RecoveredProcess> inTurn(
+      ProcessIdentity process, ProcessKey key, Supplier<Optional<RecoveredProcess>> body) {
     try {
       ProcessLock turn =
           ProcessLock.take(
@@ -69,7 +94,7 @@ final class RestoreRecovery {
               context.state(),
               context.timeouts().call());
       try {
-        return of(process, key);
+        return body.get();
       } finally {
         turn.end();
       }

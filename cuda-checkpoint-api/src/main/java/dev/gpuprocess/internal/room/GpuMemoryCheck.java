@@ -11,6 +11,8 @@ import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -48,7 +50,11 @@ public final class GpuMemoryCheck {
     this.inventory = context.inventory();
     this.reservations =
         new Reservations(
-            context.state(), other -> StateReading.isIdle(context.cuda(), other.pid()));
+            context.state(),
+            // What CRIU is at is being restored by nobody else.
+            other ->
+                ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
+                    || StateReading.isIdle(context.cuda(), other.pid()));
     this.patience = context.timeouts().call();
     this.process = process;
     this.held = held;

@@ -10,6 +10,7 @@ import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.OtherController;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -17,11 +18,15 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -113,6 +118,36 @@ class ProcessLockTest {
           List.of(RecoveryOutcome.IN_USE),
           checkpoints.recover().stream().map(Recovered::outcome).toList(),
           () -> "beside " + other.pid());
+    }
+  }
+
+  @Test
+  @OutsideUse("A3")
+  void holder_criuIsAtTheProcess_otherJvmsReadThat() throws IOException {
+    StateDirectory directory = new StateDirectory(state);
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+    ProcessLock turn =
+        ProcessLock.take(
+            key,
+            Math.toIntExact(counter.pid()),
+            "snapshot",
+            ProcessLock.Kind.MOVE,
+            directory,
+            Duration.ZERO);
+    try {
+      String lock = directory.lockNames().get(0);
+      Optional<Generation> move = turn.move();
+      LockHolder resting = directory.holder(lock).orElseThrow();
+      assertEquals(new LockHolder(ProcessKey.self(), "snapshot", false), resting);
+      turn.atCriu(true);
+      assertEquals(
+          new LockHolder(ProcessKey.self(), "snapshot", true),
+          directory.holder(lock).orElseThrow());
+      assertEquals(move, ProcessLock.lastMove(key, directory));
+      turn.atCriu(false);
+      assertEquals(resting, directory.holder(lock).orElseThrow());
+    } finally {
+      turn.end();
     }
   }
 

@@ -370,8 +370,7 @@ class StagedImageTest {
           () ->
               staged.publish(
                   files -> {
-                    throw new GpuCheckpointException(
-                        "no", dev.gpuprocess.error.Failure.of("test", 0));
+                    throw new ImageException("no", dev.gpuprocess.error.Failure.of("test", 0));
                   }));
     }
     assertEquals(List.of(), entries(parent));

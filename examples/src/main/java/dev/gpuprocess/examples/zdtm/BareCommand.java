@@ -1,12 +1,15 @@
 package dev.gpuprocess.examples.zdtm;
 
+import dev.gpuprocess.examples.zdtm.Command.Ended;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
+import java.util.Map;
 
 /**
  * Through the {@code criu} command, as its own test suite does: what fails this way too is not the
@@ -16,65 +19,77 @@ import java.util.concurrent.TimeUnit;
  */
 record BareCommand(String criu) implements Way {
 
-  private static final int LIMIT_SECONDS = 30;
+  private static final String NETWORK_LOCK = "--network-lock";
 
   @Override
-  public void dump(Program program, ProcessIdentity process, Path images, Path work)
+  public void dump(List<String> options, ProcessIdentity process, Path images, Path work)
       throws FailedException {
     List<String> arguments =
         new ArrayList<>(List.of("dump", "-t", Integer.toString(process.pid())));
-    arguments.addAll(program.words("opts", "dopts"));
+    arguments.addAll(options);
+    if (!options.contains(NETWORK_LOCK) && !installed("iptables-restore")) {
+      // as the library does; CRIU's default is iptables
+      arguments.addAll(List.of(NETWORK_LOCK, "nftables"));
+    }
     run(arguments, images, work);
-    Instance.awaitGone(process);
+  }
+
+  private static boolean installed(String program) {
+    return Arrays.stream(System.getenv("PATH").split(":"))
+        .anyMatch(directory -> Files.isExecutable(Path.of(directory, program)));
   }
 
   @Override
-  public void restore(Program program, int pid, Path images, Path work) throws FailedException {
-    List<String> arguments = new ArrayList<>(List.of("restore", "-d"));
-    arguments.addAll(program.words("opts", "ropts"));
+  public int restore(List<String> options, int pid, Path images, Path work) throws FailedException {
+    Path restored = work.resolve("restored.pid");
+    List<String> arguments =
+        new ArrayList<>(List.of("restore", "-d", "--pidfile", restored.toString()));
+    arguments.addAll(options);
     run(arguments, images, work);
+    try {
+      return Integer.parseInt(Files.readString(restored).strip());
+    } catch (IOException e) {
+      throw new FailedException("criu restore told no pid: " + e.getMessage(), e);
+    }
   }
 
-  /**
-   * Checks that this kernel has what CRIU calls by this name.
-   *
-   * @throws NotHereException when it has not
-   */
-  void require(String feature) throws FailedException, NotHereException {
-    if (exitOf(List.of("check", "--feature", feature)) != 0) {
-      throw new NotHereException("this kernel lacks " + feature);
-    }
+  /** Whether this kernel and this CRIU have what CRIU calls by this name. */
+  boolean has(String feature) throws FailedException {
+    return call(List.of("check", "--no-default-config", "--feature", feature)).exit() == 0;
   }
 
   private void run(List<String> arguments, Path images, Path work) throws FailedException {
     List<String> all = new ArrayList<>(arguments);
-    all.addAll(List.of("-D", images.toString(), "-W", work.toString(), "-o", "criu.log"));
-    int exit = exitOf(all);
+    all.addAll(List.of("--no-default-config", "-v4", "-o", "criu.log"));
+    all.addAll(List.of("-D", images.toString(), "-W", work.toString()));
+    int exit = call(all).exit();
     if (exit != 0) {
-      throw new FailedException("criu " + arguments.get(0) + " ended with " + exit);
+      String error = error(work);
+      String why = "criu " + arguments.get(0) + " ended with " + exit + ": " + error;
+      throw error.matches(".*Can't fork for \\d+: File exists.*")
+          ? new PidTakenException(why, null)
+          : new FailedException(why);
     }
   }
 
-  private int exitOf(List<String> arguments) throws FailedException {
+  /** The last error of the log: the first is often a harmless one. */
+  private static String error(Path work) throws FailedException {
+    try {
+      return Files.readAllLines(work.resolve("criu.log"), StandardCharsets.ISO_8859_1).stream()
+          .filter(line -> line.contains("Error ("))
+          .filter(line -> !line.contains("ing FAILED") && !line.contains("failed with -1"))
+          .filter(line -> !line.contains("ptables"))
+          .map(line -> line.replaceFirst("^.*?Error ", ""))
+          .reduce((first, second) -> second)
+          .orElse("no error in its log");
+    } catch (IOException e) {
+      throw new FailedException("its log cannot be read: " + e.getMessage(), e);
+    }
+  }
+
+  private Ended call(List<String> arguments) throws FailedException {
     List<String> command = new ArrayList<>(List.of(criu));
     command.addAll(arguments);
-    try {
-      Process process =
-          new ProcessBuilder(command)
-              .redirectInput(new File("/dev/null"))
-              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-              .redirectError(ProcessBuilder.Redirect.DISCARD)
-              .start();
-      if (!process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS)) {
-        process.destroyForcibly();
-        throw new FailedException("criu " + arguments.get(0) + " does not end");
-      }
-      return process.exitValue();
-    } catch (IOException e) {
-      throw new FailedException("criu cannot be started", e);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new FailedException("interrupted", e);
-    }
+    return new Command(command, Path.of("/"), Map.of()).run();
   }
 }

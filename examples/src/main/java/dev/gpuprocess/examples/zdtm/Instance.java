@@ -1,24 +1,24 @@
 package dev.gpuprocess.examples.zdtm;
 
+import dev.gpuprocess.examples.zdtm.Command.Ended;
+import dev.gpuprocess.examples.zdtm.Command.Running;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
  * A test program at work. It prepares itself, waits until it is told to look ({@code SIGTERM}), and
@@ -26,108 +26,110 @@ import java.util.regex.Pattern;
  */
 final class Instance implements AutoCloseable {
 
-  private static final Duration PATIENCE = Duration.ofSeconds(20);
   private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
 
-  /** An option that its usage does not put into brackets. */
-  private static final Pattern NEEDED = Pattern.compile("^  --(\\w+)=", Pattern.MULTILINE);
+  /** What a program writes that finds nothing to look at. */
+  private static final String SKIP = "SKIP: ";
 
-  private final int pid;
-  private final Path result;
+  private final Stage stage;
+  private final Program program;
+  private ProcessIdentity identity;
 
-  private Instance(int pid, Path result) {
-    this.pid = pid;
-    this.result = result;
+  private Instance(Stage stage, Program program, ProcessIdentity identity) {
+    this.stage = stage;
+    this.program = program;
+    this.identity = identity;
   }
 
   /**
    * Starts a program and waits until it is prepared.
    *
-   * @param place a directory of its own
+   * @throws NotHereException when it finds itself that it cannot run here
    */
-  static Instance start(Program program, Path place) throws FailedException, NotHereException {
-    Path result = place.resolve("test.out");
-    Path pidFile = place.resolve("test.pid");
-    try {
-      List<String> arguments =
-          new ArrayList<>(List.of("--pidfile=" + pidFile, "--outfile=" + result));
-      Matcher needed = NEEDED.matcher(run(program, place, List.of("--help")).printed());
-      while (needed.find()) {
-        String name = needed.group(1);
-        if (!name.equals("pidfile") && !name.equals("outfile")) {
-          arguments.add("--" + name + "=" + place.resolve("test." + name));
-        }
-      }
-      Ended ended = run(program, place, arguments);
-      if (ended.exit() != 0 || !Files.exists(pidFile)) {
-        throw new NotHereException("does not start: " + lastLine(result));
-      }
-      return new Instance(Integer.parseInt(Files.readString(pidFile).strip()), result);
-    } catch (IOException e) {
-      throw new FailedException("it cannot be started: " + e.getMessage(), e);
+  static Instance start(Stage stage, Program program, Ground ground, Hooks hooks)
+      throws IOException, FailedException, NotHereException {
+    Running running = ground.command().start();
+    Optional<String> unprepared = hooks.postStart();
+    Ended ended = running.await(program.timeout());
+    Path pidFile = stage.file(program, ".pid");
+    if (ended.exit() != 0 || !Files.exists(pidFile)) {
+      throw new NotHereException(
+          unprepared.orElse("does not start: " + why(stage, program, ended)));
     }
-  }
-
-  private record Ended(int exit, String printed) {}
-
-  /** Runs the program until its first process ends. */
-  private static Ended run(Program program, Path place, List<String> arguments)
-      throws IOException, FailedException {
-    Path printed = place.resolve("printed");
-    List<String> command = new ArrayList<>(List.of(program.file().toString()));
-    command.addAll(arguments);
-    Process process =
-        new ProcessBuilder(command)
-            .directory(place.toFile())
-            .redirectInput(new File("/dev/null"))
-            .redirectErrorStream(true)
-            .redirectOutput(printed.toFile())
-            .start();
-    try {
-      if (!process.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        process.destroyForcibly();
-        throw new FailedException("it is not ready after " + PATIENCE.toSeconds() + " s");
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new FailedException("interrupted", e);
+    int pid = Integer.parseInt(Files.readString(pidFile).strip());
+    ProcessIdentity identity =
+        ProcessIdentity.of(pid)
+            .orElseThrow(() -> new FailedException("it ends before it is dumped"));
+    Instance instance = new Instance(stage, program, identity);
+    if (unprepared.isPresent()) {
+      instance.close();
+      throw new NotHereException(unprepared.get());
     }
-    return new Ended(process.exitValue(), Files.readString(printed, StandardCharsets.ISO_8859_1));
+    ground.started();
+    return instance;
   }
 
-  ProcessIdentity identity() throws FailedException {
-    return ProcessIdentity.of(pid).orElseThrow(() -> new FailedException("it has ended by itself"));
+  private static String why(Stage stage, Program program, Ended ended) {
+    List<String> all = new ArrayList<>();
+    for (String ending : List.of(".out", ".out.inprogress", ".outns")) {
+      all.addAll(lines(stage.file(program, ending)));
+    }
+    all.addAll(ended.printed().lines().toList());
+    return all.stream()
+        .filter(line -> line.contains(SKIP) || line.contains("ERR: "))
+        .filter(line -> !line.contains("test.c"))
+        .findFirst()
+        .orElse(ended.printed().strip().lines().findFirst().orElse("without a word"));
   }
 
-  int pid() {
-    return pid;
+  /** Who it is: another process after a restore. */
+  ProcessIdentity identity() {
+    return identity;
+  }
+
+  /** Waits until a dump has taken it away. */
+  void awaitGone() throws FailedException, IOException {
+    if (!await(() -> Processes.stat(identity).isEmpty())) {
+      throw new FailedException("process " + identity.pid() + " does not go");
+    }
+    Files.deleteIfExists(stage.file(program, ".pid"));
+  }
+
+  /** Takes note that a restore has brought it back. */
+  void returned(int pid) throws FailedException, IOException {
+    identity =
+        ProcessIdentity.of(pid)
+            .orElseThrow(() -> new FailedException("it is not there after the restore"));
+    Files.writeString(stage.file(program, ".pid"), Integer.toString(pid));
   }
 
   /** Tells it to look, and waits for what it says. */
   void conclude() throws FailedException {
-    ProcessIdentity process = identity();
-    ProcessHandle.of(pid).filter(handle -> process.isAlive()).ifPresent(ProcessHandle::destroy);
-    if (!await(() -> isDead(process) && !lastLine(result).isEmpty())) {
+    Path result = stage.file(program, ".out");
+    terminate(identity);
+    if (!await(() -> isDead(identity))) {
       throw new FailedException("it does not come to an end; its last word: " + lastLine(result));
     }
-    if (!lastLine(result).endsWith("PASS")) {
-      throw new FailedException("it says: " + lastLine(result));
+    String last = lastLine(result);
+    if (!Arrays.asList(last.split("\\s+")).contains("PASS")) {
+      String inProgress = lastLine(stage.file(program, ".out.inprogress"));
+      throw new FailedException("it says: " + (last.isEmpty() ? inProgress : last));
     }
   }
 
-  /** Waits until a pid is free again. */
-  static void awaitGone(ProcessIdentity process) throws FailedException {
-    if (!await(() -> !process.isAlive())) {
-      throw new FailedException("process " + process.pid() + " does not go");
-    }
+  private static void terminate(ProcessIdentity process) {
+    ProcessHandle.of(process.pid())
+        .filter(handle -> process.isAlive())
+        .ifPresent(ProcessHandle::destroy);
   }
 
   private static boolean isDead(ProcessIdentity process) {
     return Processes.stat(process).map(ProcStat::isDead).orElse(true);
   }
 
-  private static boolean await(BooleanSupplier condition) {
-    long end = System.nanoTime() + PATIENCE.toNanos();
+  private boolean await(BooleanSupplier condition) {
+    Duration patience = program.timeout();
+    long end = System.nanoTime() + patience.toNanos();
     while (!condition.getAsBoolean()) {
       if (System.nanoTime() - end >= 0) {
         return false;
@@ -138,25 +140,34 @@ final class Instance implements AutoCloseable {
   }
 
   private static String lastLine(Path file) {
+    List<String> lines = lines(file);
+    return lines.isEmpty() ? "" : lines.get(lines.size() - 1).strip();
+  }
+
+  /** None where there is no such file. */
+  private static List<String> lines(Path file) {
     try {
-      List<String> lines =
-          Files.readString(file, StandardCharsets.ISO_8859_1).strip().lines().toList();
-      return lines.isEmpty() ? "" : lines.get(lines.size() - 1);
+      return Files.readString(file, StandardCharsets.ISO_8859_1).strip().lines().toList();
     } catch (IOException e) {
-      return "";
+      return List.of();
     }
   }
 
   /** Ends what is left of it. */
   @Override
-  public void close() {
-    List<Integer> all = new ArrayList<>(ProcFs.descendants(pid));
-    all.add(pid);
+  public void close() throws FailedException {
+    if (!identity.isAlive()) {
+      return;
+    }
+    List<Integer> all = new ArrayList<>(ProcFs.descendants(identity.pid()));
+    all.add(identity.pid());
     for (int each : all) {
-      Optional<ProcessIdentity> process = ProcessIdentity.of(each);
-      process
-          .flatMap(identity -> ProcessHandle.of(each).filter(handle -> identity.isAlive()))
+      ProcessIdentity.of(each)
+          .flatMap(process -> ProcessHandle.of(each).filter(handle -> process.isAlive()))
           .ifPresent(ProcessHandle::destroyForcibly);
+    }
+    if (!await(() -> isDead(identity))) {
+      throw new FailedException("process " + identity.pid() + " cannot be killed");
     }
   }
 }

@@ -8,6 +8,7 @@ import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
+import java.util.List;
 
 /**
  * Through this library.
@@ -17,21 +18,26 @@ import java.nio.file.Path;
 record ThroughDriver(CriuDriver driver) implements Way {
 
   @Override
-  public void dump(Program program, ProcessIdentity process, Path images, Path work)
+  public void dump(List<String> options, ProcessIdentity process, Path images, Path work)
       throws FailedException, NotHereException {
     try {
-      driver.dump(new DumpRequest(process, images, work, Wishes.dump(program)), DumpListener.NONE);
+      driver.dump(new DumpRequest(process, images, work, Wishes.dump(options)), DumpListener.NONE);
     } catch (GpuCheckpointException e) {
       throw new FailedException(String.valueOf(e.getMessage()), e);
     }
   }
 
   @Override
-  public void restore(Program program, int pid, Path images, Path work)
+  public int restore(List<String> options, int pid, Path images, Path work)
       throws FailedException, NotHereException {
     try {
-      driver.restore(
-          new RestoreRequest(images, work, pid, Wishes.restore(program)), RestoreListener.NONE);
+      return driver
+          .restore(
+              new RestoreRequest(images, work, pid, Wishes.restore(options)), RestoreListener.NONE)
+          .process()
+          .pid();
+    } catch (dev.gpuprocess.error.PidTakenException e) {
+      throw new PidTakenException(String.valueOf(e.getMessage()), e);
     } catch (GpuCheckpointException e) {
       throw new FailedException(String.valueOf(e.getMessage()), e);
     }

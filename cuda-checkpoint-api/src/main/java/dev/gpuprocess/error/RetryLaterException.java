@@ -1,0 +1,33 @@
+package dev.gpuprocess.error;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What was asked for cannot be had now, and may be had later as it is: the process is as it was
+ * before, or as the message says. Try again later.
+ */
+public abstract class RetryLaterException extends GpuCheckpointException {
+
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * An error with its data.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   */
+  protected RetryLaterException(String message, Failure failure) {
+    super(message, failure);
+  }
+
+  /**
+   * An error with its data and its cause.
+   *
+   * @param message one sentence
+   * @param failure what was tried, on whom, and what came of it
+   * @param cause what was caught, or null
+   */
+  protected RetryLaterException(String message, Failure failure, @Nullable Throwable cause) {
+    super(message, failure, cause);
+  }
+}

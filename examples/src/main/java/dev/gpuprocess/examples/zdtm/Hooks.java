@@ -1,0 +1,84 @@
+package dev.gpuprocess.examples.zdtm;
+
+import dev.gpuprocess.examples.zdtm.Command.Ended;
+import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The script that prepares and checks a test program from outside, if it has one. It runs in CRIU's
+ * test directory.
+ */
+final class Hooks implements AutoCloseable {
+
+  private static final Duration LIMIT = Duration.ofSeconds(30);
+
+  private final Stage stage;
+  private final Program program;
+
+  Hooks(Stage stage, Program program) {
+    this.stage = stage;
+    this.program = program;
+  }
+
+  /**
+   * While the program gets ready.
+   *
+   * @return what is wrong with it, if it fails: CRIU has nothing to do with that yet
+   */
+  Optional<String> postStart() {
+    try {
+      run("--post-start", Map.of());
+      return Optional.empty();
+    } catch (FailedException e) {
+      return Optional.of(String.valueOf(e.getMessage()));
+    }
+  }
+
+  /** Before the dump. */
+  void preDump(int pid) throws FailedException {
+    run("--pre-dump", pid(pid));
+  }
+
+  /** Between dump and restore. */
+  void preRestore(int pid) throws FailedException {
+    run("--pre-restore", pid(pid));
+  }
+
+  /**
+   * After the restore.
+   *
+   * @param images the directory that holds the directories of images
+   */
+  void postRestore(int pid, Path images) throws FailedException {
+    run(
+        "--post-restore",
+        Map.of("ZDTM_TEST_PID", Integer.toString(pid), "ZDTM_IMG_DIR", images.toString()));
+  }
+
+  /** At the end, however it came. */
+  @Override
+  public void close() throws FailedException {
+    run("--clean", Map.of());
+  }
+
+  private static Map<String, String> pid(int pid) {
+    return Map.of("ZDTM_TEST_PID", Integer.toString(pid));
+  }
+
+  private void run(String moment, Map<String, String> environment) throws FailedException {
+    Path script = Stage.PROGRAMS.resolve(program.name() + ".hook");
+    if (Files.isExecutable(stage.test().resolve(script))) {
+      Ended ended =
+          new Command(List.of("./" + script, moment), stage.test(), environment).run(LIMIT);
+      if (ended.exit() != 0) {
+        throw new FailedException(
+            "its hook " + moment + " ended with " + ended.exit() + ": " + ended.lastLine());
+      }
+    }
+  }
+}

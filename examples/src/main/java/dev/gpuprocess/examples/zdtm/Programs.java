@@ -1,0 +1,99 @@
+package dev.gpuprocess.examples.zdtm;
+
+import dev.gpuprocess.examples.zdtm.Command.Ended;
+import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Finds the test programs of a directory: what can be executed and has no ending. */
+final class Programs {
+
+  /** Descriptions are expressions of Python, and one of them calls functions. */
+  private static final String EVALUATE =
+      """
+      import os, sys
+      for name in sys.argv[1:]:
+        with open(name) as file:
+          for key, value in eval(file.read() or '{}').items():
+            words = value if isinstance(value, str) else ' '.join(value)
+            print(name[:-len('.desc')], key, ' '.join(words.split()), sep='\\t')
+      """;
+
+  private Programs() {}
+
+  /**
+   * Finds them, with their descriptions and the commands that start them.
+   *
+   * @param names only these; all when empty
+   */
+  static List<Program> of(Stage stage, List<String> names) throws IOException, FailedException {
+    List<String> found = new ArrayList<>();
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(stage.programs())) {
+      for (Path file : files) {
+        String name = file.getFileName().toString();
+        if (Files.isRegularFile(file)
+            && Files.isExecutable(file)
+            && !name.contains(".")
+            && (names.isEmpty() || names.contains(name))) {
+          found.add(name);
+        }
+      }
+    }
+    found.sort(String::compareTo);
+    Map<String, Map<String, String>> descriptions = descriptions(stage, found);
+    Map<String, List<String>> commands = commands(stage, found);
+    List<Program> programs = new ArrayList<>();
+    for (String name : found) {
+      // A script that happens to lie there is no test: the makefile does not start it.
+      List<String> command = commands.get(name);
+      if (command != null) {
+        programs.add(new Program(name, command, descriptions.getOrDefault(name, Map.of())));
+      }
+    }
+    return List.copyOf(programs);
+  }
+
+  private static Map<String, Map<String, String>> descriptions(Stage stage, List<String> names)
+      throws FailedException {
+    List<String> words = new ArrayList<>(List.of("python3", "-c", EVALUATE));
+    for (String name : names) {
+      if (Files.exists(stage.programs().resolve(name + ".desc"))) {
+        words.add(name + ".desc");
+      }
+    }
+    Ended ended = new Command(words, stage.programs(), Map.of()).run();
+    if (ended.exit() != 0) {
+      throw new FailedException("the .desc files cannot be read: " + ended.lastLine());
+    }
+    Map<String, Map<String, String>> all = new HashMap<>();
+    ended
+        .printed()
+        .lines()
+        .map(line -> line.split("\t", -1))
+        .forEach(f -> all.computeIfAbsent(f[0], name -> new HashMap<>()).put(f[1], f[2]));
+    return all;
+  }
+
+  /** Asks the makefile, without having it do anything. */
+  private static Map<String, List<String>> commands(Stage stage, List<String> names)
+      throws FailedException {
+    List<String> words =
+        new ArrayList<>(List.of("make", "--dry-run", "--keep-going", "--no-print-directory"));
+    names.forEach(name -> words.add(name + ".pid"));
+    Map<String, List<String>> commands = new HashMap<>();
+    new Command(words, stage.programs(), Map.of())
+        .run()
+        .printed()
+        .lines()
+        .filter(line -> line.startsWith("./"))
+        .map(line -> List.of(line.strip().split("\\s+")))
+        .forEach(command -> commands.put(command.get(0).substring("./".length()), command));
+    return commands;
+  }
+}

@@ -1,0 +1,56 @@
+package dev.gpuprocess.examples.zdtm;
+
+import dev.gpuprocess.examples.zdtm.Command.Ended;
+import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import java.nio.file.Files;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** What a test program needs of the machine, the kernel and CRIU. */
+final class Requirements {
+
+  private final Stage stage;
+  private final BareCommand criu;
+  private final Map<String, Boolean> features = new HashMap<>();
+
+  Requirements(Stage stage, BareCommand criu) {
+    this.stage = stage;
+    this.criu = criu;
+  }
+
+  /**
+   * Checks that all of it is here.
+   *
+   * @throws NotHereException when something is not
+   */
+  void check(Program program) throws NotHereException, FailedException {
+    List<String> architectures = program.words("arch");
+    if (!architectures.isEmpty() && !architectures.contains("x86_64")) {
+      throw new NotHereException("is for " + String.join(", ", architectures));
+    }
+    for (String feature : program.words("feature")) {
+      if (!has(feature)) {
+        throw new NotHereException("criu check --feature " + feature + " says no");
+      }
+    }
+    if (Files.isExecutable(stage.file(program, ".checkskip"))) {
+      String script = Stage.PROGRAMS.resolve(program.name() + ".checkskip").toString();
+      Ended ended = Command.in(stage.test(), script).run();
+      if (ended.exit() != 0) {
+        String said = ended.lastLine();
+        throw new NotHereException(
+            "its own check, " + script + ", says no" + (said.isEmpty() ? "" : ": " + said));
+      }
+    }
+  }
+
+  private boolean has(String feature) throws FailedException {
+    Boolean known = features.get(feature);
+    if (known == null) {
+      known = criu.has(feature);
+      features.put(feature, known);
+    }
+    return known;
+  }
+}
