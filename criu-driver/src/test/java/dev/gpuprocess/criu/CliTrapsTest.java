@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
@@ -37,6 +38,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What can go wrong on the way to a CRIU that is a command: sudo, wrappers, the script. */
 @NullUnmarked
+@RequiresCriu
 class CliTrapsTest {
 
   @TempDir Path directory;

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.spi.CriuVersion;
@@ -127,6 +128,7 @@ class CriuFinderTest {
 
   @Test
   @OutsideUse("D7")
+  @RequiresRoot("gives files away")
   void provisioned_butTheCacheIsSomebodyElses() throws IOException {
     environment.put("XDG_CACHE_HOME", directory.toString());
     fake("gpuprocess/criu/4.2.1", 4, 2, 1);
