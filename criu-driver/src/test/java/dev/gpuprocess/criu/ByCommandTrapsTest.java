@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.CriuException;
@@ -33,6 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What can go wrong between a command and the CRIU that it leads to. */
 @NullUnmarked
+@RequiresCriu
 class ByCommandTrapsTest {
 
   @TempDir Path directory;

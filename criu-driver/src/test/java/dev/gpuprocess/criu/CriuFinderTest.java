@@ -8,6 +8,7 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.spi.CriuVersion;
@@ -130,6 +131,7 @@ class CriuFinderTest {
 
   @Test
   @OutsideUse("D7")
+  @RequiresRoot("gives files away")
   void provisioned_butTheCacheIsSomebodyElses() throws IOException {
     environment.put("XDG_CACHE_HOME", directory.toString());
     fake("gpuprocess/criu/4.2.1", 4, 2, 1);

@@ -45,6 +45,12 @@ public record Ownership(int uid, int mode) {
     return isTrusted() && (mode & WRITABLE_BY_OTHERS) == 0;
   }
 
+  /** The same, and it is the user's own: what root made, only root can remove. */
+  public boolean isOursToRemove() throws IOException {
+    int user = effectiveUid();
+    return isOurs() && (user == 0 || user == uid);
+  }
+
   /** Whether only root and the user of this JVM can so much as read it. */
   public boolean isSecret() throws IOException {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;

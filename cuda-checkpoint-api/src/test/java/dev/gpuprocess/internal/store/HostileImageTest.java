@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageFormatException;
@@ -38,6 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Images as somebody would make them who wants us to run them, or as broken disks make them. */
 @Timeout(300)
+@RequiresRoot("mounts a file system in memory")
 class HostileImageTest {
 
   private static final long SEED = 20261121;
