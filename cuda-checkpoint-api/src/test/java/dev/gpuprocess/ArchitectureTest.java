@@ -3,75 +3,85 @@ package dev.gpuprocess;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import com.tngtech.archunit.core.domain.JavaClass;
-import com.tngtech.archunit.core.domain.JavaClasses;
-import com.tngtech.archunit.core.importer.ClassFileImporter;
-import com.tngtech.archunit.library.dependencies.SliceAssignment;
-import com.tngtech.archunit.library.dependencies.SliceIdentifier;
-import com.tngtech.archunit.library.dependencies.SlicesRuleDefinition;
+import dev.gpuprocess.contract.Figures;
+import dev.gpuprocess.contract.House;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.List;
-import java.util.regex.Pattern;
-import org.junit.jupiter.api.Disabled;
 import org.junit.jupiter.api.Test;
 
 /** What docs/architecture.md says of the packages of this module. */
 class ArchitectureTest {
 
-  /** What users see. A package is exported by adding it here as well, not by chance. */
+  /** A package is exported by adding it here as well, not by chance. */
   private static final List<String> EXPORTED =
       List.of(
           "dev.gpuprocess",
           "dev.gpuprocess.cuda",
+          "dev.gpuprocess.cuda.jnr",
+          "dev.gpuprocess.doctor",
           "dev.gpuprocess.dumped",
           "dev.gpuprocess.error",
+          "dev.gpuprocess.gpu",
           "dev.gpuprocess.image",
-          "dev.gpuprocess.internal to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.os to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.process to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
           "dev.gpuprocess.options",
-          "dev.gpuprocess.proc",
+          "dev.gpuprocess.process",
+          "dev.gpuprocess.progress",
           "dev.gpuprocess.spi");
 
-  private static final Pattern EXPORTS =
-      Pattern.compile("^ *exports ([\\w.]+(?:\\s+to\\s+[\\w.,\\s]+)?);", Pattern.MULTILINE);
-
-  private static JavaClasses module() {
-    return new ClassFileImporter()
-        .importUrl(GpuProcess.class.getProtectionDomain().getCodeSource().getLocation());
-  }
+  private static final House HOUSE = House.of("cuda-checkpoint-api", GpuProcess.class);
 
   @Test
   void exportsWhatIsListed() throws IOException {
-    Path source =
-        Path.of(
-            System.getProperty("gpuprocess.root"),
-            "cuda-checkpoint-api/src/main/java/module-info.java");
-    List<String> exported =
-        EXPORTS
-            .matcher(Files.readString(source))
-            .results()
-            .map(found -> found.group(1).replaceAll("\\s+", " "))
-            .sorted()
-            .toList();
-    assertEquals(EXPORTED, exported);
+    assertEquals(EXPORTED, HOUSE.exports());
+    Figures.add(HOUSE.figure());
   }
 
-  /** Where C is called and its structs are laid out. */
+  @Test
+  void packagesFormNoCycles() {
+    HOUSE.requireNoCycles();
+  }
+
+  @Test
+  void internalsKnowNoStates() {
+    noClasses()
+        .that()
+        .resideInAPackage("dev.gpuprocess.internal..")
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage("dev.gpuprocess")
+        .check(HOUSE.classes());
+  }
+
+  /** The C functions and structs of libcuda and NVML are known in one package. */
+  @Test
+  void onlyTheBindingsKnowLibcuda() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackages("dev.gpuprocess.cuda.jnr", "dev.gpuprocess.internal.jnr")
+        .should()
+        .dependOnClassesThat()
+        .haveNameMatching("dev\\.gpuprocess\\.internal\\.jnr\\.(Cuda|Nvml)Functions")
+        .check(HOUSE.classes());
+  }
+
   @Test
   void onlyTheBindingsKnowC() {
     noClasses()
         .that()
         .resideOutsideOfPackages(
-            "dev.gpuprocess",
-            "dev.gpuprocess.cuda",
-            "dev.gpuprocess.internal",
-            "dev.gpuprocess.proc",
-            "dev.gpuprocess..jnr")
+            "dev.gpuprocess.cuda.jnr",
+            "dev.gpuprocess.internal.dump", // a task's affinity and I/O priority
+            "dev.gpuprocess.internal.jnr",
+            "dev.gpuprocess.internal.os")
         .should()
         .dependOnClassesThat()
         .resideInAPackage("jnr..")
-        .check(module());
+        .check(HOUSE.classes());
   }
 
   @Test
@@ -80,27 +90,6 @@ class ArchitectureTest {
         .should()
         .dependOnClassesThat()
         .resideInAnyPackage("com.google.protobuf..", "dev.gpuprocess.criu..")
-        .check(module());
-  }
-
-  @Test
-  @Disabled("packages still form cycles; to be switched on with the packages of the new house")
-  void packagesFormNoCycles() {
-    SlicesRuleDefinition.slices()
-        .assignedFrom(
-            new SliceAssignment() {
-              @Override
-              public SliceIdentifier getIdentifierOf(JavaClass javaClass) {
-                return SliceIdentifier.of(javaClass.getPackageName());
-              }
-
-              @Override
-              public String getDescription() {
-                return "packages";
-              }
-            })
-        .should()
-        .beFreeOfCycles()
-        .check(module());
+        .check(HOUSE.classes());
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.fail;
@@ -70,7 +71,7 @@ class AnotherUserTest {
         () -> AnotherUser.argumentsWith(user.directory() + "/").isEmpty(),
         "all that the user has started to end");
     long passed = lines.stream().filter(line -> line.status().equals("SUCCESSFUL")).count();
-    Figures.tell(
+    Figures.add(
         "criu by %s, as uid %d: %d of %d".formatted(way, AnotherUser.ID, passed, lines.size()));
     return lines.stream().map(line -> DynamicTest.dynamicTest(line.test(), () -> judge(line)));
   }

@@ -5,10 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
-import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.spi.CriuVersion;

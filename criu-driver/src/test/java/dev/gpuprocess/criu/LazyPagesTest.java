@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -157,7 +158,7 @@ class LazyPagesTest {
         dump.get(Site.PATIENCE.toSeconds(), TimeUnit.SECONDS);
         assertFalse(job.identity().isAlive());
         assertEquals(job.right(), job.ask());
-        Figures.tell(
+        Figures.add(
             "criu migration: %d MiB as lazy pages%s, all right"
                 .formatted(MEBIBYTES, tls == null ? "" : " over TLS"));
       }

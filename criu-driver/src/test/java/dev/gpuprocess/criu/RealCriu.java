@@ -27,5 +27,4 @@ public final class RealCriu {
   public static List<String> byCommand() {
     return List.of("/bin/sh", "-c", "\"$0\" \"$@\"; exit $?", command().get(0));
   }
-
 }
