@@ -147,6 +147,7 @@ publish() {
   rm -rf "$TMP/old"
   [ ! -e "$final" ] || mv "$final" "$TMP/old" || return 1
   mv -T "$1" "$final" || return 1
+  # shellcheck disable=SC2034 # bin/criu reads it
   AFRESH=1 # whatever was said of one that had this name before
   verdict provisioned "$final/criu" && printf '%s\n' "$final/criu"
 }
