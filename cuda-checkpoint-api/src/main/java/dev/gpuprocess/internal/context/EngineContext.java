@@ -12,7 +12,7 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the verbs work with, handed to them.
+ * The drivers and settings that a verb works with.
  *
  * @param cuda the CUDA driver; each call to it can hang
  * @param gpus which GPUs there are and what is free on them; each call can hang
@@ -31,7 +31,7 @@ public record EngineContext(
     StateDirectory state,
     @Nullable ImageKey imageKey) {
 
-  /** The GPUs, asked so that nobody hangs on the answer. */
+  /** The GPUs, asked within a deadline. */
   public GpuInventory inventory() {
     return new BoundedInventory(gpus, timeouts.call());
   }

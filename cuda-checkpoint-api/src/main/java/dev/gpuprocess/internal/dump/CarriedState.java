@@ -20,9 +20,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a tree loses with CRIU and gets back from here: what its tasks are allowed, and the files
- * that other JVMs remove. Kept in the image as a file beside CRIU's own, summed and signed as they
- * are; an image without it is one of an earlier version.
+ * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, and
+ * the performance files that other JVMs remove. Kept in a file beside CRIU's, checksummed and
+ * signed like them; images of earlier versions have none.
  */
 public final class CarriedState implements RestoreListener {
 
@@ -38,7 +38,7 @@ public final class CarriedState implements RestoreListener {
     this.files = files;
   }
 
-  /** Collects that of a tree that stands still; what cannot be known is left out. */
+  /** Collects it from a stopped tree; what cannot be read is left out. */
   static CarriedState of(int root) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
@@ -73,7 +73,7 @@ public final class CarriedState implements RestoreListener {
   }
 
   /**
-   * Reads that of an image.
+   * Reads it from an image.
    *
    * @throws ImageCorruptException when it is not what this version writes
    */
@@ -100,7 +100,7 @@ public final class CarriedState implements RestoreListener {
     return new CarriedState(tasks, files);
   }
 
-  /** As late as can be: any JVM that starts removes these files again, until the pid is there. */
+  /** As late as possible: until the pid exists, any JVM that starts removes these files again. */
   @Override
   public void preRestore() {
     for (JvmPerformanceFile file : files) {
@@ -109,7 +109,7 @@ public final class CarriedState implements RestoreListener {
           made.add(file.path());
         }
       } catch (IOException e) {
-        // CRIU will say that it is missing, if it is.
+        // If it is missing, CRIU will say so.
         LOG.warn(
             "{} cannot be made again: {}",
             Printable.of(file.path().toString()),
@@ -118,7 +118,7 @@ public final class CarriedState implements RestoreListener {
     }
   }
 
-  /** Before a task runs: it shall not run a moment where it may not. */
+  /** Before the tasks run, so that none runs on a CPU it may not use. */
   @Override
   public void postRestore(int root) {
     Map<Integer, Integer> numbers = new HashMap<>();

@@ -40,22 +40,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A dump of a checkpointed process into an image. The image is durable before CRIU is let kill the
- * process; if that fails, the image goes and the process stays.
+ * Dumps a checkpointed process into an image. The image is durable before CRIU may kill the
+ * process; if that fails, the image is removed and the process stays.
  */
 public final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final DriverOperation verb;
+  private final DriverOperation operation;
   private final TrackedProcess target;
   private final DumpOptions options;
   private final StepRecorder steps;
   private @Nullable ImageDirectory published;
   private @Nullable RuntimeException notSealed;
 
-  Dump(DriverOperation verb, TrackedProcess target, DumpOptions options, StepRecorder steps) {
-    this.verb = verb;
+  Dump(DriverOperation operation, TrackedProcess target, DumpOptions options, StepRecorder steps) {
+    this.operation = operation;
     this.target = target;
     this.options = options;
     this.steps = steps;
@@ -85,27 +85,27 @@ public final class Dump {
   }
 
   ImageDirectory into(Path directory) {
-    return verb.atCriu(() -> dumped(directory));
+    return operation.atCriu(() -> dumped(directory));
   }
 
   private ImageDirectory dumped(Path directory) {
     int pid = target.pid();
     DumpCheck.requireOwnMemory(options);
-    // Its time begins here: what is looked at before is part of the dump.
+    // The deadline covers the checks as well.
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.admit();
     List<Integer> children = ProcFs.descendants(pid);
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
-    new TreeCheck(verb, limit).require(children);
+    new TreeCheck(operation, limit).require(children);
     CriuDriver criu = target.context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     new DumpCheck(target.context, target.identity, directory, inTime, false)
         .requireSupported(
-            criu, "stays checkpointed", verb.failure(null, ProcessState.CHECKPOINTED));
+            criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
     Path place = disk.run("find place", () -> place(directory), found -> {});
-    // Before the first directory is made, so that a recovery knows where to look.
+    // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
     target.note("dump", place, log.path());
     try {
@@ -119,7 +119,7 @@ public final class Dump {
         }
       }
     } catch (RuntimeException e) {
-      target.noteState(verb.stateNow());
+      target.noteState(operation.stateNow());
       throw e;
     }
     return requirePublished();
@@ -132,7 +132,7 @@ public final class Dump {
       throw new ImageDirectoryException(
           "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
               .formatted(target.pid(), directory, ImagePlace.reason(e)),
-          verb.failure(null, ProcessState.CHECKPOINTED),
+          operation.failure(null, ProcessState.CHECKPOINTED),
           e);
     }
   }
@@ -157,18 +157,18 @@ public final class Dump {
     }
   }
 
-  /** Returns when the process is gone: then its image is all there is of it, and good. */
+  /** Returns when the process is gone: its image is complete, and all that is left of it. */
   private void ended(StagedImage image, RuntimeException e) {
     DumpEnd end =
         published == null
-            ? DumpEnd.LIVES // or not, but not because of us
+            ? DumpEnd.LIVES // or it died, but not because of us
             : endOf(e);
     switch (end) {
       case LIVES -> {
-        // An image of a process that lives on would be restored beside it one day.
+        // An image of a process that lives on might be restored beside it one day.
         image.retractWhenClosed();
         if (notSealed != null && mayLive()) {
-          // CRIU only says that we refused it, and its log no more than that.
+          // CRIU's error and log only say that we refused.
           image.logUnwanted();
           throw notSealed;
         }
@@ -208,7 +208,7 @@ public final class Dump {
   }
 
   private ImageKeptException kept(RuntimeException e) {
-    Failure known = verb.failure(null, null);
+    Failure known = operation.failure(null, null);
     return new ImageKeptException(
         "the image of process %s at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %s is gone restore the image, and if it runs on remove the image (%s)"
             .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),

@@ -28,9 +28,9 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What can be known of a dump before anything is touched: whether its options are possible, CRIU is
- * there, the place will do and the tree can be dumped. A verb of several steps asks before the
- * process leaves its GPU, the dump itself asks again, and the doctor tells the same.
+ * What can be checked before a dump touches anything: its options, CRIU, the directory and its
+ * room, and what the tree has open. A snapshot checks before the process leaves its GPU, the dump
+ * checks again, and the doctor reports the same.
  */
 public final class DumpCheck {
 
@@ -43,7 +43,7 @@ public final class DumpCheck {
   private final boolean onGpu;
 
   /**
-   * A check that has not been made.
+   * Prepares a check.
    *
    * @param onGpu whether the process is still on its GPU: what is there comes to the host first,
    *     and what the driver holds open of it is let go by a suspend
@@ -61,7 +61,7 @@ public final class DumpCheck {
     this.onGpu = onGpu;
   }
 
-  /** Throws what a dump would throw, if it can be known; touches nothing. */
+  /** Throws what the dump would throw, as far as it can be known; touches nothing. */
   public void require() {
     requireOwnMemory(options);
     lookAtCriu();
@@ -74,13 +74,13 @@ public final class DumpCheck {
     requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
   }
 
-  /** A place that does not tell how it is will not take an image either. */
+  /** A directory that does not answer within this time will not take an image either. */
   private Duration limit() {
     Duration call = context.timeouts().call();
     return call.compareTo(options.deadline()) < 0 ? call : options.deadline();
   }
 
-  /** What the doctor tells by itself, by subject; each gives what is fine or throws. */
+  /** The checks by subject, for the doctor; each returns what is fine or throws. */
   public Map<String, Supplier<String>> looks() {
     Map<String, Supplier<String>> looks = new LinkedHashMap<>();
     looks.put(
@@ -95,7 +95,7 @@ public final class DumpCheck {
     return looks;
   }
 
-  /** The process may die for what is complete and durable here, and for nothing else. */
+  /** The process may be killed only for an image that holds all of its memory. */
   static void requireOwnMemory(DumpOptions options) {
     String outside =
         options.pageServer().isPresent()
@@ -135,7 +135,7 @@ public final class DumpCheck {
     return temporary + " can be written";
   }
 
-  /** About how large the image will be. */
+  /** Estimates the size of the image, in bytes. */
   private long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
@@ -144,7 +144,7 @@ public final class DumpCheck {
   }
 
   private long bytesOnGpus() {
-    // Where NVML does not tell, the dump looks again when the memory is in the host.
+    // Where NVML does not know, the dump checks again once the memory is on the host.
     return Holdings.of(process.pid(), context.gpus().read()).bytes();
   }
 
@@ -159,7 +159,10 @@ public final class DumpCheck {
             });
   }
 
-  /** CRIU would find these too, but after it had stopped the tree, and by number, not by name. */
+  /**
+   * CRIU would find these too, but only after it has stopped the tree, and by number rather than by
+   * name.
+   */
   void requireSupported(CriuDriver criu, String stays, Failure failure) {
     List<Finding> certain =
         findings(criu).stream()
@@ -178,7 +181,7 @@ public final class DumpCheck {
         null);
   }
 
-  /** The first few are enough for a message; all of them are in its data. */
+  /** The message names the first few; its data has all. */
   private static String words(List<Finding> findings) {
     List<String> all = findings.stream().map(Finding::toString).toList();
     StringBuilder text = new StringBuilder();
@@ -194,12 +197,12 @@ public final class DumpCheck {
         : text + ". And %s more".formatted(all.size() - told);
   }
 
-  /** What CRIU would refuse, less what a suspend takes away. */
+  /** What CRIU would refuse, without what a suspend removes. */
   public List<Finding> findings(CriuDriver criu) {
     return criu.preflight(process, options).stream().filter(found -> !isLetGo(found)).toList();
   }
 
-  /** The driver's device files: a suspend lets go of those of the process itself. */
+  /** A suspend closes the driver's device files of the process itself. */
   private boolean isLetGo(Finding finding) {
     UnsupportedResource resource = finding.resource();
     return onGpu

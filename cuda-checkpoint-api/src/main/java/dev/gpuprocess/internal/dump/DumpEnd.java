@@ -10,20 +10,20 @@ import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What became of a process whose dump ended badly after it was allowed to die. Its image may be
- * taken back only when it is certain that the process lives and stays.
+ * What became of a process whose dump failed after CRIU was allowed to kill it. The image may be
+ * removed only when the process certainly lives on.
  */
 enum DumpEnd {
-  /** It lives, and nobody is left who could end it. */
+  /** It lives, and no CRIU is left that could kill it. */
   LIVES,
-  /** It is gone, or was killed, which nothing can take back. */
+  /** It is gone, or was killed and is being torn down. */
   GONE,
-  /** It is there, and may yet die. */
+  /** It lives, and may still die. */
   UNKNOWN;
 
   private static final long PAUSE_NANOS = 1_000_000;
 
-  /** How long a process has to look well that only we have looked at. */
+  /** How long a process must look alive when CRIU said nothing about it. */
   private static final Duration MOMENT = Duration.ofMillis(200);
 
   /**

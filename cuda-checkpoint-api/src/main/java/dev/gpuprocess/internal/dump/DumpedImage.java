@@ -5,7 +5,7 @@ import dev.gpuprocess.progress.Step;
 import java.util.List;
 
 /**
- * An image that was made just now.
+ * An image that was just made.
  *
  * @param directory where it is, and what it holds
  * @param steps what was done to make it, oldest first

@@ -5,10 +5,10 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 
-/** Keeps every other verb from whoever has the pid of an image, or will have it. */
+/** The lock of the pid of an image, whichever process has it or will have it. */
 final class ImageLock {
 
-  /** In place of a start time: whoever will have the pid. */
+  /** In place of a start time: any process with this pid. */
   private static final long NOT_STARTED = 0;
 
   private ImageLock() {}

@@ -37,7 +37,7 @@ public final class ImageRestore {
   private final Manifest manifest;
   private final StepRecorder steps;
 
-  /** Nothing is done yet. */
+  /** Prepares; nothing is done yet. */
   public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
     this.context = context;
     this.image = image;
@@ -46,7 +46,7 @@ public final class ImageRestore {
   }
 
   /**
-   * Restores it.
+   * Restores the process.
    *
    * @param options how; what must match the dump is added from the manifest
    * @return the process, checkpointed
@@ -161,9 +161,9 @@ public final class ImageRestore {
   }
 
   /**
-   * CRIU may fail after it let the process go: whoever resumes it must know what it held. Where it
-   * cannot be seen whether it lives, as for want of descriptors, what was written before the
-   * restore stays for a recovery.
+   * CRIU may fail after it let the process go; what it held is journalled then, for the resume.
+   * Where it cannot be seen whether the process lives, as when no descriptors are left, the entry
+   * made before the restore stays for a recovery.
    *
    * @param why gets what is in the way
    */

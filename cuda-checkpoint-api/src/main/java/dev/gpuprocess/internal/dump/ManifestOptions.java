@@ -9,7 +9,7 @@ import dev.gpuprocess.options.RestoreOptions;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** What a restore must know of the dump's options: into the manifest, and out of it. */
+/** The options of a dump that its restore must repeat: written to the manifest and read from it. */
 public final class ManifestOptions {
 
   private ManifestOptions() {}
@@ -30,7 +30,10 @@ public final class ManifestOptions {
         dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""));
   }
 
-  /** What was kept is added to what is wanted; a wish about connections or cgroups goes first. */
+  /**
+   * Adds the options from the manifest; what the caller says about connections or cgroups goes
+   * first.
+   */
   public static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
     RestoreOptions.Builder all =
         wanted.toBuilder()
@@ -41,7 +44,7 @@ public final class ManifestOptions {
             .emptyNetworkNamespace(kept.emptyNetworkNamespace() || wanted.emptyNetworkNamespace())
             .mounts(mounts(kept, wanted.mounts()));
     if (!wanted.tcpClose() && !wanted.tcpEstablished()) {
-      // Not both: a dump had one of them at most.
+      // A dump had at most one of them.
       all.tcpEstablished(kept.tcpEstablished()).tcpClose(kept.tcpClose());
     }
     if (!kept.cgroups().isEmpty() && wanted.cgroups().isEmpty() && !wanted.unprivileged()) {

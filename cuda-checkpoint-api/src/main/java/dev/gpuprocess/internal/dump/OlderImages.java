@@ -11,7 +11,10 @@ import dev.gpuprocess.internal.store.Retention;
 import java.nio.file.Path;
 import java.util.List;
 
-/** Removes older images of a process that lie beside one, so that a crash on the way is mended. */
+/**
+ * Removes older images of a process that lie beside a newer one, journalled so that a recovery can
+ * finish.
+ */
 public final class OlderImages {
 
   private static final String VERB = "remove older images";
@@ -27,7 +30,8 @@ public final class OlderImages {
   public static List<Path> remove(EngineContext context, ImageDirectory newest, int keep) {
     ProcessLock lock = ImageLock.take(context, newest.manifest(), VERB);
     try {
-      // What is removed has the name of a half image for a while, which a recovery must find.
+      // What is being removed has the name of a half image for a while, and a recovery must find
+      // it.
       Journal journal = new Journal(context.state());
       ProcessKey anyone = ImageLock.key(newest.manifest());
       journal.write(

@@ -12,10 +12,10 @@ import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The wait for the pid of an image. A zombie is waited for briefly: its parent may be about to reap
- * it. A little longer for init, which does reap, but in some containers only every other second;
- * and for the dumped process itself, which the kernel may still be tearing down. A zombie of this
- * JVM is left to the CRIU driver, which reaps it if nobody else does.
+ * Waits until the pid of an image is free. Briefly for a zombie, which its parent may be about to
+ * reap; longer for a zombie of init, which in some containers reaps only every other second;
+ * longest for the dumped process itself while the kernel tears it down. A zombie of this JVM is
+ * left to the CRIU driver, which reaps it.
  */
 final class PidWait {
 
@@ -83,7 +83,10 @@ final class PidWait {
             .formatted(stat.pid(), stat.name());
   }
 
-  /** The one that was dumped, or what looks like it: a restore begins a new time of its own. */
+  /**
+   * Whether it is the dumped process, or was restored from its image: a restore gives a new start
+   * time.
+   */
   private boolean isItself(ProcStat stat) {
     return stat.startTicks() == manifest.startTicks()
         || (!manifest.commandLine().isEmpty()

@@ -17,8 +17,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * A backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
- * operation.
+ * Suspend, dump leaving the process alive, resume, as one operation: an image of a job that goes
+ * on.
  */
 public final class Snapshot {
 
@@ -26,7 +26,7 @@ public final class Snapshot {
   private final TrackedProcess target;
   private final DumpOptions options;
 
-  /** Nothing is done yet. */
+  /** Prepares; nothing is done yet. */
   public Snapshot(StateHandle self, DumpOptions options) {
     this.self = self;
     this.target = self.target();

@@ -25,11 +25,11 @@ public final class TreeCheck {
   /** Also how the simulated driver names its devices, below its own directory. */
   private static final String DEVICE = "/dev/nvidia";
 
-  private final DriverOperation verb;
+  private final DriverOperation operation;
   private final ScanLimit limit;
 
-  TreeCheck(DriverOperation verb, ScanLimit limit) {
-    this.verb = verb;
+  TreeCheck(DriverOperation operation, ScanLimit limit) {
+    this.operation = operation;
     this.limit = limit;
   }
 
@@ -45,13 +45,13 @@ public final class TreeCheck {
     }
   }
 
-  /** CRIU would wait for a frozen one, and leave it half stopped. */
+  /** CRIU would wait for a frozen child, and leave the tree half stopped. */
   private void requireThawed(Freezer freezer, int child) {
     if (freezer.of(child) == Freezer.State.FROZEN) {
       throw new ProcessStoppedException(
           "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
-              .formatted(child, name(child), verb.pid()),
-          Failure.of("dump", verb.pid()));
+              .formatted(child, name(child), operation.pid()),
+          Failure.of("dump", operation.pid()));
     }
   }
 
@@ -63,17 +63,17 @@ public final class TreeCheck {
           "holds " + device.get() + ", inherited by fork or opened for NVML alone",
           "start workers with spawn or forkserver, and end such helpers");
     }
-    // Without a device it has no CUDA state but a checkpointed one, and to ask could hang.
+    // Without a device file open it can only be checkpointed, and asking could hang.
     if (Standstill.of(child).isPresent()) {
       return;
     }
-    ProcessState state = verb.stateOf(child).orElse(ProcessState.CHECKPOINTED);
+    ProcessState state = operation.stateOf(child).orElse(ProcessState.CHECKPOINTED);
     if (state != ProcessState.CHECKPOINTED) {
       throw refusal(child, "has CUDA state of its own, " + state, "suspend it first");
     }
   }
 
-  /** Tells whether a file is the driver's. */
+  /** Whether a path is a device file of the driver. */
   public static boolean isDevice(String name) {
     return name.contains(DEVICE);
   }
@@ -104,7 +104,7 @@ public final class TreeCheck {
   private CudaChildException refusal(int child, String what, String cure) {
     return new CudaChildException(
         "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
-            .formatted(child, name(child), verb.pid(), what, cure),
-        Failure.of("dump", verb.pid()));
+            .formatted(child, name(child), operation.pid(), what, cure),
+        Failure.of("dump", operation.pid()));
   }
 }

@@ -18,7 +18,7 @@ import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.text.Printable;
 import java.time.Duration;
 
-/** Says what a driver's answer means for the process, not what the C enum is called. */
+/** Turns an answer of the driver into the exception that says what it means for the process. */
 final class CudaFailures {
 
   /**
@@ -38,7 +38,8 @@ final class CudaFailures {
   static GpuCheckpointException of(String function, TrackedProcess target, Failure failure) {
     CudaResult result = requireNonNull(failure.cudaResult());
     String who = "process " + target.pid();
-    // One that is torn down answers as one without CUDA, or as one that cannot be reached.
+    // While a process is torn down the driver answers as if it had no CUDA state, or could not be
+    // reached.
     if (target.isGone()) {
       return new NoSuchProcessException(who + " ended during " + function, failure);
     }
@@ -121,7 +122,7 @@ final class CudaFailures {
         failure);
   }
 
-  /** The failure of a lock for which GPU work took too long. */
+  /** For a lock whose timeout passed before the GPU work of the process ended. */
   static LockTimeoutException lockTimeout(
       TrackedProcess target, Duration timeout, Failure failure) {
     return new LockTimeoutException(
@@ -130,7 +131,10 @@ final class CudaFailures {
         failure);
   }
 
-  /** Measured: it stays checkpointed, and every later restore answers OPERATING_SYSTEM. */
+  /**
+   * Measured on driver 580: the process stays checkpointed, and every later restore answers
+   * OPERATING_SYSTEM.
+   */
   private static GpuCheckpointException outOfMemory(
       String who, TrackedProcess target, Failure failure) {
     if (failure.after() == ProcessState.CHECKPOINTED) {

@@ -30,8 +30,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One verb at work on a process: it makes the driver calls, each within its deadline, and turns
- * what goes wrong into exceptions with the data of the moment.
+ * The driver calls of one verb on one process, each within its deadline. What goes wrong becomes an
+ * exception with the state before and after, and the time taken.
  */
 public final class DriverOperation {
 
@@ -39,7 +39,7 @@ public final class DriverOperation {
 
   private final TrackedProcess target;
   private final String name;
-  private final @Nullable ProcessLock turn;
+  private final @Nullable ProcessLock lock;
   private final long began = System.nanoTime();
   private final CudaDriver cuda;
   private final StateQuery states;
@@ -54,13 +54,13 @@ public final class DriverOperation {
    *
    * @param turn null for one that only reads
    */
-  public DriverOperation(TrackedProcess target, String name, @Nullable ProcessLock turn) {
+  public DriverOperation(TrackedProcess target, String name, @Nullable ProcessLock lock) {
     this.target = target;
     this.name = name;
-    this.turn = turn;
+    this.lock = lock;
     this.cuda = target.context.cuda();
     this.states = new StateQuery(target.context, () -> failure(null, null));
-    this.wayBack = new WayBack(target, turn);
+    this.wayBack = new WayBack(target, lock);
   }
 
   /**
@@ -93,18 +93,18 @@ public final class DriverOperation {
     return target.pid();
   }
 
-  /** True when a call was left behind; the turn ends when it does. */
+  /** Whether a call outlived its deadline. The lock is released when that call returns. */
   public boolean isAbandoned() {
     return abandoned;
   }
 
   /**
-   * Lets other verbs at the process again, after bringing it back if somebody asked for that
-   * meanwhile. Does nothing when a call was left behind.
+   * Releases the lock, after bringing the process back if a close asked for that meanwhile. Does
+   * nothing while an abandoned call is still out.
    */
-  void endTurn() {
-    if (turn != null && !abandoned) {
-      turn.end(this::bringBackInTime);
+  void endLock() {
+    if (lock != null && !abandoned) {
+      lock.end(this::bringBackInTime);
     }
   }
 
@@ -135,15 +135,15 @@ public final class DriverOperation {
 
   /** Makes sure that nobody else moved the process. */
   public void require(ProcessState expected) {
-    // A running process may have been elsewhere meanwhile: nothing of it is remembered.
+    // A running process may have been suspended and resumed meanwhile: nothing depends on that.
     if (readState() != expected || (expected != ProcessState.RUNNING && isMovedByOthers())) {
       throw stale(expected);
     }
   }
 
   /**
-   * Makes sure that nobody else moved the process, which may also be where a verb of ours left it
-   * that failed.
+   * Makes sure that nobody else moved the process. It may also be where an earlier verb of ours
+   * failed.
    *
    * @return where it is
    */
@@ -157,7 +157,7 @@ public final class DriverOperation {
   }
 
   private boolean isMovedByOthers() {
-    return turn != null && target.isMovedSince(turn.lastMove());
+    return lock != null && target.isMovedSince(lock.lastMove());
   }
 
   private StaleStateException stale(ProcessState expected) {
@@ -175,26 +175,23 @@ public final class DriverOperation {
     return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
   }
 
-  /**
-   * Asks the driver for a state. Who does not get it leaves nothing to undo, and the turn ends as
-   * if it had.
-   */
+  /** Asks the driver for a state. A query that times out leaves nothing to undo. */
   private CudaAnswer<ProcessState> ask(ProcessIdentity process) {
-    return turn != null && process.equals(target.identity)
+    return lock != null && process.equals(target.identity)
         ? states.askLocked(process)
         : states.ask(process);
   }
 
-  /** Runs what has CRIU stop the process. */
+  /** Runs a dump. Readers keep away from the process until it has ended. */
   public <T> T atCriu(Supplier<T> body) {
-    if (turn == null) {
+    if (lock == null) {
       return body.get();
     }
-    turn.atCriu(true);
+    lock.atCriu(true);
     try {
       return body.get();
     } finally {
-      turn.atCriu(false);
+      lock.atCriu(false);
     }
   }
 
@@ -213,7 +210,10 @@ public final class DriverOperation {
     }
   }
 
-  /** The driver counts in 32 bits, and 0 is no timeout at all: what is too long for it is that. */
+  /**
+   * The driver takes 32 bits of milliseconds, and 0 for no timeout: a timeout too long for it
+   * becomes 0.
+   */
   private static int lockMillis(Duration timeout) {
     long millis = Durations.millis(timeout);
     return millis > Integer.MAX_VALUE ? 0 : (int) Math.max(1, millis);
@@ -232,8 +232,7 @@ public final class DriverOperation {
   }
 
   /**
-   * Restores into room that was reserved. An error that the driver may not mean for good is tried
-   * once more.
+   * Restores into reserved room. OPERATING_SYSTEM can be transient, so it is tried once more.
    *
    * @param reserved given back here only by a call that was left behind, when it ends
    */
@@ -257,7 +256,7 @@ public final class DriverOperation {
     goOn("unlock", result, ProcessState.RUNNING);
   }
 
-  /** A call that the driver says failed, and that moved the process all the same, is undone. */
+  /** Undoes a call that reported a failure and moved the process all the same. */
   private void takeBack(CudaResult result, ProcessState moved, Supplier<CudaResult> undo) {
     if (movedAllTheSame(result, moved)) {
       CudaResult undone = move("undo", target.context.timeouts().transfer(), undo);
@@ -265,7 +264,7 @@ public final class DriverOperation {
     }
   }
 
-  /** On the way back to running, the state counts and not what the call answered. */
+  /** On the way back to running the state decides, not what the call answered. */
   private void goOn(String function, CudaResult result, ProcessState reached) {
     if (result.ok()) {
       return;
@@ -281,12 +280,12 @@ public final class DriverOperation {
         reached);
   }
 
-  /** ILLEGAL_STATE means that somebody else had moved it before. */
+  /** ILLEGAL_STATE means that somebody else moved the process first. */
   private boolean movedAllTheSame(CudaResult result, ProcessState moved) {
     return !result.equals(CudaResult.ILLEGAL_STATE) && stateNow() == moved;
   }
 
-  /** Takes a checkpoint back that another step after it made useless. */
+  /** Restores a process whose verb failed after the checkpoint. */
   void undoCheckpoint() {
     CudaResult result =
         move("undo", target.context.timeouts().transfer(), wayBack::restoreIfThereIsRoom);
@@ -300,10 +299,10 @@ public final class DriverOperation {
     return call(function, deadline, body, wayBack::go);
   }
 
-  /** Makes the objects of all other lines and JVMs stale, before the process moves. */
+  /** Makes all older state objects stale, in every JVM, before the process moves. */
   private void tellMove() {
-    if (turn != null && !moved) {
-      turn.move().ifPresent(this::moving);
+    if (lock != null && !moved) {
+      lock.move().ifPresent(this::moving);
     }
   }
 
@@ -332,7 +331,7 @@ public final class DriverOperation {
     }
   }
 
-  /** Runs on the thread of a call that was left behind, when it ends after all. */
+  /** Runs on the thread of an abandoned call when it returns after all. */
   private void endLate(
       String function, @Nullable Object value, @Nullable Throwable failed, Runnable undo) {
     LOG.info(
@@ -346,8 +345,8 @@ public final class DriverOperation {
       LOG.warn("process {} could not be brought back; inspect finds it", target.pid(), e);
     } finally {
       room.close();
-      if (turn != null) {
-        turn.end(wayBack::go);
+      if (lock != null) {
+        lock.end(wayBack::go);
       }
     }
   }
@@ -360,13 +359,15 @@ public final class DriverOperation {
     return CudaFailures.of(function, target, failure(result, stateNow()));
   }
 
-  /** Data of the moment for an exception of this verb. */
+  /** The data for an exception of this verb. */
   public Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
     return new Failure(
         name, target.pid(), before, after, Duration.ofNanos(System.nanoTime() - began), result);
   }
 
-  /** The state after a failure, null where it cannot be read: the failure itself matters more. */
+  /**
+   * The state after a failure; null where it cannot be read, since the failure itself matters more.
+   */
   public @Nullable ProcessState stateNow() {
     if (abandoned) {
       return null;

@@ -4,8 +4,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnfitException;
 
 /**
- * A restore ran out of GPU memory, and the driver will not bring the process back any more. The
- * state object whose verb it was gives it to the user together with what is left of the process.
+ * A restore ran out of GPU memory, and the driver will never bring the process back. The state
+ * object that ran the verb rethrows it together with a handle to what is left of the process.
  */
 public final class GpuMemoryLostException extends ProcessUnfitException {
 

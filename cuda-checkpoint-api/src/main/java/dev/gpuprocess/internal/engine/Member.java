@@ -4,7 +4,8 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * One process that a verb works on: a verb works on a list of them, which is one process today.
+ * One of the processes that a verb works on. A verb takes a list of members; today the list has
+ * one.
  *
  * @param operation its driver calls
  * @param steps where its steps are measured and told
@@ -15,7 +16,7 @@ public record Member(DriverOperation operation, StepRecorder steps) {
     return operation.target();
   }
 
-  /** Runs a step of a verb on all of them at once. */
+  /** Runs a step on all members at the same time. */
   static void all(List<Member> members, Consumer<Member> step) {
     Together.run(members.stream().<Runnable>map(each -> () -> step.accept(each)).toList());
   }

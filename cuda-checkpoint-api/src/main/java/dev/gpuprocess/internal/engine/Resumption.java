@@ -14,13 +14,13 @@ public final class Resumption {
   private final List<Member> members;
   private final ResumeOptions options;
 
-  /** Nothing is done yet. */
+  /** Prepares; nothing is done yet. */
   public Resumption(List<Member> members, ResumeOptions options) {
     this.members = members;
     this.options = options;
   }
 
-  /** Restores checkpointed processes, which are locked then. */
+  /** Restores checkpointed processes; they are locked afterwards. */
   public void restore() {
     Member.all(members, this::restore);
   }
@@ -62,7 +62,7 @@ public final class Resumption {
     try {
       unlock(member);
     } catch (RuntimeException e) {
-      // It was restored for nothing if it stays locked.
+      // The restore would be wasted if the process stayed locked.
       if (found == ProcessState.LOCKED || member.operation().isAbandoned()) {
         throw e;
       }

@@ -26,8 +26,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The wait of one restore until there is room on the GPUs. It takes nobody's turn, so that others
- * can get at the process meanwhile, and ends when they move it. For one thread.
+ * Waits until there is room on the GPUs for one restore. It does not hold the lock meanwhile:
+ * others may work on the process, and the wait ends when they move it. For one thread.
  */
 public final class RoomWait {
 
@@ -51,7 +51,7 @@ public final class RoomWait {
     this.end = Durations.end(options.waitForMemory());
   }
 
-  /** What to do about a restore with these options that found no room in time. */
+  /** What to do about a restore that found no room in time, for its message. */
   public static String advice(ResumeOptions options) {
     return options.waitForMemory().isZero()
         ? "free it or let resume wait for it, the process stays checkpointed"
@@ -59,7 +59,7 @@ public final class RoomWait {
             .formatted(Printable.of(options.waitForMemory()));
   }
 
-  /** Attempts it until there was room or the time is over. */
+  /** Tries until there is room or the time is over. */
   public <T> T retrying(Supplier<T> attempt) {
     while (true) {
       try {
@@ -71,7 +71,7 @@ public final class RoomWait {
   }
 
   /**
-   * Waits until it is worth another attempt.
+   * Waits until another attempt makes sense.
    *
    * @param refusal what the last attempt ended with; thrown when the time is over, and when it is
    *     no want of room
@@ -101,7 +101,10 @@ public final class RoomWait {
     }
   }
 
-  /** Waiting makes room, but it mends no GPU, and each look at a hung one leaves a thread there. */
+  /**
+   * Waiting does not mend a GPU that cannot be read, and each look at a hung one leaves a thread
+   * behind.
+   */
   private void countUnreadable(Optional<NoRoom> refused, GpuCheckpointException refusal) {
     boolean unreadable = refused.map(NoRoom::shortage).isEmpty() && refused.isPresent();
     looksInVain = unreadable ? looksInVain + 1 : 0;
@@ -129,7 +132,7 @@ public final class RoomWait {
     pause = Math.min(LONGEST_PAUSE, pause * 3 / 2);
   }
 
-  /** Throws when the options say that somebody cancelled. */
+  /** Throws when the restore was cancelled. */
   public void requireNotCancelled() {
     if (options.cancellation().map(Cancellation::isCancelled).orElse(false)) {
       throw new OperationCancelledException(
@@ -148,7 +151,7 @@ public final class RoomWait {
     if (!target.isCurrent(self.generation())) {
       throw moved(null);
     }
-    // A driver call on a stopped process would hang; the restore itself says that it is stopped.
+    // A driver call on a stopped process would hang. The restore itself reports that it is stopped.
     if (!stat.get().isStopped()) {
       Optional<ProcessState> state = state();
       if (state.isPresent() && state.get() != ProcessState.CHECKPOINTED) {
@@ -161,7 +164,7 @@ public final class RoomWait {
     if (ProcessLock.holderAtCriu(target.key, target.context.state()).isPresent()) {
       return Optional.empty();
     }
-    // While somebody else moves its memory the driver answers nobody.
+    // The driver does not answer while somebody else moves the process's memory.
     Duration limit = target.context.timeouts().transfer();
     StateReading reading = StateReading.ask(target.context.cuda(), target.pid());
     try {

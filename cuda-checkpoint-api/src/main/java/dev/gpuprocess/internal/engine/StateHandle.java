@@ -11,28 +11,32 @@ import java.util.Set;
 import java.util.function.Function;
 
 /**
- * What all state objects are made of: the process, their place in its line, and how it got there.
+ * What every state object holds: the process, its generation (older objects of the process are
+ * stale), and the steps taken so far.
  */
 public record StateHandle(TrackedProcess target, int generation, List<Step> steps) {
 
-  /** The newest state object of a process; those before it are stale from now on. */
+  /** The handle for the next state object of a process; older ones become stale. */
   public static StateHandle next(TrackedProcess target, List<Step> steps) {
     return new StateHandle(target, target.advance(), steps);
   }
 
-  /** What a verb does, measuring its steps. */
+  /** The body of a verb that leads away from running. */
   public interface Work {
     void run(List<Member> members);
   }
 
-  /** What a verb does to bring a process back that was found in a state. */
+  /**
+   * The body of a verb that leads back to running, from the state in which the processes were
+   * found.
+   */
   public interface Return {
     void run(List<Member> members, ProcessState found);
   }
 
   /**
-   * Runs a verb that leads from one state to the next away from running. When it fails, or the
-   * listener does, the process is brought back to where it was.
+   * Runs a verb that leads away from running. When it fails, or a listener throws an Error, the
+   * process is brought back to where it was.
    *
    * @param next makes the object of the state that was reached
    */
@@ -43,10 +47,10 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
         name,
         ProcessLock.Kind.MOVE,
         generation,
-        verb -> {
+        operation -> {
           StepRecorder measured = measured();
-          List<Member> members = List.of(new Member(verb, measured));
-          verb.require(from);
+          List<Member> members = List.of(new Member(operation, measured));
+          operation.require(from);
           target.note(name, ProcessLock.Kind.MOVE);
           try {
             work.run(members);
@@ -60,8 +64,8 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
   }
 
   /**
-   * Runs a verb that leads nearer to running, from a state or from where a verb of this line left
-   * the process that failed. It goes on whatever the listener does.
+   * Runs a verb that leads back to running, from the expected state or from where an earlier verb
+   * of this handle failed. A listener cannot stop it.
    *
    * @param leftovers the other states to begin at
    */
@@ -76,16 +80,16 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
         name,
         ProcessLock.Kind.BRING_BACK,
         generation,
-        verb -> {
+        operation -> {
           StepRecorder measured = measured();
-          List<Member> members = List.of(new Member(verb, measured));
-          ProcessState found = verb.requireOrLeftover(from, leftovers);
+          List<Member> members = List.of(new Member(operation, measured));
+          ProcessState found = operation.requireOrLeftover(from, leftovers);
           target.note(name, ProcessLock.Kind.BRING_BACK);
           try {
             work.run(members, found);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
-            target.leaveAt(verb.stateNow());
+            target.leaveAt(operation.stateNow());
             throw e;
           }
           return reached(measured, to, next);
@@ -103,7 +107,7 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
   }
 
   /**
-   * Ends the process if it is in this state still; one that has ended is as it should be.
+   * Kills the process if it is still in this state. Does nothing when it has ended.
    *
    * @throws dev.gpuprocess.error.StaleStateException when it is in another
    */
@@ -114,8 +118,8 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
               "end",
               ProcessLock.Kind.MOVE,
               generation,
-              verb -> {
-                verb.require(expected);
+              operation -> {
+                operation.require(expected);
                 target.end();
                 return target.advance();
               });
@@ -125,7 +129,8 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
   }
 
   /**
-   * Undoes what a try block did not hand on; nothing is left to undo for a process that is gone.
+   * Brings the process back unless the state object was handed on. Does nothing when the process
+   * has ended.
    */
   public void close(Runnable undo) {
     if (!target.isCurrent(generation)) {

@@ -39,7 +39,7 @@ final class StateQuery {
     this.deadline = context.timeouts().call();
   }
 
-  /** Of the process whose lock the verb holds: nobody else should be moving it. */
+  /** Asks about the process whose lock this verb holds. */
   CudaAnswer<ProcessState> askLocked(ProcessIdentity process) {
     try {
       return StateReading.insist(context.cuda(), process.pid(), deadline);
@@ -49,7 +49,7 @@ final class StateQuery {
   }
 
   /**
-   * Of a process that another verb may be working on.
+   * Asks about a process that another verb may be working on.
    *
    * @throws OperationInProgressException when that verb does not end in time
    * @throws OperationTimedOutException when the driver does not answer, and no verb is known that

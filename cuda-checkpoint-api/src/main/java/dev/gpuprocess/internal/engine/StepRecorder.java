@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Measures the steps of one process and tells listener, log and flight recorder. */
+/** Measures the steps of a verb and reports them to the listener, the log and Flight Recorder. */
 public final class StepRecorder {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -22,7 +22,7 @@ public final class StepRecorder {
   private final List<Step> taken;
   private @Nullable Throwable thrownByListener;
 
-  /** Continues after the steps that came before. */
+  /** Appends to earlier steps. */
   public StepRecorder(StepListener listener, int pid, List<Step> before) {
     this.listener = listener;
     this.pid = pid;
@@ -34,7 +34,7 @@ public final class StepRecorder {
     return List.copyOf(taken);
   }
 
-  /** Takes a step that moves a known number of bytes, or 0. */
+  /** Runs a step that moves a known number of bytes, or 0. */
   public void run(String name, long bytes, Runnable body) {
     run(
         name,
@@ -45,7 +45,7 @@ public final class StepRecorder {
         moved -> moved);
   }
 
-  /** Takes a step whose result tells the bytes moved. */
+  /** Runs a step whose result tells how many bytes it moved. */
   public <T> T run(String name, Supplier<T> body, ToLongFunction<T> bytes) {
     StepEvent event = new StepEvent(name, pid);
     event.begin();
@@ -73,8 +73,8 @@ public final class StepRecorder {
   }
 
   /**
-   * Throws what a listener threw that is no mere failure of a display, such as an AssertionError.
-   * Called where the process may stay, or when it is back.
+   * Throws an Error that a listener threw, such as an AssertionError. Called only where the process
+   * may stay as it is.
    */
   public void rethrow() {
     Throwable thrown = thrownByListener;
@@ -103,10 +103,11 @@ public final class StepRecorder {
     try {
       news.accept(listener);
     } catch (RuntimeException e) {
-      // The process has moved: losing its state object over a display would be worse.
+      // A failing display is no reason to lose the state object of a process that has moved.
       LOG.warn("a step listener failed", e);
     } catch (Throwable e) {
-      // Nor may it stop the process half way: it is thrown when the process is where it can stay.
+      // It must not stop the process half way: it is thrown once the process is in a state where it
+      // may stay.
       if (thrownByListener == null) {
         thrownByListener = e;
       } else if (thrownByListener != e) {

@@ -6,14 +6,14 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * The way off the GPU: lock all members, then checkpoint all. What fails half way is undone by the
- * caller.
+ * The way off the GPU: lock all members, then checkpoint all. The caller undoes what fails half
+ * way.
  */
 public final class Suspension {
 
   private final List<Member> members;
 
-  /** Nothing is done yet. */
+  /** Prepares; nothing is done yet. */
   public Suspension(List<Member> members) {
     this.members = members;
   }
@@ -28,7 +28,7 @@ public final class Suspension {
     Member.all(members, Suspension::checkpoint);
   }
 
-  /** What it holds is written down before: nobody could tell afterwards. */
+  /** What the process holds is journalled first: it cannot be read once it is checkpointed. */
   private static void checkpoint(Member member) {
     TrackedProcess target = member.target();
     Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
@@ -40,7 +40,7 @@ public final class Suspension {
   /** Both, of running processes. */
   public void suspend(Duration lockTimeout) {
     lock(lockTimeout);
-    // What a listener threw is better told now than with all the memory on the host.
+    // Better thrown now than after all the memory has moved to the host.
     members.forEach(each -> each.steps().rethrow());
     checkpoint();
   }

@@ -7,13 +7,13 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import org.jspecify.annotations.Nullable;
 
-/** Runs things at the same time, each of which has a deadline of its own, and waits for all. */
+/** Runs bodies at the same time and waits for all of them. Each has a deadline of its own. */
 final class Together {
 
   private Together() {}
 
   /**
-   * Runs them; a single one on the thread of the caller.
+   * Runs them; a single one on the caller's thread.
    *
    * @throws RuntimeException the first in order that one of them threw, with the others suppressed
    */

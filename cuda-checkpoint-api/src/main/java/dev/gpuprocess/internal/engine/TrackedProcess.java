@@ -35,8 +35,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The process behind a line of state objects. It knows which of them is the current one and lets
- * one verb at a time work on the process.
+ * The process behind a series of state objects. It knows which object is current, and runs one verb
+ * at a time.
  */
 public final class TrackedProcess {
 
@@ -48,21 +48,21 @@ public final class TrackedProcess {
   public final EngineContext context;
   public final ProcessIdentity identity;
 
-  /** The same in every pid namespace: its lock and its journal entry are called so. */
+  /** The same in every pid namespace; names the lock and the journal entry. */
   public final ProcessKey key;
 
   /** What the process held on each GPU when it was last seen there. */
   private volatile Holdings held;
 
-  /** The last move of the process that this line knows of; empty where none was written down. */
+  /** The last move of the process that we know of; empty where none was recorded. */
   private volatile Optional<Generation> seen = Optional.empty();
 
-  /** Where the last verb of this line left the process, also one that failed; null if not known. */
+  /** Where our last verb left the process, failed or not; null if not known. */
   private volatile @Nullable ProcessState leftAt;
 
   private final AtomicInteger current = new AtomicInteger();
 
-  /** Who it was when the image was made that it came back from; itself when there was none. */
+  /** The process that was dumped into the image it came back from; itself when there was none. */
   private final ProcessIdentity origin;
 
   public TrackedProcess(EngineContext context, ProcessIdentity identity, Holdings held) {
@@ -91,7 +91,7 @@ public final class TrackedProcess {
                         Failure.of(verb, pid)));
     TrackedProcess target = new TrackedProcess(context, identity, Holdings.UNKNOWN);
     target.seen = target.lastMove();
-    // Whoever checkpointed it wrote down what it held.
+    // The controller that checkpointed it journalled what it held.
     target.adoptHeld();
     return target;
   }
@@ -100,7 +100,7 @@ public final class TrackedProcess {
     return identity.pid();
   }
 
-  /** Tells whether an image is one of this process, or the one that it came back from. */
+  /** Whether an image is of this process, or the one that it came back from. */
   public boolean isIn(Manifest image) {
     ProcessIdentity dumped = new ProcessIdentity(image.pid(), image.startTicks());
     return dumped.equals(identity) || dumped.equals(origin);
@@ -110,7 +110,7 @@ public final class TrackedProcess {
     return new Journal(context.state());
   }
 
-  /** The room that a resume with these options needs, as far as it is known what was held. */
+  /** The room that a resume with these options needs, as far as is known. */
   GpuMemoryCheck gpuMemory(ResumeOptions options) {
     Holdings needed = options.needs().map(Holdings::told).orElse(held);
     return new GpuMemoryCheck(context, identity, needed, options.pairs());
@@ -120,14 +120,14 @@ public final class TrackedProcess {
     return held;
   }
 
-  /** What another controller wrote down since we looked is newer than what we remember. */
+  /** What another controller has journalled since is newer than what we remember. */
   private void adoptHeld() {
     journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
   }
 
   /**
-   * Says in the journal what is about to be done, so that it can be mended if we die now. Whoever
-   * brings the process back goes on without: what was written before it was locked would do.
+   * Journals what is about to be done, so that a recovery can mend it if we die. A verb that leads
+   * back to running goes on when this fails: the entry made before the lock will do.
    */
   public void note(String step, ProcessLock.Kind kind) {
     JournalEntry entry = entry(step, null, null);
@@ -138,12 +138,12 @@ public final class TrackedProcess {
     }
   }
 
-  /** Says in the journal that an image is being made, and where CRIU's log is meanwhile. */
+  /** Journals that an image is being made, and where CRIU's log is meanwhile. */
   public void note(String step, Path image, @Nullable Path log) {
     journal().write(entry(step, image, log));
   }
 
-  /** Says in the journal what the process has come to; null when that is not known. */
+  /** Journals the state of the process; null when it is not known. */
   public void noteState(@Nullable ProcessState state) {
     if (state == ProcessState.RUNNING || isKnownToBeGone()) {
       forget();
@@ -156,12 +156,15 @@ public final class TrackedProcess {
     return JournalEntry.of(key, pid(), step, held, image, log);
   }
 
-  /** It has ended, or has been killed and is being torn down, which a GPU can take a while for. */
+  /**
+   * Whether the process has ended, or was killed and is being torn down, which takes a while with a
+   * GPU.
+   */
   boolean isGone() {
     return !identity.isAlive() || ProcFs.isEnding(pid());
   }
 
-  /** The entry of one that nothing is known of stays: a recovery can look later. */
+  /** Where that is not known the entry stays, and a recovery can look later. */
   private boolean isKnownToBeGone() {
     try {
       return isGone();
@@ -171,7 +174,7 @@ public final class TrackedProcess {
     }
   }
 
-  /** Nothing is left to mend. */
+  /** Removes the journal entry: nothing is left to mend. */
   public void forget() {
     journal().remove(key);
   }
@@ -180,7 +183,7 @@ public final class TrackedProcess {
     held = found;
   }
 
-  /** The generation that the next state object of this process will have. */
+  /** The generation of the next state object; older ones become stale. */
   public int advance() {
     return current.incrementAndGet();
   }
@@ -189,21 +192,21 @@ public final class TrackedProcess {
     return current.get() == generation;
   }
 
-  /** The last move of the process by any controller, as of now. */
+  /** The last move of the process by any controller. */
   Optional<Generation> lastMove() {
     return ProcessLock.lastMove(key, context.state());
   }
 
   /**
-   * Reads the state without taking anybody's turn, and remembers after which move that was. When
-   * the process is moved meanwhile it is read again; in the end the older move is remembered, which
-   * makes the object stale rather than wrong.
+   * Reads the state without the lock, and remembers after which move that was. When the process is
+   * moved meanwhile it reads again; when that never ends, the older move is remembered, which makes
+   * the object stale rather than wrong.
    */
-  public ProcessState look(DriverOperation verb) {
+  public ProcessState look(DriverOperation operation) {
     long begun = System.nanoTime();
     for (int looks = 1; ; looks++) {
       seen = lastMove();
-      ProcessState state = verb.readState();
+      ProcessState state = operation.readState();
       Duration taken = Duration.ofNanos(System.nanoTime() - begun);
       boolean last = looks == MOST_LOOKS || taken.compareTo(context.timeouts().call()) > 0;
       if (last || lastMove().equals(seen)) {
@@ -212,36 +215,36 @@ public final class TrackedProcess {
     }
   }
 
-  /** This line knows of a move, since it made it. */
+  /** Remembers a move that we made. */
   void sees(Optional<Generation> move) {
     seen = move;
   }
 
-  /** Whether somebody else moved the process since this line last saw it, where that is known. */
+  /** Whether somebody else moved the process since we last saw it, as far as is known. */
   boolean isMovedSince(Optional<Generation> last) {
     return last.isPresent() && !last.equals(seen);
   }
 
-  /** A verb of this line leaves the process there; null when that is not known. */
+  /** Remembers and journals where our verb left the process; null when not known. */
   public void leaveAt(@Nullable ProcessState state) {
     leftAt = state;
     noteState(state);
   }
 
-  /** Whether a verb of this line left the process there. */
+  /** Whether our last verb left the process there. */
   boolean wasLeftAt(ProcessState state) {
     return leftAt == state;
   }
 
   /**
-   * Runs a verb of a state object: alone on this process, on the very process it was, and only if
-   * no newer state object took over.
+   * Runs a verb under the lock of the process, if it is still the same process and the state object
+   * is the newest.
    */
   public <T> T exclusively(
       String name, ProcessLock.Kind kind, int generation, Function<DriverOperation, T> body) {
-    ProcessLock turn =
+    ProcessLock lock =
         ProcessLock.take(key, pid(), name, kind, context.state(), context.timeouts().call());
-    DriverOperation verb = new DriverOperation(this, name, turn);
+    DriverOperation operation = new DriverOperation(this, name, lock);
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(
@@ -251,13 +254,13 @@ public final class TrackedProcess {
       }
       requireReachable(name);
       adoptHeld();
-      return body.apply(verb);
+      return body.apply(operation);
     } finally {
-      verb.endTurn();
+      operation.endLock();
     }
   }
 
-  /** Ends this very process; the handle of the JDK checks its start time as well. */
+  /** Kills this process; the JDK's handle checks its start time too. */
   void end() {
     ProcessHandle.of(pid())
         .filter(handle -> identity.isAlive())
@@ -275,7 +278,10 @@ public final class TrackedProcess {
     forget();
   }
 
-  /** A driver call on a stopped process hangs for ever, and one on a reused pid hits a stranger. */
+  /**
+   * Refuses what a driver call must not touch: on a stopped process it would hang for ever, on a
+   * reused pid it would hit a stranger.
+   */
   public void requireReachable(String name) {
     if (!identity.isAlive()) {
       forget();

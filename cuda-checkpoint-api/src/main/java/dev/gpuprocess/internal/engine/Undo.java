@@ -8,14 +8,14 @@ public final class Undo {
 
   private final List<Member> members;
 
-  /** Nothing is undone yet. */
+  /** Prepares; nothing is undone yet. */
   public Undo(List<Member> members) {
     this.members = members;
   }
 
   /**
-   * Undoes in reverse order what was done, as the state tells, and writes down what came of it. A
-   * call that was left behind undoes everything itself when it returns.
+   * Undoes in reverse order what was done, as the state tells, and journals the result. An
+   * abandoned call undoes everything itself when it returns.
    *
    * @param from where the verb began
    * @param why gets what goes wrong here

@@ -13,8 +13,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Brings a process to running from wherever it is, as far as that is safe. On whatever thread,
- * however late: its pid may belong to another process by then.
+ * Brings a process back to running from any state, as far as that is safe. May run on any thread
+ * and much later, when the pid may belong to another process.
  */
 final class WayBack {
 
@@ -31,7 +31,7 @@ final class WayBack {
   }
 
   /**
-   * Goes it.
+   * Restores and unlocks as needed, and journals the result.
    *
    * @return true
    */
@@ -50,7 +50,9 @@ final class WayBack {
     return true;
   }
 
-  /** Restores without a look at what a caller may want; OUT_OF_MEMORY when there is no room. */
+  /**
+   * Restores to where the memory was; answers OUT_OF_MEMORY without a call when there is no room.
+   */
   CudaResult restoreIfThereIsRoom() {
     Optional<Reservation> reserved = target.gpuMemory(ResumeOptions.ofDefaults()).reserveOrNone();
     if (reserved.isEmpty()) {

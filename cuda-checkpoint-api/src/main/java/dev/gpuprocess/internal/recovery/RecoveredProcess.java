@@ -6,7 +6,7 @@ import dev.gpuprocess.progress.RecoveryOutcome;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What was found of one process, and done.
+ * What a recovery found of one process, and did.
  *
  * @param suspended the process, when it waits to be resumed; else null
  */

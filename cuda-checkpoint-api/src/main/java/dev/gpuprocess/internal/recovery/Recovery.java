@@ -31,7 +31,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Mends what a dead controller left, one journal entry after the other. */
+/** Mends what dead controllers left, one journal entry after the other. */
 public final class Recovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -62,7 +62,7 @@ public final class Recovery {
               .filter(entry -> !entry.isImageRestore())
               .map(this::recover)
               .forEach(all::add);
-          // Only now: a disk that hangs keeps no process from going on.
+          // Last, so that a hung disk keeps no process from going on.
           tidyUp(found);
           return all;
         });
@@ -76,7 +76,7 @@ public final class Recovery {
     }
   }
 
-  /** What dead controllers left on disks; one that hangs is left alone. */
+  /** Removes what dead controllers left on disks; a hung disk is left alone. */
   private void tidyUp(List<JournalEntry> found) {
     for (JournalEntry entry : found) {
       if (!entry.hasLiveController()) {
@@ -108,13 +108,13 @@ public final class Recovery {
     }
   }
 
-  /** Nothing is known of it, so its entry stays. */
+  /** The process could not be looked at, so its entry stays. */
   private static RecoveredProcess unreadable(JournalEntry entry, ProcessUnreadableException e) {
     LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
     return new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null);
   }
 
-  /** Empty when the process is back and has an entry of its own. */
+  /** Empty when CRIU finished the restore; the process has an entry of its own then. */
   private Optional<RecoveredProcess> recoverRestore(JournalEntry entry) {
     try {
       RestoreRecovery restore = new RestoreRecovery(context, journal, entry);
@@ -131,7 +131,7 @@ public final class Recovery {
     return recovered;
   }
 
-  /** What died meanwhile needs nobody any more, unless its image is being made. */
+  /** A process that died needs no recovery, unless its image is being made. */
   private RecoveredProcess ofLiveController(JournalEntry entry) {
     return entry.image() == null && entry.find().isGone()
         ? gone(entry)
@@ -159,7 +159,7 @@ public final class Recovery {
     try {
       return mend(entry, process);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
-      // One without CUDA state is a stranger that got the pid.
+      // A process without CUDA state is a stranger with the same pid.
       return gone(entry);
     } catch (OperationInProgressException | StaleStateException e) {
       return new RecoveredProcess(process, RecoveryOutcome.IN_USE, null);
@@ -169,7 +169,7 @@ public final class Recovery {
     }
   }
 
-  /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
+  /** A CRIU whose client died lets the tree go when it next talks to its client. */
   private void awaitUntraced(ProcessIdentity process) {
     try (Patience patience = new Patience(context.timeouts().call())) {
       while (process.isAlive()
@@ -181,7 +181,7 @@ public final class Recovery {
     }
   }
 
-  /** All in one turn, so that no live controller can take the process over in between. */
+  /** All under one lock, so that no live controller can take the process over in between. */
   private RecoveredProcess mend(JournalEntry entry, ProcessIdentity process) {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
     if (!target.key.equals(entry.key())) {
@@ -191,22 +191,22 @@ public final class Recovery {
         VERB,
         ProcessLock.Kind.MOVE,
         0,
-        verb ->
+        operation ->
             journal.find(target.key).equals(Optional.of(entry))
-                ? mend(entry, target, verb)
+                ? mend(entry, target, operation)
                 : new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
   }
 
   private static RecoveredProcess mend(
-      JournalEntry entry, TrackedProcess target, DriverOperation verb) {
+      JournalEntry entry, TrackedProcess target, DriverOperation operation) {
     ProcessIdentity process = target.identity;
-    return switch (verb.readState()) {
+    return switch (operation.readState()) {
       case RUNNING -> {
         target.forget();
         yield new RecoveredProcess(process, RecoveryOutcome.RUNNING, null);
       }
       case LOCKED -> {
-        verb.unlock();
+        operation.unlock();
         target.forget();
         yield new RecoveredProcess(process, RecoveryOutcome.UNLOCKED, null);
       }
@@ -221,12 +221,12 @@ public final class Recovery {
     };
   }
 
-  /** A half image of a dead maker lies beside the place it was meant for. */
+  /** Half images of dead controllers lie beside the place they were meant for. */
   private static void removeHalfImages(Path parent) {
     try {
       StagedImage.removeAbandonedIn(parent);
     } catch (ImageException e) {
-      // Whoever dumps there next removes them.
+      // The next dump there removes them.
       LOG.warn("half images in {} stay: {}", parent, e.getMessage());
     }
   }

@@ -29,9 +29,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What became of a restore from an image whose controller died. CRIU may have finished it without
- * us, have given it up, or have died half way; and by now the pid may be a stranger's, who must not
- * be touched.
+ * Finds out what became of a restore whose controller died. CRIU may have finished it, given it up,
+ * or died half way; and by now the pid may belong to a stranger, who must not be touched.
  */
 final class RestoreRecovery {
 
@@ -49,7 +48,7 @@ final class RestoreRecovery {
     this.entry = entry;
   }
 
-  /** Empty when CRIU finished it, and the process has an entry of its own now. */
+  /** Empty when CRIU finished the restore; the process has an entry of its own then. */
   Optional<RecoveredProcess> run() {
     ProcessSearch search = entry.find();
     if (search.isGone()) {
@@ -60,15 +59,15 @@ final class RestoreRecovery {
     }
     ProcessIdentity process = search.process().get();
     ProcessKey key = ProcessKey.of(process);
-    return inTurn(process, key, () -> of(process, key));
+    return locked(process, key, () -> of(process, key));
   }
 
   /**
-   * The same where the controller lives. It has the turn of the pid as long as it is at it; if it
-   * has not, it could not see what became of its restore, and left the entry for that.
+   * The same where the controller lives. It holds the lock of the pid while it restores; when it
+   * does not, it could not see how its restore ended, and left the entry for that.
    */
   Optional<RecoveredProcess> runBesideController() {
-    return inTurn(
+    return locked(
         entry.target(),
         entry.key(),
         () -> {
@@ -82,10 +81,10 @@ final class RestoreRecovery {
         });
   }
 
-  private Optional<RecoveredProcess> inTurn(
+  private Optional<RecoveredProcess> locked(
       ProcessIdentity process, ProcessKey key, Supplier<Optional<RecoveredProcess>> body) {
     try {
-      ProcessLock turn =
+      ProcessLock lock =
           ProcessLock.take(
               key,
               process.pid(),
@@ -96,7 +95,7 @@ final class RestoreRecovery {
       try {
         return body.get();
       } finally {
-        turn.end();
+        lock.end();
       }
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
@@ -141,16 +140,16 @@ final class RestoreRecovery {
   }
 
   /**
-   * A task that CRIU let go has nothing of CRIU open; one that it built by half writes its log,
-   * which is in a directory that nobody else can look into.
+   * A half restored task still has CRIU's log open, which lies in a directory that no other user
+   * can enter.
    */
   private boolean isHalfRestored(ProcessIdentity process) {
     return entry.log() != null && new LogDirectory(entry.log()).isHeldBy(process);
   }
 
   /**
-   * What CRIU brings back is checkpointed, and nothing moves it but a controller, which writes an
-   * entry. In any other state it is a stranger, or somebody else's by now.
+   * A restored process is checkpointed until a controller moves it, which journals that. In any
+   * other state it is a stranger.
    */
   private boolean isRestored(ProcessIdentity process) {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
@@ -160,7 +159,7 @@ final class RestoreRecovery {
         && isOfImage(process);
   }
 
-  /** An image that cannot be read says nothing against it. */
+  /** An image that cannot be read does not speak against it. */
   private boolean isOfImage(ProcessIdentity process) {
     Path image = entry.image();
     if (image == null) {

@@ -1,3 +1,3 @@
-/** Mends what controllers left that died. */
+/** Mends what dead controllers left behind. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.recovery;
