@@ -52,7 +52,7 @@ public final class DriverOperation {
   /**
    * Creates a verb.
    *
-   * @param turn null for one that only reads
+   * @param lock null for one that only reads
    */
   public DriverOperation(TrackedProcess target, String name, @Nullable ProcessLock lock) {
     this.target = target;
