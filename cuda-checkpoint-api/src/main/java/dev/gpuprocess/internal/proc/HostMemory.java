@@ -4,8 +4,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.Set;
 
 /**
  * The memory of the host, or of a control group.
@@ -31,8 +30,7 @@ public record HostMemory(long available, long swap) {
   }
 
   private static long bytes(String text, String name) {
-    Matcher line = Pattern.compile("(?m)^" + name + ":\\s*(\\d+) kB").matcher(text);
-    return line.find() ? Long.parseLong(line.group(1)) << 10 : 0;
+    return ProcFields.bytes(text, Set.of(name)).orElse(0);
   }
 
   /**

@@ -5,19 +5,13 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
-import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.Consumer;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
 /**
  * Reads {@code /proc}. A process may end at any moment, so every answer can be empty; nothing here
@@ -30,12 +24,10 @@ import java.util.stream.Stream;
  */
 public final class ProcFs {
 
-  private static final Pattern NEWLINE = Pattern.compile("\n", Pattern.LITERAL);
   private static final Path PROC = Path.of("/proc");
-  private static final long SIGKILL_BIT = 1L << (9 - 1);
+  private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
   private static final int MOST_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
-  private static final int MOST_DESCENDANTS = 1 << 15;
 
   private ProcFs() {}
 
@@ -123,37 +115,7 @@ public final class ProcFs {
    * @throws ProcessUnreadableException also when there are more than 32768
    */
   public static List<Integer> descendants(long pid) {
-    Set<Integer> found = new LinkedHashSet<>();
-    Deque<Long> todo = new ArrayDeque<>(List.of(pid));
-    while (!todo.isEmpty()) {
-      long parent = todo.remove();
-      for (int thread : threads(parent)) {
-        for (String child : children(task(parent, thread)).split(" ")) {
-          if (!child.isBlank() && found.add(Integer.valueOf(child.trim()))) {
-            todo.add(Long.valueOf(child.trim()));
-          }
-        }
-        if (found.size() > MOST_DESCENDANTS) {
-          throw new ProcessUnreadableException(
-              "process %s has more than %s descendants, too many to look at: end some"
-                  .formatted(pid, MOST_DESCENDANTS),
-              Failure.of("read children", pid));
-        }
-      }
-    }
-    return List.copyOf(found);
-  }
-
-  private static String children(Path task) {
-    Path file = task.resolve("children");
-    Optional<String> children = ProcFile.text(file);
-    if (children.isEmpty() && !ProcFile.isGone(task) && ProcFile.isGone(file)) {
-      throw new ProcessUnreadableException(
-          "this kernel does not tell the children of a process: it needs CONFIG_PROC_CHILDREN, as"
-              + " CRIU does",
-          Failure.of("read children", 0));
-    }
-    return children.orElse("");
+    return Descendants.of(pid);
   }
 
   /**
@@ -230,14 +192,12 @@ public final class ProcFs {
    * @return the values by name, such as {@code TracerPid}; empty when it is gone
    */
   public static Map<String, String> status(long pid) {
-    Map<String, String> values = new HashMap<>();
-    for (String line : read(pid, "status").orElse("").split("\n")) {
-      int colon = line.indexOf(':');
-      if (colon > 0) {
-        values.put(line.substring(0, colon), line.substring(colon + 1).strip());
-      }
-    }
-    return values;
+    return ProcFields.parse(read(pid, "status").orElse(""));
+  }
+
+  /** The same of one thread; empty when that is gone. */
+  static Map<String, String> status(long pid, int thread) {
+    return ProcFields.parse(ProcFile.text(task(pid, thread).resolve("status")).orElse(""));
   }
 
   /**
@@ -260,7 +220,7 @@ public final class ProcFs {
    */
   public static OptionalInt tracer(long pid) {
     return threads(pid).stream()
-        .map(thread -> status(thread).getOrDefault("TracerPid", "0"))
+        .map(thread -> status(pid, thread).getOrDefault("TracerPid", "0"))
         .filter(tracer -> !tracer.equals("0"))
         .mapToInt(Integer::parseInt)
         .findFirst();
@@ -273,14 +233,7 @@ public final class ProcFs {
    * @return bytes; 0 when it is gone
    */
   public static long anonymousBytes(long pid) {
-    return read(pid, "status")
-        .map(
-            text ->
-                lines(text)
-                    .filter(line -> line.startsWith("RssAnon:") || line.startsWith("RssShmem:"))
-                    .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) << 10)
-                    .sum())
-        .orElse(0L);
+    return ProcFields.bytes(read(pid, "status").orElse(""), ANONYMOUS).orElse(0);
   }
 
   /**
@@ -301,18 +254,8 @@ public final class ProcFs {
    * @return true also when it is gone or a zombie
    */
   public static boolean isEnding(long pid) {
-    Optional<ProcStat> stat = stat(pid);
-    return stat.isEmpty()
-        || stat.get().isDead()
-        || stat.get().isExiting()
-        || read(pid, "status").map(ProcFs::isKilled).orElse(true);
-  }
-
-  private static boolean isKilled(String status) {
-    return lines(status)
-        .filter(line -> line.startsWith("SigPnd:") || line.startsWith("ShdPnd:"))
-        .map(line -> line.substring(line.indexOf(':') + 1).strip())
-        .anyMatch(mask -> (Long.parseUnsignedLong(mask, 16) & SIGKILL_BIT) != 0);
+    LifeSign sign = LifeSign.of(pid);
+    return sign == LifeSign.GONE || sign == LifeSign.ENDING;
   }
 
   /**
@@ -340,13 +283,5 @@ public final class ProcFs {
    */
   public static Optional<String> read(long pid, String file) {
     return ProcFile.text(alive(pid).resolve(file));
-  }
-
-  /**
-   * The lines of a text of the kernel. Only a newline ends one: a carriage return, which {@link
-   * String#lines()} takes for an end too, can be in the name of a process, a group or a file.
-   */
-  static Stream<String> lines(String text) {
-    return text.isEmpty() ? Stream.empty() : NEWLINE.splitAsStream(text);
   }
 }

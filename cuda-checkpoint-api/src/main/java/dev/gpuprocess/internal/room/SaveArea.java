@@ -2,7 +2,9 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.internal.proc.ProcFields;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -70,16 +72,10 @@ final class SaveArea {
 
   private static OptionalLong sum(int pid, String file, Set<String> fields) {
     try {
-      long kibibytes = 0;
-      boolean found = false;
-      for (String line : Files.readAllLines(Path.of("/proc", Integer.toString(pid), file))) {
-        int colon = line.indexOf(':');
-        if (colon > 0 && fields.contains(line.substring(0, colon))) {
-          kibibytes += Long.parseLong(line.substring(colon + 1).replace("kB", "").strip());
-          found = true;
-        }
-      }
-      return found ? OptionalLong.of(kibibytes << 10) : OptionalLong.empty();
+      return ProcFields.bytes(
+          Files.readString(
+              Path.of("/proc", Integer.toString(pid), file), StandardCharsets.ISO_8859_1),
+          fields);
     } catch (IOException | NumberFormatException e) {
       // It is gone, or its kernel hides it: whoever asked must not take that for zero.
       return OptionalLong.empty();
