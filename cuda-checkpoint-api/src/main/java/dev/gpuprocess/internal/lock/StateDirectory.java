@@ -3,8 +3,9 @@ package dev.gpuprocess.internal.lock;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.os.DirectoryTrust;
+import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.os.FileSystemRoom;
 import dev.gpuprocess.internal.os.LockedFile;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Patience;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -66,7 +67,11 @@ public record StateDirectory(Path path) {
   }
 
   private static String uid() {
-    return ProcFs.status(ProcessHandle.current().pid()).getOrDefault("Uid", "?").split("\\s+")[0];
+    try {
+      return Integer.toUnsignedString(CurrentUser.get().realUid());
+    } catch (IOException unknown) {
+      return NAMELESS;
+    }
   }
 
   /**
@@ -226,7 +231,7 @@ public record StateDirectory(Path path) {
   public Optional<String> trouble() {
     try {
       Path there = exists() ? path : DirectoryTrust.requirePlaceFor(path);
-      LockedFile.Room room = LockedFile.room(there);
+      FileSystemRoom room = FileSystemRoom.of(there);
       if (!Files.isWritable(there)) {
         return Optional.of(there + " cannot be written");
       }

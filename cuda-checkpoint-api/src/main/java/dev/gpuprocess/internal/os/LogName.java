@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Matcher;
@@ -35,12 +36,7 @@ public record LogName(String boot, String namespace, ProcessIdentity maker) {
             name.namespace(),
             Integer.toString(name.maker().pid()),
             Long.toString(name.maker().startTicks()),
-            hex(ThreadLocalRandom.current().nextInt()));
-  }
-
-  private static String hex(int number) {
-    String digits = Integer.toHexString(number);
-    return "0".repeat(8 - digits.length()) + digits;
+            HexFormat.of().toHexDigits(ThreadLocalRandom.current().nextInt()));
   }
 
   /** Reads a name; empty when it is of something else. */

@@ -29,9 +29,6 @@ record PrivateDirectory(Path path) {
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
       PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
 
-  private static final int WRITABLE_BY_OTHERS = 0022;
-  private static final int STICKY = 01000;
-
   /** Makes one, among temporary files or, where those cannot be executed, elsewhere. */
   static Optional<PrivateDirectory> create() {
     return Stream.of("java.io.tmpdir", "user.home", "user.dir")
@@ -60,29 +57,10 @@ record PrivateDirectory(Path path) {
 
   private boolean isUsable() throws IOException {
     // Named in a property, so its name has to be one that survives as text.
-    return NativePath.survivesAsText(path) && isOutOfReach() && isExecutable();
-  }
-
-  /** Whether nobody but us and root can put another directory in its place, or above it. */
-  private boolean isOutOfReach() throws IOException {
-    int uid = number(path, "unix:uid");
-    if ((number(path, "unix:mode") & 0777) != 0700) {
-      return false;
-    }
-    for (Path above = path.getParent(); above != null; above = above.getParent()) {
-      int owner = number(above, "unix:uid");
-      int mode = number(above, "unix:mode");
-      boolean trusted = owner == 0 || owner == uid;
-      boolean open = (mode & WRITABLE_BY_OTHERS) != 0 && (mode & STICKY) == 0;
-      if (!trusted || open) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  private static int number(Path file, String attribute) throws IOException {
-    return ((Number) Files.getAttribute(file, attribute)).intValue();
+    return NativePath.survivesAsText(path)
+        && Ownership.of(path).isSecret()
+        && DirectoryTrust.isOurs(path)
+        && isExecutable();
   }
 
   /** The kernel says no of a program on a file system that is mounted noexec. */

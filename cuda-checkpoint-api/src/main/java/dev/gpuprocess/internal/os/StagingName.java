@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.os;
 
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.io.UncheckedIOException;
 import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
@@ -25,13 +25,11 @@ public record StagingName(
   private static final Pattern FORM =
       Pattern.compile(
           "\\.gpuprocess-([0-9a-f]{8})-(\\d{1,20})-(\\d{1,10})-(\\d{1,19})-(\\d{1,10})-(\\d{1,19})-[0-9a-f]{8}\\.partial");
-  private static final Pattern NAMESPACE = Pattern.compile("pid:\\[(\\d+)]");
 
   /** For a directory that this JVM makes now. */
   public static StagingName of(ProcessIdentity process) throws IOException {
-    ProcessIdentity maker =
-        ProcessIdentity.of(ProcessHandle.current().pid())
-            .orElseThrow(() -> new IOException("/proc does not show this process"));
+    ProcessKey self = ourKey();
+    ProcessIdentity maker = new ProcessIdentity(self.pid(), self.startTicks());
     return new StagingName(currentBoot(), currentNamespace(), maker, process);
   }
 
@@ -80,15 +78,22 @@ public record StagingName(
   }
 
   private static String currentBoot() throws IOException {
-    return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).substring(0, 8);
+    try {
+      return ProcessKey.boot().substring(0, 8);
+    } catch (UncheckedIOException e) {
+      throw e.getCause();
+    }
   }
 
   private static String currentNamespace() throws IOException {
-    String link = Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
-    Matcher form = NAMESPACE.matcher(link);
-    if (!form.matches()) {
-      throw new IOException("/proc/self/ns/pid leads to " + link);
+    return Long.toString(ourKey().namespace());
+  }
+
+  private static ProcessKey ourKey() throws IOException {
+    try {
+      return ProcessKey.self();
+    } catch (UncheckedIOException e) {
+      throw e.getCause();
     }
-    return form.group(1);
   }
 }

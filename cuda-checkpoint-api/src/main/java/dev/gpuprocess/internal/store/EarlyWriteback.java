@@ -1,8 +1,7 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.jnr.WritebackFunctions;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.NativeLibraries;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -25,14 +24,6 @@ final class EarlyWriteback implements AutoCloseable {
   private static final long STEP_BYTES = 8L << 20;
   private static final long PAUSE_NANOS = 10_000_000;
   private static final long PATIENCE_MILLIS = 10_000;
-
-  private static final int O_CLOEXEC = 0x80000;
-  private static final int SYNC_FILE_RANGE_WRITE = 2;
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final WritebackFunctions LIBRARY = NativeLibraries.load(WritebackFunctions.class, "c");
-  }
 
   private final Path images;
   private final Map<Path, Long> begun = new HashMap<>();
@@ -74,24 +65,8 @@ final class EarlyWriteback implements AutoCloseable {
     long from = begun.getOrDefault(file, 0L);
     long size = Files.size(file);
     if (size - from >= STEP_BYTES) {
-      begin(file, from, size - from);
+      Descriptors.startWriteback(file, from, size - from);
       begun.put(file, size);
-    }
-  }
-
-  /** Does not wait for the disk, unless it has too much to do already. */
-  private static void begin(Path file, long from, long bytes) throws IOException {
-    int descriptor = C.LIBRARY.open(file.toString(), O_CLOEXEC);
-    if (descriptor < 0) {
-      throw new IOException(file + " cannot be opened");
-    }
-    try {
-      if (C.LIBRARY.sync_file_range(descriptor, from, bytes, SYNC_FILE_RANGE_WRITE) != 0) {
-        throw new IOException(file + " cannot be written back early");
-      }
-    } finally {
-      // Nothing was written through this descriptor, so there is no error to hear of.
-      C.LIBRARY.close(descriptor);
     }
   }
 

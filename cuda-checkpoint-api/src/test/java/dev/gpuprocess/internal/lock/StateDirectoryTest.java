@@ -108,7 +108,7 @@ class StateDirectoryTest {
   void directory_aboveItOthersCanWrite_refusedUnlessSticky() throws IOException {
     Files.createDirectory(state().path());
     Files.setPosixFilePermissions(parent, PosixFilePermissions.fromString("rwxrwxrwx"));
-    assertRefused("who could put something else in the place");
+    assertRefused("who could replace what is in it");
     Files.setAttribute(parent, "unix:mode", 01777);
     lock(state()).close();
   }
