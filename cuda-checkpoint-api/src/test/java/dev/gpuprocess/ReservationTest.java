@@ -18,7 +18,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.call.StateReading;
-import dev.gpuprocess.internal.lock.HeldLock;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.room.Claim;
 import dev.gpuprocess.internal.room.Reservations;
@@ -143,7 +143,7 @@ class ReservationTest {
     ProcessIdentity restored = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
     GpuUuid gpu = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000001");
     Claim claim = Claim.of(restored, Map.of(gpu, 7L));
-    try (HeldLock ofTheDead = directory.tryLock("room-of-the-dead", "restore").orElseThrow()) {
+    try (NamedLock ofTheDead = directory.tryLock("room-of-the-dead", "restore").orElseThrow()) {
       ofTheDead.note(claim.text());
     }
     AtomicBoolean over = new AtomicBoolean();

@@ -164,6 +164,22 @@ public final class BoundedCall {
   private static <T> T await(
       Object about, CompletableFuture<T> answer, long end, AbandonedCallEvent event)
       throws TimeoutException {
+    try {
+      return await(answer, end);
+    } catch (TimeoutException e) {
+      // Whoever completes the answer first decides; the call may have ended just now.
+      count(about, 1);
+      event.begin();
+      if (answer.completeExceptionally(e)) {
+        throw e;
+      }
+      count(about, -1);
+      return await(answer, end);
+    }
+  }
+
+  /** Waits for an answer. An interrupt does not shorten the wait; the flag stays set. */
+  static <T> T await(CompletableFuture<T> answer, long end) throws TimeoutException {
     boolean interrupted = false;
     try {
       while (true) {
@@ -171,14 +187,6 @@ public final class BoundedCall {
           return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
           interrupted = true;
-        } catch (TimeoutException e) {
-          // Whoever completes the answer first decides; the call may have ended just now.
-          count(about, 1);
-          event.begin();
-          if (answer.completeExceptionally(e)) {
-            throw e;
-          }
-          count(about, -1);
         } catch (ExecutionException e) {
           throw rethrow(e.getCause());
         }
@@ -190,7 +198,7 @@ public final class BoundedCall {
     }
   }
 
-  static RuntimeException rethrow(@Nullable Throwable cause) {
+  private static RuntimeException rethrow(@Nullable Throwable cause) {
     if (cause instanceof Error error) {
       throw error;
     }

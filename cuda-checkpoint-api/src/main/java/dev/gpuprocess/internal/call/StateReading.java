@@ -8,8 +8,6 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
@@ -149,23 +147,7 @@ public final class StateReading {
    * @throws TimeoutException when there is none within the bound
    */
   public CudaAnswer<ProcessState> await(Duration bound) throws TimeoutException {
-    long end = Durations.end(bound);
-    boolean interrupted = false;
-    try {
-      while (true) {
-        try {
-          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
-        } catch (InterruptedException e) {
-          interrupted = true;
-        } catch (ExecutionException e) {
-          throw BoundedCall.rethrow(e.getCause());
-        }
-      }
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
-    }
+    return BoundedCall.await(answer, Durations.end(bound));
   }
 
   /** Nobody who asked may need the answer any more: the call is told to be left behind. */

@@ -3,10 +3,10 @@ package dev.gpuprocess.internal.journal;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.internal.lock.HeldLock;
-import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.os.SmallFile;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Printable;
@@ -63,7 +63,7 @@ public final class Journal {
             .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
     try {
       state.make();
-      StateDirectory.writeNew(half, entry.text());
+      SmallFile.replace(half, entry.text());
       Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       removeOwnHalf(half);
@@ -164,11 +164,11 @@ public final class Journal {
   }
 
   private boolean isEntry(Path file) throws IOException {
-    if (!StateDirectory.isSmallFile(file)) {
+    if (!SmallFile.is(file)) {
       return false;
     }
     try {
-      return file.equals(file(JournalEntry.parse(StateDirectory.read(file)).key()));
+      return file.equals(file(JournalEntry.parse(SmallFile.read(file)).key()));
     } catch (IllegalArgumentException | CharacterCodingException nonsense) {
       return false;
     }
@@ -224,16 +224,14 @@ public final class Journal {
       if (!state.exists()) {
         return body.get();
       }
-      Optional<HeldLock> lock = state.lock(LOCK, "recover", patience);
+      Optional<NamedLock> lock = state.lock(LOCK, "recover", patience);
       if (lock.isEmpty()) {
         throw new OperationTimedOutException(
             "another recovery with the journal in %s does not end (%s): look at what it waits for"
-                .formatted(
-                    state.path(),
-                    state.holder(LOCK).map(LockHolder::toString).orElse("it is not known whose")),
+                .formatted(state.path(), state.describeHolder(LOCK)),
             Failure.of("recover", 0));
       }
-      try (HeldLock held = lock.get()) {
+      try (NamedLock held = lock.get()) {
         LOG.debug("recovering alone, after {}", held.note());
         return body.get();
       }
@@ -252,7 +250,7 @@ public final class Journal {
 
   private static Optional<JournalEntry> read(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(StateDirectory.read(file)));
+      return Optional.of(JournalEntry.parse(SmallFile.read(file)));
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {

@@ -1,11 +1,9 @@
 package dev.gpuprocess.internal.lock;
 
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.time.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -16,8 +14,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -41,27 +37,15 @@ public final class ProcessLock {
     BRING_BACK
   }
 
-  private static final Pattern LOCK_NAME = Pattern.compile("(\\d{1,18})-(\\d{1,9})");
-
   /** By the name of the lock. */
   private static final Map<String, ProcessLock> TAKEN = new ConcurrentHashMap<>();
-
-  /** Who has the turn that cannot be had: in words, and as far as is known. */
-  private record Other(String words, Optional<LockHolder> holder) {
-
-    OperationInProgressException inProgress(String message, Failure failure) {
-      return holder
-          .map(known -> known.inProgress(message, failure))
-          .orElseGet(() -> new OperationInProgressException(message, failure));
-    }
-  }
 
   private final ProcessKey process;
   private final int pid;
   private final String verb;
   private final Kind kind;
   private final StateDirectory state;
-  private @Nullable HeldLock lock;
+  private @Nullable NamedLock held;
   private boolean wantedBack;
   private volatile boolean atCriu;
 
@@ -89,30 +73,25 @@ public final class ProcessLock {
       Kind kind,
       StateDirectory state,
       Duration patience) {
-    ProcessLock turn = new ProcessLock(process, pid, verb, kind, state);
+    ProcessLock lock = new ProcessLock(process, pid, verb, kind, state);
     try (Patience waiting = new Patience(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
       while (true) {
-        Optional<Other> other = turn.tryTake();
-        if (other.isEmpty()) {
-          return turn;
+        Optional<LockConflict> conflict = lock.tryTake();
+        if (conflict.isEmpty()) {
+          return lock;
         }
         if (!waiting.pause()) {
-          throw other
-              .get()
-              .inProgress(
-                  "%s on process %s; %s has to wait until it ends"
-                      .formatted(other.get().words(), pid, verb),
-                  Failure.of(verb, pid));
+          throw conflict.get().inProgress(verb, pid);
         }
       }
     }
   }
 
   /** Takes it, or tells what is under way. */
-  private Optional<Other> tryTake() {
+  private Optional<LockConflict> tryTake() {
     ProcessLock other = TAKEN.putIfAbsent(lockName(process), this);
     if (other != null) {
-      return Optional.of(new Other(other.verb + " is under way", Optional.of(other.self())));
+      return Optional.of(new LockConflict(other.verb + " is under way", Optional.of(other.self())));
     }
     boolean taken = false;
     try {
@@ -122,7 +101,7 @@ public final class ProcessLock {
       }
       Optional<LockHolder> holder = lockHolder(process, state);
       return Optional.of(
-          new Other(
+          new LockConflict(
               holder.map(LockHolder::toString).orElse("another JVM") + " is at work", holder));
     } finally {
       if (!taken) {
@@ -133,8 +112,8 @@ public final class ProcessLock {
 
   private synchronized boolean lock() {
     try {
-      lock = state.tryLock(lockName(process), verb).orElse(null);
-      return lock != null;
+      held = state.tryLock(lockName(process), verb).orElse(null);
+      return held != null;
     } catch (IOException e) {
       // For want of descriptors it cannot be seen whose turn it is: whoever has it is not
       // disturbed.
@@ -173,9 +152,9 @@ public final class ProcessLock {
    */
   public synchronized void atCriu(boolean now) {
     atCriu = now;
-    if (lock != null) {
+    if (held != null) {
       try {
-        lock.sign(self());
+        held.sign(self());
       } catch (IOException e) {
         LOG.warn("that CRIU is at process {} is known in this JVM alone: {}", pid, e.toString());
       }
@@ -215,7 +194,7 @@ public final class ProcessLock {
 
   /** The same, as nobody else can change it now. */
   public synchronized Optional<Generation> lastMove() {
-    return lock == null ? Optional.empty() : Generation.parse(lock.note(), process);
+    return held == null ? Optional.empty() : Generation.parse(held.note(), process);
   }
 
   /**
@@ -250,11 +229,11 @@ public final class ProcessLock {
   }
 
   private synchronized Optional<Generation> writeMove() throws IOException {
-    if (lock == null) {
+    if (held == null) {
       return Optional.empty();
     }
     Generation next = Generation.next(process);
-    lock.note(next.text());
+    held.note(next.text());
     return Optional.of(next);
   }
 
@@ -265,8 +244,8 @@ public final class ProcessLock {
    * @return false when it is nobody's turn any more
    */
   public static boolean wantBack(ProcessKey process) {
-    ProcessLock turn = TAKEN.get(lockName(process));
-    return turn != null && turn.wantBack();
+    ProcessLock lock = TAKEN.get(lockName(process));
+    return lock != null && lock.wantBack();
   }
 
   private synchronized boolean wantBack() {
@@ -303,43 +282,18 @@ public final class ProcessLock {
   /** Lets other verbs at the process again. */
   public synchronized void end() {
     try {
-      if (lock != null) {
+      if (held != null) {
         if (Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
-          lock.closeAndForget();
+          held.closeAndForget();
         } else {
-          lock.close();
+          held.close();
         }
       }
     } catch (IOException e) {
       LOG.warn("the lock of process {} stays as a file: {}", pid, e.toString());
     } finally {
-      lock = null;
+      held = null;
       TAKEN.remove(lockName(process), this);
     }
-  }
-
-  /** Removes the locks of processes that have ended. */
-  public static void removeLocksOfTheDead(StateDirectory state) throws IOException {
-    for (String name : state.lockNames()) {
-      Matcher of = LOCK_NAME.matcher(name);
-      if (of.matches() && hasEnded(of, state.note(name))) {
-        Optional<HeldLock> lock = state.tryLock(name, "tidy up");
-        if (lock.isPresent()) {
-          lock.get().closeAndForget();
-        }
-      }
-    }
-  }
-
-  /** The note says which of those that had the pid it was, if it was moved at all. */
-  private static boolean hasEnded(Matcher name, String note) {
-    Optional<Generation> last = Generation.parse(note);
-    return last.map(Generation::isOfThisBoot).orElse(true)
-        ? ProcessSearch.find(
-                Long.parseLong(name.group(1)),
-                Integer.parseInt(name.group(2)),
-                start -> last.isEmpty() || last.get().startTicks() == start)
-            .isGone()
-        : true;
   }
 }

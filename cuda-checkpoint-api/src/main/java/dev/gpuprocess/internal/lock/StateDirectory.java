@@ -16,8 +16,6 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -34,7 +32,6 @@ import java.util.Optional;
 public record StateDirectory(Path path) {
 
   private static final String LOCKS = "locks.d";
-  private static final int LARGEST = 1 << 16;
   private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
 
@@ -123,14 +120,14 @@ public record StateDirectory(Path path) {
    * @return empty when somebody has it, in this JVM or another; {@link #holder} tells who
    * @throws IOException when the directory cannot or must not be used
    */
-  public Optional<HeldLock> tryLock(String name, String verb) throws IOException {
+  public Optional<NamedLock> tryLock(String name, String verb) throws IOException {
     Path file = file(name);
     make();
     make(locks());
     Optional<LockedFile> locked = LockedFile.tryLock(file);
     return locked.isEmpty()
         ? Optional.empty()
-        : Optional.of(HeldLock.of(locked.get(), LockHolder.self(verb)));
+        : Optional.of(NamedLock.of(locked.get(), LockHolder.self(verb)));
   }
 
   /**
@@ -139,10 +136,10 @@ public record StateDirectory(Path path) {
    * @param patience how long
    * @return empty when somebody still has it
    */
-  public Optional<HeldLock> lock(String name, String verb, Duration patience) throws IOException {
+  public Optional<NamedLock> lock(String name, String verb, Duration patience) throws IOException {
     try (Patience waiting = new Patience(patience)) {
       while (true) {
-        Optional<HeldLock> lock = tryLock(name, verb);
+        Optional<NamedLock> lock = tryLock(name, verb);
         if (lock.isPresent() || !waiting.pause()) {
           return lock;
         }
@@ -156,15 +153,26 @@ public record StateDirectory(Path path) {
    * @return empty when nobody has, or when the directory is not there
    */
   public Optional<LockHolder> holder(String name) throws IOException {
-    Path file = file(name);
-    return exists() && LockedFile.isLocked(file)
-        ? LockedFile.read(file).flatMap(record -> LockHolder.parse(firstLine(record)))
-        : Optional.empty();
+    return exists() && LockedFile.isLocked(file(name)) ? record(name).holder() : Optional.empty();
   }
 
-  /** What the last holder of a lock noted; empty when nobody did. */
+  /** Who has something locked, for a message; also when that cannot be found out. */
+  public String describeHolder(String name) {
+    String unknown = "another controller";
+    try {
+      return holder(name).map(LockHolder::toString).orElse(unknown);
+    } catch (IOException e) {
+      return unknown;
+    }
+  }
+
+  /** What the last holder of a lock noted; empty when nothing was noted. */
   public String note(String name) throws IOException {
-    return exists() ? LockedFile.read(file(name)).map(HeldLock::noteIn).orElse("") : "";
+    return exists() ? record(name).note() : "";
+  }
+
+  private LockRecord record(String name) throws IOException {
+    return LockRecord.parse(LockedFile.read(file(name)).orElse(""));
   }
 
   /** The names of all locks that have a file, held or not. */
@@ -180,10 +188,6 @@ public record StateDirectory(Path path) {
     return names;
   }
 
-  private static String firstLine(String record) {
-    return record.lines().findFirst().orElse("");
-  }
-
   private Path file(String name) {
     if (!name.matches("[\\w-][\\w.-]*")) {
       throw new IllegalArgumentException("not a lock's name: " + name);
@@ -193,34 +197,6 @@ public record StateDirectory(Path path) {
 
   private Path locks() {
     return path.resolve(LOCKS);
-  }
-
-  /**
-   * Reads a small file. Never opens what is not a plain file: a pipe would keep us waiting.
-   *
-   * @throws NoSuchFileException when there is none
-   */
-  public static String read(Path file) throws IOException {
-    if (!isSmallFile(file)) {
-      throw new FileSystemException(file.toString(), null, "is not a small regular file");
-    }
-    return Files.readString(file);
-  }
-
-  /** Whether {@link #read} would read it; throws when there is none. */
-  public static boolean isSmallFile(Path file) throws IOException {
-    BasicFileAttributes found =
-        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-    return found.isRegularFile() && found.size() <= LARGEST;
-  }
-
-  /** Writes a file that only we can read, in place of one that is there. */
-  public static void writeNew(Path file, String text) throws IOException {
-    Files.deleteIfExists(file);
-    Files.createFile(
-        file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-    // A channel would be closed by an interrupt.
-    Files.writeString(file, text, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
   }
 
   /**

@@ -15,11 +15,12 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.store.LogDirectory;
-import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.store.AbandonedImage;
 import dev.gpuprocess.internal.time.Patience;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -70,7 +71,7 @@ public final class Recovery {
 
   private void removeLocksOfTheDead() {
     try {
-      ProcessLock.removeLocksOfTheDead(context.state());
+      StaleLocks.remove(context.state());
     } catch (IOException e) {
       LOG.warn("locks of processes that have ended stay: {}", e.toString());
     }
@@ -224,7 +225,7 @@ public final class Recovery {
   /** A half image of a dead maker lies beside the place it was meant for. */
   private static void removeHalfImages(Path parent) {
     try {
-      StagedImage.removeAbandonedIn(parent);
+      AbandonedImage.removeIn(parent);
     } catch (ImageException e) {
       // Whoever dumps there next removes them.
       LOG.warn("half images in {} stay: {}", parent, e.getMessage());

@@ -2,8 +2,7 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.internal.lock.HeldLock;
-import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -77,7 +76,7 @@ public final class Reservations {
    *     descriptors: then others may have reserved what is not seen
    */
   public <T> T alone(int pid, Duration patience, Function<List<Claim>, T> body) {
-    Optional<HeldLock> gate;
+    Optional<NamedLock> gate;
     try {
       gate = directory.lock(GATE, VERB, patience);
     } catch (IOException e) {
@@ -90,21 +89,13 @@ public final class Reservations {
     if (gate.isEmpty()) {
       throw new OperationInProgressException(
           "%s is looking for room on the GPUs and does not end, so process %s has to wait: find out what stopped it"
-              .formatted(looking(), pid),
+              .formatted(directory.describeHolder(GATE), pid),
           Failure.of(VERB, pid));
     }
     try {
       return body.apply(claimsAlone(pid));
     } finally {
       forget(gate.get());
-    }
-  }
-
-  private String looking() {
-    try {
-      return directory.holder(GATE).map(LockHolder::toString).orElse("another controller");
-    } catch (IOException e) {
-      return "another controller";
     }
   }
 
@@ -137,7 +128,7 @@ public final class Reservations {
   /** One whose holder has died reserves nothing once the restore has ended that it was made for. */
   private Optional<Claim> readOrForget(String name, int pid) {
     try {
-      Optional<HeldLock> dead = directory.tryLock(name, VERB);
+      Optional<NamedLock> dead = directory.tryLock(name, VERB);
       return dead.isPresent() ? leftBy(dead.get(), name) : parsed(name);
     } catch (IOException e) {
       requireDescriptors(e, pid);
@@ -146,7 +137,7 @@ public final class Reservations {
     }
   }
 
-  private Optional<Claim> leftBy(HeldLock dead, String name) throws IOException {
+  private Optional<Claim> leftBy(NamedLock dead, String name) throws IOException {
     Optional<Claim> claim = parsed(name, dead.note());
     if (claim.filter(this::isUnderWay).isPresent()) {
       dead.close();
@@ -179,7 +170,7 @@ public final class Reservations {
   Reservation add(Claim claim) {
     try {
       String name = PREFIX + UUID.randomUUID();
-      HeldLock held =
+      NamedLock held =
           directory
               .tryLock(name, VERB)
               .orElseThrow(() -> new IOException(name + " is locked already"));
@@ -205,7 +196,7 @@ public final class Reservations {
     }
   }
 
-  private static void forget(HeldLock held) {
+  private static void forget(NamedLock held) {
     try {
       held.closeAndForget();
     } catch (IOException e) {

@@ -46,7 +46,7 @@ public final class Retention {
    * command line) and were made before it. What stays is verified first, every byte; an image that
    * does not verify neither counts nor is removed. Links are not followed, and what is no complete
    * image of ours is not touched, except half images whose makers died ({@link
-   * StagedImage#abandonedIn}); an image that is being removed becomes one first. An interrupt
+   * AbandonedImage#in}); an image that is being removed becomes one first. An interrupt
    * changes nothing: the thread stays interrupted.
    *
    * @param count how many stay, the newest included; at least 1
@@ -60,7 +60,7 @@ public final class Retention {
       throw new IllegalArgumentException("the newest image always stays, so not " + count);
     }
     newest.verify();
-    StagedImage.abandonedIn(parent()).forEach(AbandonedImage::remove);
+    AbandonedImage.in(parent()).forEach(AbandonedImage::remove);
     int kept = 1;
     List<ImageDirectory> superseded = new ArrayList<>();
     for (ImageDirectory image : olderOnes()) {

@@ -8,16 +8,12 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
@@ -59,7 +55,7 @@ public final class StagedImage implements AutoCloseable {
    *
    * @param directory where it will be: does not exist yet, or is empty; the directories above it
    *     are made if they are missing
-   * @param process for whom; named in exceptions and by {@link #abandonedIn}
+   * @param process for whom; named in exceptions and by {@link AbandonedImage#in}
    * @param expectedBytes how much room it will need
    * @param key what the image will be signed with; null for none
    * @return the image, its empty directories made
@@ -76,7 +72,7 @@ public final class StagedImage implements AutoCloseable {
    *
    * @param directory where it will be: does not exist yet, or is empty; the directories above it
    *     are made if they are missing
-   * @param process for whom; named in exceptions and by {@link #abandonedIn}
+   * @param process for whom; named in exceptions and by {@link AbandonedImage#in}
    * @param expectedBytes how much room it will need
    * @param key what the image will be signed with; null for none
    * @param log where {@link #work} will be
@@ -98,61 +94,22 @@ public final class StagedImage implements AutoCloseable {
       held = PinnedDirectory.open(Objects.requireNonNull(target.getParent()));
     } catch (IOException e) {
       String why = "no image can be made at %s: %s".formatted(directory, ImagePlace.reason(e));
-      throw failed(pid, e, unusable(pid, why, e));
+      throw ImageTarget.failed(pid, e, ImageTarget.unusable(pid, why, e));
     }
     try {
-      requireUnused(held, target, pid);
-      requireRoom(held, expectedBytes, pid);
+      ImageTarget.requireUnused(held, target, pid);
+      ImageTarget.requireRoom(held, expectedBytes, pid);
       removeAbandoned(held);
       return new StagedImage(StagingDirectory.make(held, process), target, pid, key, log);
     } catch (IOException e) {
       held.close();
-      throw failed(
+      throw ImageTarget.failed(
           pid,
           e,
-          unusable(pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
+          ImageTarget.unusable(pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
     } catch (RuntimeException | Error e) {
       held.close();
       throw e;
-    }
-  }
-
-  /**
-   * Says whether an image can be made, and makes nothing.
-   *
-   * @param directory where it would be
-   * @param process for whom; named in exceptions
-   * @param expectedBytes how much room it would need
-   * @return the room that there is, in bytes
-   * @throws ImageDirectoryException when the directory cannot be used
-   * @throws DiskFullException when the file system has less room than expected
-   */
-  public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
-    int pid = process.pid();
-    try {
-      Path nearest = ImagePlace.nearest(directory);
-      if (!Files.isDirectory(nearest)) {
-        throw unusable(
-            pid,
-            "no image can be made at " + directory + ": " + nearest + " is not a directory",
-            null);
-      }
-      if (!Files.isWritable(nearest)) {
-        throw unusable(
-            pid,
-            "no image can be made at " + directory + ": " + nearest + " cannot be written",
-            null);
-      }
-      try (PinnedDirectory held = PinnedDirectory.open(nearest)) {
-        if (ImagePlace.isDirectlyIn(directory, nearest)) {
-          requireUnused(held, ImagePlace.of(directory), pid);
-        }
-        requireRoom(held, expectedBytes, pid);
-        return held.path().toFile().getUsableSpace();
-      }
-    } catch (IOException e) {
-      throw unusable(
-          pid, "no image can be made at %s: %s".formatted(directory, ImagePlace.reason(e)), e);
     }
   }
 
@@ -162,75 +119,10 @@ public final class StagedImage implements AutoCloseable {
    */
   private static void removeAbandoned(PinnedDirectory parent) {
     try {
-      removeAbandonedIn(parent.name());
+      AbandonedImage.removeIn(parent.name());
     } catch (ImageException e) {
       LOG.warn("half images in {} stay: {}", parent.name(), e.getMessage());
     }
-  }
-
-  /**
-   * Removes the half images that makers of this machine left when they died since it was started;
-   * those of other machines that have the directory too are not touched.
-   *
-   * @param parent where images are
-   * @throws ImageException when one cannot be removed, or the directory cannot be read
-   */
-  public static void removeAbandonedIn(Path parent) {
-    abandonedIn(parent).stream()
-        .filter(half -> half.process().isPresent())
-        .forEach(AbandonedImage::remove);
-  }
-
-  private static void requireUnused(PinnedDirectory parent, Path target, int pid)
-      throws IOException {
-    Path there = parent.path().resolve(target.getFileName());
-    if (!Files.exists(there, LinkOption.NOFOLLOW_LINKS)) {
-      return;
-    }
-    if (!Files.isDirectory(there, LinkOption.NOFOLLOW_LINKS)) {
-      throw unusable(pid, target + " is not a directory: name one that does not exist yet", null);
-    }
-    if (!DurableFiles.list(there).isEmpty()) {
-      throw unusable(pid, target + " is not empty: an image never replaces anything", null);
-    }
-    if (!Files.getAttribute(there, "unix:dev")
-        .equals(Files.getAttribute(parent.path(), "unix:dev"))) {
-      throw unusable(
-          pid, "a file system is mounted on " + target + ": name a directory in it", null);
-    }
-  }
-
-  private static void requireRoom(PinnedDirectory parent, long expectedBytes, int pid) {
-    long room = parent.path().toFile().getUsableSpace();
-    if (room < expectedBytes && parent.path().toFile().getTotalSpace() == 0) {
-      throw unusable(
-          pid,
-          parent.name() + " is on a file system that stores nothing, such as /proc: choose another",
-          null);
-    }
-    if (room < expectedBytes) {
-      throw new DiskFullException(
-          "%s has room for %s MiB and the image of process %s needs about %s MiB: free some or use another file system"
-              .formatted(parent.name(), room >> 20, pid, expectedBytes >> 20),
-          Failure.of("dump", pid));
-    }
-  }
-
-  private static ImageDirectoryException unusable(int pid, String why, @Nullable Throwable cause) {
-    return new ImageDirectoryException(why, Failure.of("dump", pid), cause);
-  }
-
-  /** A full disk has a type of its own wherever it is met. */
-  private static ImageException failed(int pid, IOException cause, ImageException otherwise) {
-    String reason =
-        String.valueOf(
-            cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
-    return Descriptors.saysFull(reason)
-        ? new DiskFullException(
-            otherwise.getMessage() + ": free some room or use another file system",
-            Failure.of("dump", pid),
-            cause)
-        : otherwise;
   }
 
   /**
@@ -272,7 +164,7 @@ public final class StagedImage implements AutoCloseable {
       String why =
           "the image of process %s could not be completed at %s: %s"
               .formatted(pid, target, staging.held().explain(e));
-      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+      throw ImageTarget.failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
     }
   }
 
@@ -303,7 +195,7 @@ public final class StagedImage implements AutoCloseable {
       String why =
           "the image of process %s could not be made durable at %s: %s"
               .formatted(pid, target, image.explain(e));
-      throw failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+      throw ImageTarget.failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
     }
   }
 
@@ -361,33 +253,8 @@ public final class StagedImage implements AutoCloseable {
     try {
       staging.remove();
     } catch (IOException e) {
-      // Failing for this would hide why we are here; abandonedIn finds what is left.
+      // Failing for this would hide why we are here; AbandonedImage.in finds what is left.
       LOG.warn("{} could not be removed: {}", staging.held().name(), staging.held().explain(e));
     }
-  }
-
-  /**
-   * Finds the half images that makers left when they died. Those of makers that live are left out,
-   * also those of other JVMs on this machine. A directory that several machines share must not be
-   * asked: makers on another machine cannot be seen.
-   *
-   * @param parent where images are
-   * @return what can be removed; empty when there is no such directory
-   * @throws ImageDirectoryException when the directory cannot be read
-   */
-  public static List<AbandonedImage> abandonedIn(Path parent) {
-    if (!Files.isDirectory(parent)) {
-      return List.of();
-    }
-    List<AbandonedImage> found = new ArrayList<>();
-    try {
-      for (Path entry : DurableFiles.list(parent)) {
-        AbandonedImage.of(entry).ifPresent(found::add);
-      }
-    } catch (IOException e) {
-      throw new ImageDirectoryException(
-          parent + " cannot be searched for half images: " + e, Failure.of("recover", 0), e);
-    }
-    return found;
   }
 }

@@ -1,0 +1,51 @@
+package dev.gpuprocess.internal.os;
+
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
+
+/** Small text files that only we can read, of which it does not matter if a crash loses them. */
+public final class SmallFile {
+
+  private static final int LARGEST = 1 << 16;
+
+  private SmallFile() {}
+
+  /**
+   * Reads one. Opens nothing but a regular file: opening a pipe would block.
+   *
+   * @throws java.nio.file.NoSuchFileException when there is none
+   * @throws FileSystemException when it is not a small regular file
+   */
+  public static String read(Path file) throws IOException {
+    if (!is(file)) {
+      throw new FileSystemException(file.toString(), null, "is not a small regular file");
+    }
+    return Files.readString(file);
+  }
+
+  /**
+   * Tells whether {@link #read} would read it.
+   *
+   * @throws java.nio.file.NoSuchFileException when there is none
+   */
+  public static boolean is(Path file) throws IOException {
+    BasicFileAttributes found =
+        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    return found.isRegularFile() && found.size() <= LARGEST;
+  }
+
+  /** Writes one of mode 0600 in place of one that is there. */
+  public static void replace(Path file, String text) throws IOException {
+    Files.deleteIfExists(file);
+    Files.createFile(
+        file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    // A channel would be closed by an interrupt.
+    Files.writeString(file, text, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+  }
+}
