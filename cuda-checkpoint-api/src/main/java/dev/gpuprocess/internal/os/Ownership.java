@@ -62,9 +62,20 @@ public record Ownership(int uid, int mode) {
     return isWritableByOthers() && (mode & STICKY) == 0;
   }
 
+  /** Whether this JVM may remove it as well: what root made, only root removes. */
+  public boolean isOursToRemove() throws IOException {
+    int user = CurrentUser.get().effectiveUid();
+    return isOurs() && (user == 0 || user == uid);
+  }
+
   /** Whether only root and the user of this JVM can so much as read it. */
   public boolean isSecret() throws IOException {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;
+  }
+
+  /** Whether only root can write to it, it is root's, and this JVM's user is somebody else. */
+  public boolean isRootsAndNotOurs() throws IOException {
+    return uid == 0 && CurrentUser.get().effectiveUid() != 0 && !isWritableByOthers();
   }
 
   /** Whether it belongs to root or to the user of this JVM. */
