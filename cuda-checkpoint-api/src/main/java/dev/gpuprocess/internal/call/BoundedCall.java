@@ -38,10 +38,10 @@ public final class BoundedCall {
           });
 
   /** What one process or disk may cost: its calls are all likely to hang for the same reason. */
-  public static final int MOST_ABOUT_ONE = 4;
+  public static final int MAX_ABANDONED_ABOUT_ONE = 4;
 
   /** What all together may cost, so that the JVM does not run out of threads. */
-  static final int MOST_ABANDONED = 1024;
+  static final int MAX_ABANDONED = 1024;
 
   /** By what they are about; what has none is not in it. */
   private static final Map<Object, Integer> ABANDONED = new ConcurrentHashMap<>();
@@ -62,7 +62,7 @@ public final class BoundedCall {
    * @throws OperationInProgressException when too many abandoned calls hang already, about the same
    *     or at all
    */
-  public static void admit(Object about, String name) {
+  public static void requireCapacity(Object about, String name) {
     if (isFull(about)) {
       throw refused(
           "%s calls about %s hang, so %s is not begun: find out what holds it"
@@ -71,7 +71,7 @@ public final class BoundedCall {
           name);
     }
     int all = abandoned();
-    if (all >= MOST_ABANDONED) {
+    if (all >= MAX_ABANDONED) {
       throw refused(
           "%s calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
               .formatted(all, name),
@@ -82,7 +82,7 @@ public final class BoundedCall {
 
   /** Whether as many calls about it hang as are allowed for one. */
   static boolean isFull(Object about) {
-    return ABANDONED.getOrDefault(about, 0) >= MOST_ABOUT_ONE;
+    return ABANDONED.getOrDefault(about, 0) >= MAX_ABANDONED_ABOUT_ONE;
   }
 
   private static OperationInProgressException refused(String why, Object about, String name) {
@@ -96,7 +96,7 @@ public final class BoundedCall {
   }
 
   /** Told once, on the call's own thread, when an abandoned call ends after all. */
-  public interface Late<T> {
+  public interface LateReturn<T> {
     /** Exactly one of the two is not null. */
     void ended(@Nullable T value, @Nullable Throwable failure);
   }
@@ -109,7 +109,7 @@ public final class BoundedCall {
    * @throws TimeoutException when the deadline passed; only then {@code late} is told
    */
   public static <T> T run(
-      Object about, String name, Duration deadline, Supplier<T> call, Late<T> late)
+      Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
       throws TimeoutException {
     CompletableFuture<T> answer = new CompletableFuture<>();
     AbandonedCallEvent event = new AbandonedCallEvent(name);
@@ -138,7 +138,7 @@ public final class BoundedCall {
       @Nullable T value,
       @Nullable Throwable failure,
       AbandonedCallEvent event,
-      Late<T> late) {
+      LateReturn<T> late) {
     if (failure == null ? answer.complete(value) : answer.completeExceptionally(failure)) {
       return;
     }

@@ -53,8 +53,8 @@ public final class BoundedDiskTask {
    *
    * @throws dev.gpuprocess.error.OperationInProgressException when too much hangs there already
    */
-  public void admit() {
-    BoundedCall.admit(place(disk), operation + " of process " + pid);
+  public void requireCapacity() {
+    BoundedCall.requireCapacity(place(disk), operation + " of process " + pid);
   }
 
   /** True when a thread was left behind; it has what it works on, and nobody else may touch it. */

@@ -26,7 +26,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
   @Override
   public Optional<GpuReading> read() {
     try {
-      BoundedCall.admit(NVML, "read the GPUs");
+      BoundedCall.requireCapacity(NVML, "read the GPUs");
       return BoundedCall.run(
           NVML, "read the GPUs", deadline, inventory::read, (late, failure) -> {});
     } catch (TimeoutException e) {
@@ -49,7 +49,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
 
   private <T> Optional<T> ask(String what, Supplier<Optional<T>> question) {
     try {
-      BoundedCall.admit(NVML, what);
+      BoundedCall.requireCapacity(NVML, what);
       return BoundedCall.run(NVML, what, deadline, question, (late, failure) -> {});
     } catch (TimeoutException e) {
       LOG.warn("NVML did not {} within {}", what, deadline);

@@ -61,7 +61,7 @@ final class Checkup {
   void look(String subject, Duration deadline, Runnable body) {
     try {
       String name = "doctor: " + subject;
-      BoundedCall.admit(name, name);
+      BoundedCall.requireCapacity(name, name);
       BoundedCall.run(name, name, deadline, () -> found(body), (value, failure) -> {})
           .forEach(this::add);
     } catch (TimeoutException e) {
@@ -106,7 +106,7 @@ final class Checkup {
         subject,
         deadline,
         () -> {
-          BoundedCall.admit(about, name);
+          BoundedCall.requireCapacity(about, name);
           return BoundedCall.run(
               about,
               name,

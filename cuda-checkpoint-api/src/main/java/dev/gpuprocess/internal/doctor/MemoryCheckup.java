@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.NoRoom;
+import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -44,7 +44,7 @@ final class MemoryCheckup {
           "make sure that as much is free as it had: " + held);
       return;
     }
-    Optional<NoRoom> shortage =
+    Optional<GpuMemoryRefusal> shortage =
         checkup
             .ask(
                 "GPU memory",

@@ -39,7 +39,7 @@ public final class OlderImages {
         journal.remove(anyone);
       }
     } finally {
-      lock.end();
+      lock.release();
     }
   }
 }

@@ -21,7 +21,7 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -73,7 +73,7 @@ public final class DriverOperation {
    */
   public static DriverOperation reading(EngineContext context, long pid, String name) {
     TrackedProcess target = TrackedProcess.of(context, pid, name);
-    BoundedCall.admit(target.identity, name);
+    BoundedCall.requireCapacity(target.identity, name);
     DriverOperation reading = new DriverOperation(target, name, null);
     reading.awaitCriu(target.identity);
     target.requireReachable(name);
@@ -105,7 +105,7 @@ public final class DriverOperation {
    */
   void endTurn() {
     if (turn != null && !abandoned) {
-      turn.end(this::bringBackInTime);
+      turn.release(this::bringBackInTime);
     }
   }
 
@@ -213,7 +213,7 @@ public final class DriverOperation {
    * @throws OperationInProgressException when that takes longer than a call may
    */
   void awaitCriu(ProcessIdentity process) {
-    try (Patience patience = new Patience(controlDeadline())) {
+    try (Polling patience = new Polling(controlDeadline())) {
       while (true) {
         Optional<LockHolder> other =
             ProcessLock.holderAtCriu(ProcessKey.of(process), target.context.state());
@@ -437,7 +437,7 @@ public final class DriverOperation {
     } finally {
       room.close();
       if (turn != null) {
-        turn.end(this::bringBack);
+        turn.release(this::bringBack);
       }
     }
   }

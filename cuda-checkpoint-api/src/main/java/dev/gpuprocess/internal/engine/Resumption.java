@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.NoRoom;
+import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
 
@@ -37,7 +37,7 @@ public final class Resumption {
     }
   }
 
-  private InsufficientGpuMemoryException refusal(NoRoom why) {
+  private InsufficientGpuMemoryException refusal(GpuMemoryRefusal why) {
     return why.exception(
         operation.failure(null, ProcessState.CHECKPOINTED), RoomWait.advice(options));
   }

@@ -4,7 +4,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -74,7 +74,7 @@ public final class ProcessLock {
       StateDirectory state,
       Duration patience) {
     ProcessLock lock = new ProcessLock(process, pid, verb, kind, state);
-    try (Patience waiting = new Patience(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
+    try (Polling waiting = new Polling(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
       while (true) {
         Optional<LockConflict> conflict = lock.tryTake();
         if (conflict.isEmpty()) {
@@ -258,8 +258,8 @@ public final class ProcessLock {
    *
    * @param bringBack false when it goes on by itself, and ends the turn then
    */
-  public void end(BooleanSupplier bringBack) {
-    while (!endUnlessWantedBack()) {
+  public void release(BooleanSupplier bringBack) {
+    while (!releaseUnlessWantedBack()) {
       try {
         if (!bringBack.getAsBoolean()) {
           return;
@@ -270,17 +270,17 @@ public final class ProcessLock {
     }
   }
 
-  private synchronized boolean endUnlessWantedBack() {
+  private synchronized boolean releaseUnlessWantedBack() {
     if (wantedBack) {
       wantedBack = false;
       return false;
     }
-    end();
+    release();
     return true;
   }
 
   /** Lets other verbs at the process again. */
-  public synchronized void end() {
+  public synchronized void release() {
     try {
       if (held != null) {
         if (Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {

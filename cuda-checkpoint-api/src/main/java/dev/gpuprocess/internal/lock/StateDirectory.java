@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.FileSystemRoom;
 import dev.gpuprocess.internal.os.LockedFile;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -137,7 +137,7 @@ public record StateDirectory(Path path) {
    * @return empty when somebody still has it
    */
   public Optional<NamedLock> lock(String name, String verb, Duration patience) throws IOException {
-    try (Patience waiting = new Patience(patience)) {
+    try (Polling waiting = new Polling(patience)) {
       while (true) {
         Optional<NamedLock> lock = tryLock(name, verb);
         if (lock.isPresent() || !waiting.pause()) {

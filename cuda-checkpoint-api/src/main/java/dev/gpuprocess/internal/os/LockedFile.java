@@ -38,7 +38,7 @@ public final class LockedFile {
   private static final int SIZE_OF_FLOCK = 32;
 
   private static final int PRIVATE = 0600;
-  private static final int MOST_READS = 10;
+  private static final int MAX_READS = 10;
 
   private final Path path;
   private final int descriptor;
@@ -209,7 +209,7 @@ public final class LockedFile {
 
   private static String read(Path path, int descriptor) throws IOException {
     byte[] before = readOnce(path, descriptor);
-    for (int reads = 1; reads < MOST_READS; reads++) {
+    for (int reads = 1; reads < MAX_READS; reads++) {
       byte[] again = readOnce(path, descriptor);
       if (Arrays.equals(before, again)) {
         break;

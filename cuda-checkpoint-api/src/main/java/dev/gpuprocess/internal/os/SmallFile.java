@@ -12,7 +12,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 /** Small text files that only we can read, of which it does not matter if a crash loses them. */
 public final class SmallFile {
 
-  private static final int LARGEST = 1 << 16;
+  private static final int MAX_BYTES = 1 << 16;
 
   private SmallFile() {}
 
@@ -37,7 +37,7 @@ public final class SmallFile {
   public static boolean is(Path file) throws IOException {
     BasicFileAttributes found =
         Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-    return found.isRegularFile() && found.size() <= LARGEST;
+    return found.isRegularFile() && found.size() <= MAX_BYTES;
   }
 
   /** Writes one of mode 0600 in place of one that is there. */

@@ -30,7 +30,7 @@ import java.util.function.Consumer;
 final class ProcFile {
 
   /** More than any file read as a whole has on a machine that is well. */
-  private static final int MOST_BYTES = 16 << 20;
+  private static final int MAX_BYTES = 16 << 20;
 
   /** Longer than the longest path, even when the kernel writes each byte of it as four. */
   private static final int LONGEST_LINE = 1 << 15;
@@ -51,11 +51,11 @@ final class ProcFile {
    * @throws ProcessUnreadableException when it is there and cannot be read, or has no end
    */
   static Optional<String> text(Path file) {
-    Optional<byte[]> bytes = head(file, MOST_BYTES + 1);
-    if (bytes.isPresent() && bytes.get().length > MOST_BYTES) {
+    Optional<byte[]> bytes = head(file, MAX_BYTES + 1);
+    if (bytes.isPresent() && bytes.get().length > MAX_BYTES) {
       throw new ProcessUnreadableException(
           "%s has more than %s MiB, which no healthy process needs: look at what the process does"
-              .formatted(file, MOST_BYTES >> 20),
+              .formatted(file, MAX_BYTES >> 20),
           failure(file));
     }
     return bytes.map(all -> new String(all, StandardCharsets.UTF_8));

@@ -26,7 +26,7 @@ public final class ProcFs {
 
   private static final Path PROC = Path.of("/proc");
   private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
-  private static final int MOST_ARGUMENT_BYTES = 4096;
+  private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
 
   private ProcFs() {}
@@ -100,10 +100,10 @@ public final class ProcFs {
    */
   public static List<String> commandLine(long pid) {
     byte[] bytes =
-        ProcFile.head(alive(pid).resolve("cmdline"), MOST_ARGUMENT_BYTES + 1).orElse(new byte[0]);
-    boolean cut = bytes.length > MOST_ARGUMENT_BYTES;
+        ProcFile.head(alive(pid).resolve("cmdline"), MAX_ARGUMENT_BYTES + 1).orElse(new byte[0]);
+    boolean cut = bytes.length > MAX_ARGUMENT_BYTES;
     String line =
-        new String(bytes, 0, Math.min(bytes.length, MOST_ARGUMENT_BYTES), StandardCharsets.UTF_8);
+        new String(bytes, 0, Math.min(bytes.length, MAX_ARGUMENT_BYTES), StandardCharsets.UTF_8);
     return line.isEmpty() ? List.of() : List.of((cut ? line + CUT : line).split("\0"));
   }
 

@@ -21,7 +21,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.AbandonedImage;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
@@ -172,7 +172,7 @@ public final class Recovery {
 
   /** A CRIU whose client died lets the tree go by itself, at its next word to the client. */
   private void awaitUntraced(ProcessIdentity process) {
-    try (Patience patience = new Patience(context.timeouts().call())) {
+    try (Polling patience = new Polling(context.timeouts().call())) {
       while (process.isAlive()
           && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
         if (!patience.pause()) {

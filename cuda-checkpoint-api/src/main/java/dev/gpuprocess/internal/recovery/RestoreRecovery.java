@@ -96,7 +96,7 @@ final class RestoreRecovery {
       try {
         return body.get();
       } finally {
-        turn.end();
+        turn.release();
       }
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));

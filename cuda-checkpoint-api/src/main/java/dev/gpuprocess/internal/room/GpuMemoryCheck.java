@@ -62,8 +62,8 @@ public final class GpuMemoryCheck {
   }
 
   /** Says why a restore would be refused now, and empty if it would not; touches nothing. */
-  public Optional<NoRoom> whyNot() {
-    List<Claim> others = reservations.look();
+  public Optional<GpuMemoryRefusal> whyNot() {
+    List<ReservedMemory> others = reservations.look();
     return inventory.read().flatMap(reading -> whyNot(reading, others));
   }
 
@@ -76,7 +76,7 @@ public final class GpuMemoryCheck {
    *     for too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
-  public Reservation reserve(Function<NoRoom, InsufficientGpuMemoryException> refused) {
+  public Reservation reserve(Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
     return reservations.alone(
         process.pid(),
         patience,
@@ -85,11 +85,11 @@ public final class GpuMemoryCheck {
           if (reading.isEmpty()) {
             return Reservation.NONE;
           }
-          Optional<NoRoom> refusal = whyNot(reading.get(), others);
+          Optional<GpuMemoryRefusal> refusal = whyNot(reading.get(), others);
           if (refusal.isPresent()) {
             throw refused.apply(refusal.get());
           }
-          return reservations.add(Claim.of(process, need(reading.get()).bytes()));
+          return reservations.add(ReservedMemory.of(process, need(reading.get()).bytes()));
         });
   }
 
@@ -106,18 +106,18 @@ public final class GpuMemoryCheck {
     }
   }
 
-  private Need need(GpuReading reading) {
+  private GpuMemoryNeed need(GpuReading reading) {
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
     OptionalLong bound =
         held.complete() ? OptionalLong.empty() : SaveArea.bound(process, oneGpu, patience);
-    return Need.of(held, pairs, reading, bound);
+    return GpuMemoryNeed.of(held, pairs, reading, bound);
   }
 
-  private Optional<NoRoom> whyNot(GpuReading reading, List<Claim> claims) {
-    Need need = need(reading);
+  private Optional<GpuMemoryRefusal> whyNot(GpuReading reading, List<ReservedMemory> claims) {
+    GpuMemoryNeed need = need(reading);
     if (!need.isKnown()) {
       return Optional.of(
-          new NoRoom(
+          new GpuMemoryRefusal(
               "what process %s held on the GPUs is not known, nor how much host memory it has for it"
                   .formatted(process.pid()),
               null,
@@ -130,15 +130,15 @@ public final class GpuMemoryCheck {
     if (!allSeen && !reading.unreadable().isEmpty()) {
       return Optional.of(unreadable(reading));
     }
-    List<Claim> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
+    List<ReservedMemory> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
     return gpus.stream()
         .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
         .flatMap(gpu -> shortage(gpu, need, others).stream())
         .findFirst();
   }
 
-  private NoRoom unreadable(GpuReading reading) {
-    return new NoRoom(
+  private GpuMemoryRefusal unreadable(GpuReading reading) {
+    return new GpuMemoryRefusal(
         "it is not known whether there is room for process %s on the GPUs, since NVML cannot read them all (%s)"
             .formatted(process.pid(), String.join("; ", reading.unreadable())),
         null,
@@ -146,9 +146,9 @@ public final class GpuMemoryCheck {
         OptionalLong.empty());
   }
 
-  private Optional<NoRoom> shortage(Gpu gpu, Need need, List<Claim> others) {
+  private Optional<GpuMemoryRefusal> shortage(Gpu gpu, GpuMemoryNeed need, List<ReservedMemory> others) {
     long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
-    long reserved = others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, Need::sum);
+    long reserved = others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
     if (gpu.freeBytes() - reserved >= needed) {
       return Optional.empty();
     }
@@ -161,7 +161,7 @@ public final class GpuMemoryCheck {
             gpu.users().stream().map(Gpu.User::pid).toList());
     boolean isKnown = !need.bounded().contains(gpu.uuid());
     return Optional.of(
-        new NoRoom(
+        new GpuMemoryRefusal(
             isKnown ? text(shortage) : unknownText(shortage),
             shortage,
             isKnown,

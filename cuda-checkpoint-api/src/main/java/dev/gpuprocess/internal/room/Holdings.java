@@ -51,7 +51,7 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
       List<OptionalLong> parts =
           gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
       if (parts.stream().allMatch(OptionalLong::isPresent)) {
-        long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, Need::sum);
+        long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuMemoryNeed::sum);
         known.put(gpu.uuid(), bytes);
       } else {
         complete = false;
@@ -66,7 +66,7 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
 
   /** Everything that is known, in bytes. */
   public long bytes() {
-    return known.values().stream().mapToLong(Long::longValue).reduce(0, Need::sum);
+    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);
   }
 
   @Override

@@ -36,7 +36,7 @@ public final class Reservations {
   private static final String PREFIX = "room-";
 
   /** Those of this JVM that are in no directory. */
-  private static final Set<Claim> HERE = ConcurrentHashMap.newKeySet();
+  private static final Set<ReservedMemory> HERE = ConcurrentHashMap.newKeySet();
 
   private final StateDirectory directory;
   private final Predicate<ProcessIdentity> restoreIsOver;
@@ -53,7 +53,7 @@ public final class Reservations {
   }
 
   /** What is reserved at this moment; touches nothing. */
-  public List<Claim> look() {
+  public List<ReservedMemory> look() {
     try {
       return claims(this::read);
     } catch (IOException e) {
@@ -61,7 +61,7 @@ public final class Reservations {
     }
   }
 
-  private List<Claim> knownHere(IOException why) {
+  private List<ReservedMemory> knownHere(IOException why) {
     LOG.warn("reservations in {} cannot be read: {}", directory.path(), why.toString());
     return List.copyOf(HERE);
   }
@@ -75,7 +75,7 @@ public final class Reservations {
    * @throws dev.gpuprocess.error.StateDirectoryException when it cannot be read for want of
    *     descriptors: then others may have reserved what is not seen
    */
-  public <T> T alone(int pid, Duration patience, Function<List<Claim>, T> body) {
+  public <T> T alone(int pid, Duration patience, Function<List<ReservedMemory>, T> body) {
     Optional<NamedLock> gate;
     try {
       gate = directory.lock(GATE, VERB, patience);
@@ -99,7 +99,7 @@ public final class Reservations {
     }
   }
 
-  private List<Claim> claimsAlone(int pid) {
+  private List<ReservedMemory> claimsAlone(int pid) {
     try {
       return claims(name -> readOrForget(name, pid));
     } catch (IOException e) {
@@ -108,15 +108,15 @@ public final class Reservations {
     }
   }
 
-  private List<Claim> claims(Function<String, Optional<Claim>> reader) throws IOException {
-    List<Claim> claims = new ArrayList<>(HERE);
+  private List<ReservedMemory> claims(Function<String, Optional<ReservedMemory>> reader) throws IOException {
+    List<ReservedMemory> claims = new ArrayList<>(HERE);
     directory.lockNames().stream()
         .filter(name -> name.startsWith(PREFIX))
         .forEach(name -> reader.apply(name).ifPresent(claims::add));
     return claims;
   }
 
-  private Optional<Claim> read(String name) {
+  private Optional<ReservedMemory> read(String name) {
     try {
       return directory.holder(name).isPresent() ? parsed(name) : Optional.empty();
     } catch (IOException e) {
@@ -126,7 +126,7 @@ public final class Reservations {
   }
 
   /** One whose holder has died reserves nothing once the restore has ended that it was made for. */
-  private Optional<Claim> readOrForget(String name, int pid) {
+  private Optional<ReservedMemory> readOrForget(String name, int pid) {
     try {
       Optional<NamedLock> dead = directory.tryLock(name, VERB);
       return dead.isPresent() ? leftBy(dead.get(), name) : parsed(name);
@@ -137,8 +137,8 @@ public final class Reservations {
     }
   }
 
-  private Optional<Claim> leftBy(NamedLock dead, String name) throws IOException {
-    Optional<Claim> claim = parsed(name, dead.note());
+  private Optional<ReservedMemory> leftBy(NamedLock dead, String name) throws IOException {
+    Optional<ReservedMemory> claim = parsed(name, dead.note());
     if (claim.filter(this::isUnderWay).isPresent()) {
       dead.close();
       return claim;
@@ -147,19 +147,19 @@ public final class Reservations {
     return Optional.empty();
   }
 
-  private boolean isUnderWay(Claim claim) {
+  private boolean isUnderWay(ReservedMemory claim) {
     return claim.isOfOurNamespace()
         && claim.process().isAlive()
         && !restoreIsOver.test(claim.process());
   }
 
-  private Optional<Claim> parsed(String name) throws IOException {
+  private Optional<ReservedMemory> parsed(String name) throws IOException {
     return parsed(name, directory.note(name));
   }
 
-  private static Optional<Claim> parsed(String name, String note) {
+  private static Optional<ReservedMemory> parsed(String name, String note) {
     try {
-      return note.isEmpty() ? Optional.empty() : Optional.of(Claim.parse(note));
+      return note.isEmpty() ? Optional.empty() : Optional.of(ReservedMemory.parse(note));
     } catch (IllegalArgumentException e) {
       LOG.warn("{} is not a reservation: {}", name, e.toString());
       return Optional.empty();
@@ -167,7 +167,7 @@ public final class Reservations {
   }
 
   /** Reserves; within {@link #alone}. */
-  Reservation add(Claim claim) {
+  Reservation add(ReservedMemory claim) {
     try {
       String name = PREFIX + UUID.randomUUID();
       NamedLock held =

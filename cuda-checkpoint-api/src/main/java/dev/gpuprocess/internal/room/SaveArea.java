@@ -45,7 +45,7 @@ final class SaveArea {
    */
   static OptionalLong bound(ProcessIdentity process, boolean oneGpu, Duration limit) {
     try {
-      BoundedCall.admit(process, "count memory");
+      BoundedCall.requireCapacity(process, "count memory");
       return BoundedCall.run(
           process,
           "count memory " + process.pid(),
@@ -58,7 +58,7 @@ final class SaveArea {
   }
 
   private static OptionalLong bound(int pid, boolean oneGpu) {
-    OptionalLong bytes = oneGpu ? LargestStretch.of(pid) : OptionalLong.empty();
+    OptionalLong bytes = oneGpu ? LargestAnonymousRange.of(pid) : OptionalLong.empty();
     if (bytes.isEmpty()) {
       bytes = sum(pid, "smaps_rollup", ROLLUP);
     }
@@ -66,7 +66,7 @@ final class SaveArea {
       bytes = sum(pid, "status", STATUS);
     }
     return bytes.isPresent()
-        ? OptionalLong.of(Need.sum(bytes.getAsLong(), CONTEXT_BYTES))
+        ? OptionalLong.of(GpuMemoryNeed.sum(bytes.getAsLong(), CONTEXT_BYTES))
         : OptionalLong.empty();
   }
 

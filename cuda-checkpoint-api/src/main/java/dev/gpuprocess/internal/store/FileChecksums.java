@@ -26,7 +26,7 @@ final class FileChecksums {
 
   /** Starts to read a file, named as in the manifest. */
   static FileChecksums start(
-      IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, Reading reading)
+      IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, ReadLimit reading)
       throws IOException {
     Path file = image.path().resolve(path);
     long bytes = Files.size(file);
@@ -34,7 +34,7 @@ final class FileChecksums {
     for (long at = 0; at < bytes; at += ImageFile.CHUNK_BYTES) {
       long from = at;
       long to = Math.min(bytes, at + ImageFile.CHUNK_BYTES);
-      sums.chunks.add(cores.start(() -> PartSum.of(checksum, file, from, to, reading)));
+      sums.chunks.add(cores.start(() -> ChunkChecksum.of(checksum, file, from, to, reading)));
     }
     return sums;
   }

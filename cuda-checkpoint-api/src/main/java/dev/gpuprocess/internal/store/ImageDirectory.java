@@ -101,10 +101,10 @@ public record ImageDirectory(Path path, Manifest manifest) {
     Path file = held.path().resolve(name);
     Ownership.of(file).requireOurs(held.shown(file));
     if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)
-        || Files.size(file) > ManifestFile.MOST_BYTES) {
+        || Files.size(file) > ManifestFile.MAX_BYTES) {
       throw corrupt(held.shown(file) + " is not a manifest's file: it was altered", null);
     }
-    return DurableFiles.read(file, ManifestFile.MOST_BYTES);
+    return DurableFiles.read(file, ManifestFile.MAX_BYTES);
   }
 
   /**
@@ -131,7 +131,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
   }
 
   /**
-   * Does what {@link #verified(Reading)} does, for as long as it takes.
+   * Does what {@link #verified(ReadLimit)} does, for as long as it takes.
    *
    * @return the image, to be closed
    * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
@@ -140,7 +140,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
    * @throws ImageMissingException when the image is gone
    */
   public VerifiedImage verified() {
-    return verified(Reading.unlimited("verify", manifest.pid()));
+    return verified(ReadLimit.unlimited("verify", manifest.pid()));
   }
 
   /**
@@ -157,7 +157,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
    * @throws dev.gpuprocess.error.OperationCancelledException when it is no longer wanted
    * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is over
    */
-  public VerifiedImage verified(Reading reading) {
+  public VerifiedImage verified(ReadLimit reading) {
     if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
       throw missing(path + " is not there any more");
     }

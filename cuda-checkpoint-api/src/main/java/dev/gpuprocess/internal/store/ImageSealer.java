@@ -35,7 +35,7 @@ final class ImageSealer {
         IoExecutor cores = IoExecutor.cores()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       List<FileChecksums> sums = new ArrayList<>();
-      Reading unlimited = Reading.unlimited("dump", pid);
+      ReadLimit unlimited = ReadLimit.unlimited("dump", pid);
       for (Path file : files) {
         syncs.add(disk.start(() -> synced(file)));
         String name = image.path().relativize(file).toString();

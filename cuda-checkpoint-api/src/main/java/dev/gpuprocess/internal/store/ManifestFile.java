@@ -42,9 +42,9 @@ final class ManifestFile {
   static final String CODE_NAME = "manifest.hmac";
 
   /** Far above any real manifest, far below what would hurt. */
-  static final int MOST_BYTES = 16 << 20;
+  static final int MAX_BYTES = 16 << 20;
 
-  private static final int MOST_REASON = 200;
+  private static final int MAX_REASON = 200;
 
   private static final Gson GSON =
       new GsonBuilder()
@@ -61,7 +61,7 @@ final class ManifestFile {
   }
 
   static byte[] sum(byte[] manifest) {
-    return line(HexFormat.of().formatHex(PartSum.sha256().digest(manifest)));
+    return line(HexFormat.of().formatHex(ChunkChecksum.sha256().digest(manifest)));
   }
 
   static byte[] code(byte[] manifest, ImageKey key) {
@@ -81,7 +81,7 @@ final class ManifestFile {
    */
   static Manifest read(
       Path file, byte[] content, byte[] sum, byte @Nullable [] code, @Nullable ImageKey key) {
-    if (content.length > MOST_BYTES) {
+    if (content.length > MAX_BYTES) {
       throw corrupt(file, "is too large", null);
     }
     if (!MessageDigest.isEqual(sum, sum(content))) {
@@ -152,7 +152,7 @@ final class ManifestFile {
     if (root instanceof NullPointerException) {
       return root.getMessage() == null ? "a value is missing" : text + " is missing";
     }
-    return Printable.of(text, MOST_REASON);
+    return Printable.of(text, MAX_REASON);
   }
 
   private static ImageCorruptException corrupt(Path file, String why, @Nullable Throwable cause) {

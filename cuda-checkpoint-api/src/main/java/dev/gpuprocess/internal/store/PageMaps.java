@@ -33,7 +33,7 @@ final class PageMaps {
 
   private static final int MAGIC_COMMON = 0x54564319;
   private static final int MAGIC_PAGEMAP = 0x56084025;
-  private static final int MOST_MESSAGE_BYTES = 4096;
+  private static final int MAX_MESSAGE_BYTES = 4096;
 
   // pagemap_head
   private static final int PAGES_ID = 1;
@@ -146,7 +146,7 @@ final class PageMaps {
 
   private static long[] message(DataInputStream in) throws IOException, MismatchException {
     int length = int32(in);
-    if (length < 0 || length > MOST_MESSAGE_BYTES) {
+    if (length < 0 || length > MAX_MESSAGE_BYTES) {
       throw new MismatchException("has a record of an impossible length");
     }
     byte[] bytes = new byte[length];

@@ -22,9 +22,9 @@ final class Verification {
   private final PinnedDirectory image;
   private final Manifest manifest;
   private final Path images;
-  private final Reading reading;
+  private final ReadLimit reading;
 
-  Verification(PinnedDirectory image, Manifest manifest, Reading reading) {
+  Verification(PinnedDirectory image, Manifest manifest, ReadLimit reading) {
     this.image = image;
     this.manifest = manifest;
     this.reading = reading;

@@ -9,7 +9,7 @@ import java.time.Duration;
  */
 public final class Printable {
 
-  private static final int MOST_CHARACTERS = 16 << 10;
+  private static final int MAX_CHARACTERS = 16 << 10;
   private static final Duration LONGEST = Duration.ofDays(100_000);
 
   private Printable() {}
@@ -21,7 +21,7 @@ public final class Printable {
    * @return one line
    */
   public static String of(String text) {
-    return of(text, MOST_CHARACTERS);
+    return of(text, MAX_CHARACTERS);
   }
 
   /**

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageCorruptException;
@@ -17,7 +16,6 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -243,7 +241,7 @@ class HostileImageTest {
         String content = "";
         if (Files.isRegularFile(each, LinkOption.NOFOLLOW_LINKS) && Files.size(each) < 1 << 24) {
           content =
-              PartSum.of(Checksum.SHA256, each, 0, Files.size(each), Reading.unlimited("test", 0));
+              ChunkChecksum.of(Checksum.SHA256, each, 0, Files.size(each), ReadLimit.unlimited("test", 0));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

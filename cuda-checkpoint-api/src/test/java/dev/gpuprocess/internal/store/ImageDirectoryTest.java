@@ -348,14 +348,14 @@ class ImageDirectoryTest {
     files.sort(Comparator.comparing(ImageFile::path));
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory opened = ImageDirectory.open(image);
-    Reading shortly = Reading.within("restore", 4242, Duration.ofMillis(50), null);
+    ReadLimit shortly = ReadLimit.within("restore", 4242, Duration.ofMillis(50), null);
     OperationTimedOutException late =
         assertThrows(OperationTimedOutException.class, () -> opened.verified(shortly));
     TestImages.says(late, "did not begin");
     Cancellation cancellation = new Cancellation();
     cancellation.cancel();
-    Reading unwanted =
-        Reading.within("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
+    ReadLimit unwanted =
+        ReadLimit.within("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
     assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
     assertEquals(
         0,

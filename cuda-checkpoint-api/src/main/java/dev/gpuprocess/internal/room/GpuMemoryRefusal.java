@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * @param isKnown false when what the process held is not known
  * @param bound then the most that it can have held on a GPU
  */
-public record NoRoom(
+public record GpuMemoryRefusal(
     String text, @Nullable GpuShortage shortage, boolean isKnown, OptionalLong bound) {
 
   /** For who asked for the restore, with what to do about it. */

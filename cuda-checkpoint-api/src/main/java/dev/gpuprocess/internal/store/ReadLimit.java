@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
  * made to take days, so whoever reads looks here every some hundred KiB. May be shared between
  * threads.
  */
-public final class Reading {
+public final class ReadLimit {
 
   private final String operation;
   private final int pid;
@@ -20,7 +20,7 @@ public final class Reading {
   private final long begin = System.nanoTime();
   private final long nanos;
 
-  private Reading(String operation, int pid, @Nullable Cancellation cancellation, long nanos) {
+  private ReadLimit(String operation, int pid, @Nullable Cancellation cancellation, long nanos) {
     this.operation = operation;
     this.pid = pid;
     this.cancellation = cancellation;
@@ -28,8 +28,8 @@ public final class Reading {
   }
 
   /** As long as it takes. */
-  static Reading unlimited(String operation, int pid) {
-    return new Reading(operation, pid, null, Long.MAX_VALUE);
+  static ReadLimit unlimited(String operation, int pid) {
+    return new ReadLimit(operation, pid, null, Long.MAX_VALUE);
   }
 
   /**
@@ -41,7 +41,7 @@ public final class Reading {
    * @param cancellation null for none
    * @return the limit
    */
-  public static Reading within(
+  public static ReadLimit within(
       String operation, int pid, Duration deadline, @Nullable Cancellation cancellation) {
     long nanos;
     try {
@@ -49,7 +49,7 @@ public final class Reading {
     } catch (ArithmeticException forEver) {
       nanos = Long.MAX_VALUE;
     }
-    return new Reading(operation, pid, cancellation, nanos);
+    return new ReadLimit(operation, pid, cancellation, nanos);
   }
 
   /** Throws when it is time to stop. */

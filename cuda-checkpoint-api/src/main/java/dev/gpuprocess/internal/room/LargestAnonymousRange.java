@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
  * swapped out. Mappings that adjoin count as one: where the kernel merges and splits them says
  * nothing of who made them.
  */
-final class LargestStretch {
+final class LargestAnonymousRange {
 
   /** The line before what is told of a mapping: addresses, rights, offset, device, inode, name. */
   private static final Pattern MAPPING =
@@ -28,7 +28,7 @@ final class LargestStretch {
   private boolean counts;
   private boolean found;
 
-  private LargestStretch() {}
+  private LargestAnonymousRange() {}
 
   /**
    * Looks at what the kernel tells of each mapping.
@@ -36,7 +36,7 @@ final class LargestStretch {
    * @return in bytes; empty when it tells nothing
    */
   static OptionalLong of(int pid) {
-    LargestStretch counted = new LargestStretch();
+    LargestAnonymousRange counted = new LargestAnonymousRange();
     Path smaps = Path.of("/proc", Integer.toString(pid), "smaps");
     // File names are bytes, and there may be hundreds of megabytes of them.
     try (BufferedReader lines = Files.newBufferedReader(smaps, StandardCharsets.ISO_8859_1)) {

@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * for as long as the JVM lives. Direct memory that is let go comes back only after a garbage
  * collection, which may be long in coming, and the limit of it is the whole JVM's.
  */
-final class Buffers {
+final class DirectBuffers {
 
   static final int BYTES = 256 << 10;
 
@@ -18,7 +18,7 @@ final class Buffers {
   private static final AtomicInteger LEFT =
       new AtomicInteger(Runtime.getRuntime().availableProcessors());
 
-  private Buffers() {}
+  private DirectBuffers() {}
 
   /** Takes one; null when all are in use, or this JVM has no direct memory left. */
   static @Nullable ByteBuffer take() {

@@ -17,12 +17,12 @@ import java.util.stream.Stream;
  * @param bounded the GPUs of which only the most that can be needed is known
  * @param isKnown false when something may be needed of any GPU and nothing is known of how much
  */
-public record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
+public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
 
   /** The driver needs a little more than it accounts to the process. */
   private static final long MARGIN = 64L << 20;
 
-  public Need {
+  public GpuMemoryNeed {
     bytes = Map.copyOf(bytes);
     bounded = List.copyOf(bounded);
   }
@@ -32,18 +32,18 @@ public record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKn
    *
    * @param bound the most that it can have held on a GPU of which that is not known
    */
-  public static Need of(
+  public static GpuMemoryNeed of(
       Holdings held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
     Map<GpuUuid, Long> needed = new TreeMap<>();
     held.known()
         .forEach(
             (from, bytes) -> {
               if (bytes > 0) {
-                needed.merge(target(from, pairs), sum(bytes, MARGIN), Need::sum);
+                needed.merge(target(from, pairs), sum(bytes, MARGIN), GpuMemoryNeed::sum);
               }
             });
     if (held.complete()) {
-      return new Need(needed, List.of(), true);
+      return new GpuMemoryNeed(needed, List.of(), true);
     }
     Stream<GpuUuid> seen =
         pairs.isEmpty()
@@ -51,8 +51,8 @@ public record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKn
             : pairs.stream().map(GpuPair::from);
     List<GpuUuid> unknown =
         seen.filter(gpu -> !held.known().containsKey(gpu)).map(gpu -> target(gpu, pairs)).toList();
-    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), Need::sum));
-    return new Need(needed, unknown, bound.isPresent());
+    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuMemoryNeed::sum));
+    return new GpuMemoryNeed(needed, unknown, bound.isPresent());
   }
 
   private static GpuUuid target(GpuUuid from, List<GpuPair> pairs) {

@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit;
  * A wait that looks again and again, until a deadline. An interrupt does not shorten it; the flag
  * is set again when it is closed. For one thread.
  */
-public final class Patience implements AutoCloseable {
+public final class Polling implements AutoCloseable {
 
   private static final long FIRST_PAUSE = 1_000_000;
   private static final long LONGEST_PAUSE = 20_000_000;
@@ -18,7 +18,7 @@ public final class Patience implements AutoCloseable {
   private boolean interrupted;
 
   /** Begins now. */
-  public Patience(Duration limit) {
+  public Polling(Duration limit) {
     this.limit = TimeUnit.NANOSECONDS.convert(limit);
   }
 

@@ -17,15 +17,15 @@ import java.util.function.Consumer;
 import java.util.zip.CRC32C;
 
 /** Sums parts of files, a buffer at a time. */
-final class PartSum {
+final class ChunkChecksum {
 
   /** Of the memory that is read into where there is no direct memory. */
   private static final int HEAP_BYTES = 64 << 10;
 
-  private PartSum() {}
+  private ChunkChecksum() {}
 
   /** Sums a part of a file that is no link. */
-  static String of(Checksum kind, Path file, long from, long to, Reading reading)
+  static String of(Checksum kind, Path file, long from, long to, ReadLimit reading)
       throws IOException {
     if (kind == Checksum.CRC32C) {
       CRC32C crc = new CRC32C();
@@ -45,9 +45,9 @@ final class PartSum {
     }
   }
 
-  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
+  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
-    ByteBuffer direct = Buffers.take();
+    ByteBuffer direct = DirectBuffers.take();
     if (direct == null) {
       readIntoHeap(file, from, to, sum, reading);
       return;
@@ -55,12 +55,12 @@ final class PartSum {
     try {
       read(file, from, to, direct, sum, reading);
     } finally {
-      Buffers.give(direct);
+      DirectBuffers.give(direct);
     }
   }
 
   private static void read(
-      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, Reading reading)
+      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
     try (FileChannel channel =
         FileChannel.open(file, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS)) {
@@ -80,7 +80,7 @@ final class PartSum {
 
   /** A channel would read into direct memory first. */
   private static void readIntoHeap(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading) throws IOException {
+      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading) throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
     try (RandomAccessFile in = Descriptors.read(file)) {
       in.seek(from);

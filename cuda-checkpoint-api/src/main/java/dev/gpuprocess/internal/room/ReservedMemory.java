@@ -15,15 +15,15 @@ import java.util.TreeMap;
  * @param process who is restored
  * @param bytes by GPU, from before it began to its end
  */
-public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) {
+public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) {
 
-  public Claim {
+  public ReservedMemory {
     bytes = Map.copyOf(bytes);
   }
 
   /** Of a process of our own pid namespace. */
-  public static Claim of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
-    return new Claim(ProcessKey.self().namespace(), process, bytes);
+  public static ReservedMemory of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
+    return new ReservedMemory(ProcessKey.self().namespace(), process, bytes);
   }
 
   boolean isOf(ProcessIdentity other) {
@@ -56,7 +56,7 @@ public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> 
   }
 
   /** Reads what {@link #text} wrote; throws IllegalArgumentException when it is something else. */
-  static Claim parse(String text) {
+  static ReservedMemory parse(String text) {
     String[] words = text.split(" ");
     if (words.length < 3) {
       throw new IllegalArgumentException("'" + text + "' is not a reservation");
@@ -68,7 +68,7 @@ public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> 
           GpuUuid.of(words[i].substring(0, Math.max(0, equals))),
           Long.valueOf(words[i].substring(equals + 1)));
     }
-    return new Claim(
+    return new ReservedMemory(
         Long.parseLong(words[0]),
         new ProcessIdentity(Integer.parseInt(words[1]), Long.parseLong(words[2])),
         bytes);
