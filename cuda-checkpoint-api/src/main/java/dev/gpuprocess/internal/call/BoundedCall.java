@@ -19,11 +19,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs a native call on a thread of its own, where it can be left behind: a driver call on a
- * stopped process never returns and cannot be interrupted.
+ * Runs a native call on a thread of its own that can be abandoned: a driver call on a stopped
+ * process never returns and cannot be interrupted. Safe for use by several threads.
  *
- * <p>The threads are daemons, so an abandoned call does not keep the JVM alive; the process it was
- * about is then what {@link GpuProcess#inspect} finds.
+ * <p>The threads are daemons, so an abandoned call does not keep the JVM alive.
  */
 public final class BoundedCall {
 
@@ -37,35 +36,38 @@ public final class BoundedCall {
             return thread;
           });
 
-  /** What one process or disk may cost: its calls are all likely to hang for the same reason. */
+  /**
+   * The most calls about one process or disk that may hang: they probably all hang for the same
+   * reason.
+   */
   public static final int MAX_ABANDONED_ABOUT_ONE = 4;
 
-  /** What all together may cost, so that the JVM does not run out of threads. */
+  /** The most calls that may hang altogether, so that the JVM does not run out of threads. */
   static final int MAX_ABANDONED = 1024;
 
-  /** By what they are about; what has none is not in it. */
+  /** Numbers of abandoned calls by subject; none of them is 0. */
   private static final Map<Object, Integer> ABANDONED = new ConcurrentHashMap<>();
 
   private BoundedCall() {}
 
-  /** How many calls were left behind and have not returned yet, or are being undone. */
+  /** How many abandoned calls have not returned yet, or are being undone. */
   public static int abandoned() {
     return ABANDONED.values().stream().mapToInt(Integer::intValue).sum();
   }
 
   /**
-   * Called before something is begun, never in the middle of it, and never for what brings a
-   * process back: that goes on whatever hangs elsewhere.
+   * Refuses to begin an operation when too many calls hang. Not to be called in the middle of an
+   * operation, nor for one that brings a process back.
    *
    * @param about what the calls will be about
-   * @param name what would be begun
+   * @param name the operation that would begin
    * @throws OperationInProgressException when too many abandoned calls hang already, about the same
-   *     or at all
+   *     subject or altogether
    */
   public static void requireCapacity(Object about, String name) {
     if (isFull(about)) {
       throw refused(
-          "%s calls about %s hang, so %s is not begun: find out what holds it"
+          "%s calls about %s hang, so %s is not started: find out what blocks it"
               .formatted(ABANDONED.getOrDefault(about, 0), words(about), name),
           about,
           name);
@@ -73,7 +75,7 @@ public final class BoundedCall {
     int all = abandoned();
     if (all >= MAX_ABANDONED) {
       throw refused(
-          "%s calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
+          "%s calls of this JVM hang, so %s is not started: find out what stopped their processes or disks"
               .formatted(all, name),
           about,
           name);
@@ -95,18 +97,18 @@ public final class BoundedCall {
     return about instanceof ProcessIdentity process ? "process " + process.pid() : about.toString();
   }
 
-  /** Told once, on the call's own thread, when an abandoned call ends after all. */
+  /** Called once, on the call's own thread, when an abandoned call returns after all. */
   public interface LateReturn<T> {
     /** Exactly one of the two is not null. */
     void ended(@Nullable T value, @Nullable Throwable failure);
   }
 
   /**
-   * Calls and waits. An interrupt does not shorten the wait, since the driver would go on; the flag
-   * stays set.
+   * Makes a call and waits for it. An interrupt does not shorten the wait, since the driver would
+   * go on; the thread's flag stays set.
    *
-   * @param about what a call that hangs is counted for
-   * @throws TimeoutException when the deadline passed; only then {@code late} is told
+   * @param about the subject that a hanging call is counted for
+   * @throws TimeoutException when the deadline passed; only then {@code late} is called
    */
   public static <T> T run(
       Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
@@ -146,9 +148,9 @@ public final class BoundedCall {
     try {
       late.ended(value, failure);
     } catch (RuntimeException | Error e) {
-      LOG.warn("{}: what was to be undone when it came back late was not", call(), e);
+      LOG.warn("{}: returned late, and its effect could not be undone", call(), e);
     } finally {
-      // Only now: an undo can hang as the call did, and holds on to what the call had.
+      // Only now: an undo can hang too, and keeps what the call used.
       count(about, -1);
     }
   }
@@ -167,7 +169,7 @@ public final class BoundedCall {
     try {
       return await(answer, end);
     } catch (TimeoutException e) {
-      // Whoever completes the answer first decides; the call may have ended just now.
+      // The first to complete the answer wins; the call may have returned just now.
       count(about, 1);
       event.begin();
       if (answer.completeExceptionally(e)) {

@@ -12,7 +12,10 @@ import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** An inventory that nobody waits for longer than for any other call: then nothing is known. */
+/**
+ * An inventory whose calls are bounded by a deadline; after that, nothing is known. Safe for use by
+ * several threads.
+ */
 public record BoundedInventory(GpuInventory inventory, Duration deadline) implements GpuInventory {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -36,7 +39,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
     }
   }
 
-  /** It is there, and does not tell. */
+  /** There is an inventory, but it does not answer. */
   private static Optional<GpuReading> silent(String why) {
     LOG.warn(why);
     return Optional.of(new GpuReading(List.of(), List.of(why)));

@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
+import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
 

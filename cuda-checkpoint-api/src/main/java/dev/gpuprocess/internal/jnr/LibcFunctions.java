@@ -5,8 +5,8 @@ import jnr.ffi.annotations.Out;
 
 /**
  * The functions of the C library for files, as {@code fcntl.h}, {@code unistd.h}, {@code
- * sys/statvfs.h} and {@code string.h} declare them, for JNR alone, which needs a public interface.
- * Names are bytes in the encoding of file names, ended by a zero. Use {@code Libc}.
+ * sys/statvfs.h} and {@code string.h} declare them, for JNR, which needs a public interface. Names
+ * are bytes in the encoding of file names, ended by a zero. Use {@code Libc}.
  */
 public interface LibcFunctions {
 

@@ -19,25 +19,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A verb's turn at a process: one verb at a time, over all JVMs of this machine that have the same
- * state directory.
+ * The lock of a process: one verb at a time works on it, across all JVMs of this machine that use
+ * the same state directory. Safe for use by several threads.
  */
 public final class ProcessLock {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** What a verb is about to do, which tells what it needs of the other JVMs. */
+  /** What a verb is about to do, which determines how strict the lock is. */
   public enum Kind {
-    /** Moves the process, and must not without being alone; does not wait for others. */
+    /** Moves the process away from running: needs the lock, and does not wait for it. */
     MOVE,
     /**
-     * Brings the process nearer to running: waits for others, and does without a state directory
-     * where there is none to use.
+     * Brings the process back towards running: waits for the lock, and goes on without a state
+     * directory if none can be used.
      */
     BRING_BACK
   }
 
-  /** By the name of the lock. */
+  /** The locks that this JVM holds, by name. */
   private static final Map<String, ProcessLock> TAKEN = new ConcurrentHashMap<>();
 
   private final ProcessKey process;
@@ -58,12 +58,13 @@ public final class ProcessLock {
   }
 
   /**
-   * Takes a turn, to be ended.
+   * Takes the lock; to be released.
    *
-   * @param process who it is; whoever has its pid shares the turns with it
+   * @param process the process; the lock is that of its pid, whichever process has it
    * @param pid its pid here
-   * @param patience how long what brings back waits for others
-   * @throws OperationInProgressException when another verb is at it, here or in another JVM
+   * @param patience how long {@link Kind#BRING_BACK} waits for others
+   * @throws OperationInProgressException when another verb works on the process, in this JVM or
+   *     another
    * @throws StateDirectoryException when the state directory cannot be used
    */
   public static ProcessLock take(
@@ -87,7 +88,7 @@ public final class ProcessLock {
     }
   }
 
-  /** Takes it, or tells what is under way. */
+  /** Takes the lock, or says what prevents it. */
   private Optional<LockConflict> tryTake() {
     ProcessLock other = TAKEN.putIfAbsent(lockName(process), this);
     if (other != null) {
@@ -115,8 +116,7 @@ public final class ProcessLock {
       held = state.tryLock(lockName(process), verb).orElse(null);
       return held != null;
     } catch (IOException e) {
-      // For want of descriptors it cannot be seen whose turn it is: whoever has it is not
-      // disturbed.
+      // Without free descriptors it cannot be seen who holds the lock, so it must not be ignored.
       if (kind == Kind.MOVE || Descriptors.areUsedUp(e)) {
         throw state.unusable(e, verb, pid);
       }
@@ -125,12 +125,12 @@ public final class ProcessLock {
     }
   }
 
-  /** One for each pid, whoever has it: what CRIU is about to restore has no start time yet. */
+  /** One lock for each pid: a process that CRIU is about to restore has no start time yet. */
   private static String lockName(ProcessKey process) {
     return "%s-%s".formatted(Long.toString(process.namespace()), Integer.toString(process.pid()));
   }
 
-  /** Whose turn it is, in this JVM or another; empty when it is nobody's, as far as is known. */
+  /** Who holds the lock, in this JVM or another; empty when nobody does, as far as is known. */
   public static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
     return here != null ? Optional.of(here.self()) : lockHolder(process, state);
@@ -141,14 +141,16 @@ public final class ProcessLock {
   }
 
   /**
-   * Who has CRIU at a process, in this JVM or another; empty when nobody has, as far as is known.
+   * Who holds the lock and has CRIU working on the process; empty when nobody does, as far as is
+   * known.
    */
   public static Optional<LockHolder> holderAtCriu(ProcessKey process, StateDirectory state) {
     return holder(process, state).filter(LockHolder::atCriu);
   }
 
   /**
-   * Says that CRIU is about to stop or build the process, or is done; readers keep off meanwhile.
+   * Records that CRIU is about to stop or build the process, or is done; others do not read its
+   * state in the meantime.
    */
   public synchronized void atCriu(boolean now) {
     atCriu = now;
@@ -156,7 +158,7 @@ public final class ProcessLock {
       try {
         held.sign(self());
       } catch (IOException e) {
-        LOG.warn("that CRIU is at process {} is known in this JVM alone: {}", pid, e.toString());
+        LOG.warn("only this JVM knows that CRIU works on process {}: {}", pid, e.toString());
       }
     }
   }
@@ -165,12 +167,12 @@ public final class ProcessLock {
     try {
       return state.holder(lockName(process));
     } catch (IOException e) {
-      LOG.debug("who is at process {} cannot be read", process, e);
+      LOG.debug("the holder of the lock of process {} cannot be read", process, e);
       return Optional.empty();
     }
   }
 
-  /** Says whose turn it is, for people. */
+  /** Says in words who works on a process; empty when nobody does, as far as is known. */
   public static Optional<String> describe(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
     return here != null
@@ -179,7 +181,7 @@ public final class ProcessLock {
   }
 
   /**
-   * Tells which move of the process was the last one, over all JVMs.
+   * Reads which move of the process was the last one, across all JVMs.
    *
    * @return empty when that is not known
    */
@@ -187,21 +189,21 @@ public final class ProcessLock {
     try {
       return Generation.parse(state.note(lockName(process)), process);
     } catch (IOException e) {
-      LOG.debug("what was done to process {} cannot be read", process, e);
+      LOG.debug("the last move of process {} cannot be read", process, e);
       return Optional.empty();
     }
   }
 
-  /** The same, as nobody else can change it now. */
+  /** The last move of the locked process, which nobody else can change now. */
   public synchronized Optional<Generation> lastMove() {
     return held == null ? Optional.empty() : Generation.parse(held.note(), process);
   }
 
   /**
-   * Says that the process is moved now, which all state objects but the caller's are told by.
+   * Records that the process is moved now, which makes all state objects but the caller's stale.
    *
-   * @return empty when it could not be written down
-   * @throws StateDirectoryException when it could not, and must be
+   * @return empty when it could not be recorded
+   * @throws StateDirectoryException when it could not be recorded, and must be
    */
   public Optional<Generation> move() {
     try {
@@ -214,7 +216,7 @@ public final class ProcessLock {
     }
   }
 
-  /** The same for one towards running, which is made in any case. */
+  /** The same for a move towards running, which is made in any case. */
   public Optional<Generation> moveBack() {
     try {
       return writeMove();
@@ -224,7 +226,7 @@ public final class ProcessLock {
   }
 
   private Optional<Generation> notWritten(IOException e) {
-    LOG.warn("{} of process {} is not written down: {}", verb, pid, e.toString());
+    LOG.warn("{} of process {} could not be recorded: {}", verb, pid, e.toString());
     return Optional.empty();
   }
 
@@ -238,10 +240,10 @@ public final class ProcessLock {
   }
 
   /**
-   * Asks for the process to run again when the turn that is taken in this JVM ends: nobody else can
-   * get at it before.
+   * Asks for the process to be brought back when the lock that this JVM holds is released, before
+   * anybody else can take it.
    *
-   * @return false when it is nobody's turn any more
+   * @return false when this JVM no longer holds the lock
    */
   public static boolean wantBack(ProcessKey process) {
     ProcessLock lock = TAKEN.get(lockName(process));
@@ -254,9 +256,10 @@ public final class ProcessLock {
   }
 
   /**
-   * Lets other verbs at the process again, after bringing it back if that was asked for.
+   * Releases the lock, after bringing the process back if that was asked for.
    *
-   * @param bringBack false when it goes on by itself, and ends the turn then
+   * @param bringBack returns false when that continues on another thread, which releases the lock
+   *     then
    */
   public void release(BooleanSupplier bringBack) {
     while (!releaseUnlessWantedBack()) {
@@ -265,7 +268,8 @@ public final class ProcessLock {
           return;
         }
       } catch (RuntimeException | Error e) {
-        LOG.warn("process {} could not be brought back; inspect finds it", pid, e);
+        LOG.warn(
+            "process {} could not be brought back; GpuProcess.inspect returns its state", pid, e);
       }
     }
   }
@@ -279,7 +283,7 @@ public final class ProcessLock {
     return true;
   }
 
-  /** Lets other verbs at the process again. */
+  /** Releases the lock. Does nothing the second time. */
   public synchronized void release() {
     try {
       if (held != null) {

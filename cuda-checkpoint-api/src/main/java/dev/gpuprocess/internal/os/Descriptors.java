@@ -7,8 +7,8 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 
 /**
- * Files and directories by descriptor. Unlike the JDK's channels these are not closed by an
- * interrupt of the thread that uses them.
+ * Files and directories by descriptor. Unlike the JDK's channels, these are not closed when a
+ * thread that uses them is interrupted.
  */
 public final class Descriptors {
 
@@ -16,7 +16,10 @@ public final class Descriptors {
 
   private Descriptors() {}
 
-  /** Holds a file or directory without a right to read it; to be closed. */
+  /**
+   * Opens a descriptor that pins a file or directory, without needing permission to read it ({@code
+   * O_PATH}).
+   */
   public static int hold(Path path) throws FileSystemException {
     return Libc.open(path, Libc.O_PATH, 0);
   }
@@ -37,7 +40,7 @@ public final class Descriptors {
     }
   }
 
-  /** Nothing is written through these descriptors, so there is no error to hear of. */
+  /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */
   public static void close(int descriptor) {
     Libc.LIBRARY.close(descriptor);
   }
@@ -75,15 +78,15 @@ public final class Descriptors {
   }
 
   /**
-   * Whether the system's words for an error are those for a full disk. The JDK hands on no number,
-   * and the words are in the language of the JVM's environment.
+   * Whether an error message is the system's for a full disk. The JDK does not keep errno, and the
+   * message is in the language of the JVM's locale.
    */
   public static boolean saysFull(String reason) {
     return reason.contains(Libc.LIBRARY.strerror(Libc.ENOSPC))
         || reason.contains(Libc.LIBRARY.strerror(Libc.EDQUOT));
   }
 
-  /** Whether an error is for want of descriptors, in this JVM or on the machine. */
+  /** Whether an error means that descriptors have run out, in this JVM or on the machine. */
   public static boolean areUsedUp(Throwable thrown) {
     return thrown instanceof FileSystemException failed
         && failed.getReason() != null

@@ -7,8 +7,8 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 
 /**
- * Tells whether a directory is ours alone, and will be: nobody else may write in it, and nobody
- * else may put another one in its place, which who may write in a directory above it can.
+ * Tells whether a directory is ours alone and stays so: no other user can write to it, and none can
+ * replace it, as users could who can write to a directory above it.
  */
 public final class DirectoryTrust {
 
@@ -24,10 +24,10 @@ public final class DirectoryTrust {
   }
 
   /**
-   * Returns when it is a directory of ours.
+   * Checks that it is a directory of ours.
    *
-   * @throws java.nio.file.NoSuchFileException when there is nothing
-   * @throws FileSystemException says whose it is, and what to do
+   * @throws java.nio.file.NoSuchFileException when it does not exist
+   * @throws FileSystemException when it is not, saying why and what to do
    */
   public static void require(Path directory) throws IOException {
     Path path = directory.toAbsolutePath();
@@ -44,8 +44,7 @@ public final class DirectoryTrust {
       throw refused(
           path,
           "belongs to user %s and not to us (%s)"
-              .formatted(
-                  Integer.toUnsignedString(found.uid()), Integer.toUnsignedString(us)));
+              .formatted(Integer.toUnsignedString(found.uid()), Integer.toUnsignedString(us)));
     }
     if (found.isWritableByOthers()) {
       throw refused(path, "can be written by others: chmod go-w " + path);
@@ -55,9 +54,9 @@ public final class DirectoryTrust {
   }
 
   /**
-   * The same for one that is to be made: returns when nobody else can take its place.
+   * Checks that a directory can be created which nobody else can replace.
    *
-   * @return the directory that is there already and in which the next one will be made
+   * @return the nearest directory on the way to it that exists
    */
   public static Path requirePlaceFor(Path directory) throws IOException {
     Path there = directory.toAbsolutePath().normalize();
@@ -72,7 +71,7 @@ public final class DirectoryTrust {
     return there;
   }
 
-  /** Links on the way count as well as what they lead to. */
+  /** Links on the way are checked as well as their targets. */
   private static void requireSafeAbove(Path path) throws IOException {
     for (Path above = path.getParent(); above != null; above = above.getParent()) {
       requireTrusted(above, Ownership.of(above));
@@ -80,7 +79,8 @@ public final class DirectoryTrust {
       requireTrusted(above, directory);
       if (directory.letsOthersReplace()) {
         throw refused(
-            above, "can be written by others, who could replace what is in it: chmod go-w " + above);
+            above,
+            "can be written by others, who could replace what is in it: chmod go-w " + above);
       }
     }
   }

@@ -15,16 +15,16 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * A file that is locked while it is open here ({@code F_OFD_SETLK}). The lock belongs to this one
- * opening of the file: two class loaders of a JVM keep each other out, closing another descriptor
- * of the file drops nothing, and the kernel takes the lock away when the JVM dies. It holds a
+ * A file that is locked as long as it is open ({@code F_OFD_SETLK}). The lock belongs to the open
+ * file description: two class loaders of one JVM exclude each other, closing another descriptor of
+ * the file does not release the lock, and the kernel releases it when the JVM dies. It holds a
  * record of up to {@value #RECORD} bytes, which can be read without the lock.
  *
  * <p>Safe for use by several threads.
  */
 public final class LockedFile {
 
-  /** How long a record can be, in UTF-8. */
+  /** The maximum length of a record, in bytes of UTF-8. */
   static final int RECORD = 1024;
 
   /** The one flag that differs between the architectures that CUDA runs on. */
@@ -50,9 +50,9 @@ public final class LockedFile {
   }
 
   /**
-   * Makes the file if it is not there, and locks it.
+   * Locks the file, and creates it if it does not exist.
    *
-   * @return empty when it is locked already, by whomever
+   * @return empty when it is locked already, by this JVM or another
    */
   public static Optional<LockedFile> tryLock(Path path) throws IOException {
     while (true) {
@@ -63,7 +63,7 @@ public final class LockedFile {
         if (!lock(path, descriptor)) {
           return Optional.empty();
         }
-        // Whoever tidies up may have removed it before it was locked; then others lock another one.
+        // It may have been removed before it was locked; others would then lock a new file.
         keep = isAt(path, descriptor);
         if (keep) {
           return Optional.of(new LockedFile(path, descriptor));
@@ -76,7 +76,7 @@ public final class LockedFile {
     }
   }
 
-  /** Tells whether somebody has the lock, and takes it from nobody by that. */
+  /** Tells whether somebody holds the lock, without taking it. */
   public static boolean isLocked(Path path) throws IOException {
     int descriptor;
     try {
@@ -96,7 +96,7 @@ public final class LockedFile {
     }
   }
 
-  /** Reads the record, whoever has the lock; empty when there is no such file. */
+  /** Reads the record without the lock; empty when there is no such file. */
   public static Optional<String> read(Path path) throws IOException {
     int descriptor;
     try {
@@ -125,7 +125,7 @@ public final class LockedFile {
     if (text.length > RECORD) {
       throw new IllegalArgumentException("a record of " + text.length + " bytes is too long");
     }
-    // Always of one length, so that no reader finds the end of an older one behind it.
+    // Always the full length, so that no reader finds the end of an older record.
     long written = Libc.LIBRARY.pwrite(descriptor, Arrays.copyOf(text, RECORD), RECORD, 0);
     if (written != RECORD) {
       throw written < 0
@@ -134,17 +134,18 @@ public final class LockedFile {
     }
   }
 
-  /** Lets others have the lock. Does nothing the second time. */
+  /** Releases the lock. Does nothing the second time. */
   public synchronized void release() {
     if (!released) {
       released = true;
-      // A program that is being started may have the descriptor until its exec: unlock for it too.
+      // A program that is being started may have the descriptor until its exec, so closing is not
+      // enough.
       Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, wholeFile(F_UNLCK));
       Libc.LIBRARY.close(descriptor);
     }
   }
 
-  /** Removes the file and lets go of it: nobody will need it any more. */
+  /** Removes the file, which nobody needs any more, and releases the lock. */
   public synchronized void remove() throws IOException {
     if (!released) {
       try {
@@ -164,7 +165,7 @@ public final class LockedFile {
   private static int open(Path path, int flags) throws IOException {
     int descriptor = Libc.open(path, flags | O_NOFOLLOW | Libc.O_NONBLOCK, PRIVATE);
     if ((flags & Libc.O_CREAT) != 0) {
-      // Whatever the umask; it fails for a file that is not ours, which was to be found out before.
+      // Regardless of the umask. Fails for a file of another user, which the caller has ruled out.
       Libc.LIBRARY.fchmod(descriptor, PRIVATE);
     }
     return descriptor;
@@ -202,7 +203,7 @@ public final class LockedFile {
     throw Libc.failed(path, "cannot be locked", errno);
   }
 
-  /** {@code struct flock}: from the beginning of the file, without end; the pid must be 0. */
+  /** {@code struct flock}: the whole file; the pid must be 0. */
   private static byte[] wholeFile(short type) {
     return ByteBuffer.allocate(SIZE_OF_FLOCK).order(ByteOrder.nativeOrder()).putShort(type).array();
   }

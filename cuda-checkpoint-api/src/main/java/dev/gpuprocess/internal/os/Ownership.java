@@ -11,8 +11,8 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Who could have written a file. The mode tells of access lists too: with one, its group bits are
- * the most that the list gives to anybody.
+ * Who could have written a file. The mode covers access control lists too: with one, the group bits
+ * are the most that the list grants to anybody.
  *
  * @param uid the owner
  * @param mode the permission bits
@@ -23,12 +23,12 @@ public record Ownership(int uid, int mode) {
   private static final int OPEN_TO_OTHERS = 0077;
   private static final int STICKY = 01000;
 
-  /** Of a directory or file; a link as itself. */
+  /** Of a directory or file; links are not followed. */
   public static Ownership of(Path file) throws IOException {
     return of(file, LinkOption.NOFOLLOW_LINKS);
   }
 
-  /** Of a directory that is held. */
+  /** Of a pinned directory. */
   public static Ownership of(PinnedDirectory directory) throws IOException {
     return ofTarget(directory.path());
   }
@@ -68,7 +68,7 @@ public record Ownership(int uid, int mode) {
     return isOurs() && (user == 0 || user == uid);
   }
 
-  /** Whether only root and the user of this JVM can so much as read it. */
+  /** Whether only root and the user of this JVM can read it. */
   public boolean isSecret() throws IOException {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;
   }
@@ -83,11 +83,13 @@ public record Ownership(int uid, int mode) {
     return uid == 0 || uid == CurrentUser.get().effectiveUid();
   }
 
-  /** Restoring runs what is in the image with our rights, so nobody else may have a hand in it. */
+  /**
+   * Refuses what others could have written: restoring runs what is in the image with our rights.
+   */
   public void requireOurs(Path shown) throws IOException {
     if (!isOurs()) {
       throw new ImageNotTrustedException(
-          "%s (%s) could have been written by others, and restoring it would run their code as us: look where it comes from, then copy the image as root"
+          "%s (%s) could have been written by others, and restoring it would run their code with our rights: find out where it comes from, then copy the image as root"
               .formatted(shown, this),
           Failure.of("open", 0));
     }

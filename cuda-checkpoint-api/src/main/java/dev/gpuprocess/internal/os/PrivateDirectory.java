@@ -16,8 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A new directory that nobody else can enter, replace, or have replaced, and from which code can be
- * loaded.
+ * A new directory that no other user can enter or replace, and from which code can be loaded.
  *
  * @param path where it is
  */
@@ -29,7 +28,10 @@ record PrivateDirectory(Path path) {
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
       PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
 
-  /** Makes one, among temporary files or, where those cannot be executed, elsewhere. */
+  /**
+   * Creates one among the temporary files or, if code cannot be loaded from there, in the home or
+   * working directory.
+   */
   static Optional<PrivateDirectory> create() {
     return Stream.of("java.io.tmpdir", "user.home", "user.dir")
         .flatMap(property -> Stream.ofNullable(System.getProperty(property)))
@@ -37,11 +39,11 @@ record PrivateDirectory(Path path) {
         .findFirst();
   }
 
-  /** Empty when it cannot be made there, or code cannot be loaded from there. */
+  /** Empty when it cannot be created there, or code cannot be loaded from there. */
   static Optional<PrivateDirectory> in(String parent) {
     try {
       Path place = Path.of(parent).toRealPath();
-      // By its name a recovery finds one whose maker was killed before it could remove it.
+      // A recovery recognizes leftovers of killed JVMs by this name.
       PrivateDirectory made =
           new PrivateDirectory(
               Files.createDirectory(place.resolve(PREFIX + LogName.ours()), OURS_ALONE));
@@ -56,14 +58,14 @@ record PrivateDirectory(Path path) {
   }
 
   private boolean isUsable() throws IOException {
-    // Named in a property, so its name has to be one that survives as text.
+    // It is named in a property, so its path must survive as text.
     return NativePath.survivesAsText(path)
         && Ownership.of(path).isSecret()
         && DirectoryTrust.isOurs(path)
         && isExecutable();
   }
 
-  /** The kernel says no of a program on a file system that is mounted noexec. */
+  /** The kernel denies execution on a file system that is mounted noexec. */
   private boolean isExecutable() throws IOException {
     Path program = Files.createTempFile(path, "probe", "", OURS_ALONE);
     try {
@@ -73,7 +75,7 @@ record PrivateDirectory(Path path) {
     }
   }
 
-  /** Removes it with what is in it; what is loaded from there stays loaded. */
+  /** Removes it with its content; libraries loaded from there stay loaded. */
   void delete() {
     try {
       try (DirectoryStream<Path> files = Files.newDirectoryStream(path)) {

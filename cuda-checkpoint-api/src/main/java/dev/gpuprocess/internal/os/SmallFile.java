@@ -9,7 +9,7 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 
-/** Small text files that only we can read, of which it does not matter if a crash loses them. */
+/** Small private text files that need not survive a crash of the machine. */
 public final class SmallFile {
 
   private static final int MAX_BYTES = 1 << 16;
@@ -40,7 +40,7 @@ public final class SmallFile {
     return found.isRegularFile() && found.size() <= MAX_BYTES;
   }
 
-  /** Writes one of mode 0600 in place of one that is there. */
+  /** Writes a file of mode 0600, replacing an existing one. */
   public static void replace(Path file, String text) throws IOException {
     Files.deleteIfExists(file);
     Files.createFile(

@@ -11,12 +11,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The name of a directory in which an image grows. It says who makes it of whom, and since a
- * directory has its name from its first moment, there is none of which that is not known.
+ * The name of a directory in which an image is being written. It identifies the process that writes
+ * the image and the one that is dumped, from the moment the directory exists.
  *
  * @param boot the first digits of the kernel's boot id
- * @param namespace the inode of the maker's pid namespace
- * @param maker the process that makes it
+ * @param namespace the inode of the pid namespace of the maker
+ * @param maker the process that writes the image
  * @param process the process that is dumped
  */
 public record StagingName(
@@ -26,14 +26,14 @@ public record StagingName(
       Pattern.compile(
           "\\.gpuprocess-([0-9a-f]{8})-(\\d{1,20})-(\\d{1,10})-(\\d{1,19})-(\\d{1,10})-(\\d{1,19})-[0-9a-f]{8}\\.partial");
 
-  /** For a directory that this JVM makes now. */
+  /** For a directory that this JVM creates now. */
   public static StagingName of(ProcessIdentity process) throws IOException {
     ProcessKey self = ourKey();
     ProcessIdentity maker = new ProcessIdentity(self.pid(), self.startTicks());
     return new StagingName(currentBoot(), currentNamespace(), maker, process);
   }
 
-  /** Reads a name; empty when it is of something else. */
+  /** Parses the name of a directory; empty when it has another form. */
   public static Optional<StagingName> parse(String name) {
     Matcher form = FORM.matcher(name);
     if (!form.matches()) {
@@ -51,7 +51,7 @@ public record StagingName(
     }
   }
 
-  /** A name that no other directory has. */
+  /** The text of the name, made unique by random digits. */
   public String text() {
     return ".gpuprocess-%s-%s-%s-%s-%s-%s-%s.partial"
         .formatted(
@@ -65,14 +65,14 @@ public record StagingName(
   }
 
   /**
-   * Whether nobody goes on with it: the maker is dead, or ran before this machine was started. Of a
-   * maker in another pid namespace of this machine that cannot be told; it counts as alive.
+   * Whether nobody continues it: the maker is dead, or this machine was rebooted since. A maker in
+   * another pid namespace of this machine counts as alive.
    */
   public boolean isAbandoned() throws IOException {
     return !isOfThisBoot() || (namespace.equals(currentNamespace()) && !maker.isAlive());
   }
 
-  /** Whether this machine was not started anew since, so that pids mean what they meant. */
+  /** Whether this machine has not been rebooted since, so that the pids are still valid. */
   public boolean isOfThisBoot() throws IOException {
     return boot.equals(currentBoot());
   }

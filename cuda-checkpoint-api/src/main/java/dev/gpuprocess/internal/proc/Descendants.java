@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 
-/** The processes below another one ({@code /proc/PID/task/TID/children}). */
+/** The descendants of a process ({@code /proc/PID/task/TID/children}). */
 final class Descendants {
 
   private static final int MOST = 1 << 15;

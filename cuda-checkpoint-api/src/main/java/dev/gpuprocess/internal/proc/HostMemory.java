@@ -9,8 +9,8 @@ import java.util.Set;
 /**
  * The memory of the host, or of a control group.
  *
- * @param available what can be used without swapping, in bytes
- * @param swap what is free of the swap space, in bytes
+ * @param available how much can be used without swapping, in bytes
+ * @param swap how much swap space is free, in bytes
  */
 public record HostMemory(long available, long swap) {
 
@@ -18,7 +18,8 @@ public record HostMemory(long available, long swap) {
    * Reads a file like {@code /proc/meminfo}.
    *
    * @param file the file
-   * @return what it says
+   * @return its content
+   * @throws UncheckedIOException when it cannot be read
    */
   public static HostMemory read(Path file) {
     try {
@@ -34,7 +35,7 @@ public record HostMemory(long available, long swap) {
   }
 
   /**
-   * What can be used before something must be killed.
+   * How much can be used before the kernel kills processes.
    *
    * @return bytes
    */

@@ -7,7 +7,7 @@ import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** Text of the kernel made of lines such as {@code RssAnon:   1234 kB}. */
+/** Text of the kernel made of lines such as {@code RssAnon: 1234 kB}. */
 public final class ProcFields {
 
   private static final Pattern NEWLINE = Pattern.compile("\n", Pattern.LITERAL);

@@ -15,12 +15,13 @@ import java.util.function.Consumer;
 
 /**
  * Reads {@code /proc}. A process may end at any moment, so every answer can be empty; nothing here
- * throws because a process is gone. What is there and cannot be read is never taken for gone: every
- * method throws {@link ProcessUnreadableException} then.
+ * throws because a process is gone. A process that exists but cannot be read is never taken for
+ * gone: every method then throws {@link ProcessUnreadableException}. Safe for use by several
+ * threads.
  *
- * <p>A process lives as long as one of its threads does. The kernel shows one whose first thread
- * has ended as a zombie without descriptors, mappings and control groups; these are read from a
- * thread that lives.
+ * <p>A process lives as long as one of its threads does. The kernel shows a process whose main
+ * thread has ended as a zombie without descriptors, mappings and control groups; these are read
+ * from another thread that is alive.
  */
 public final class ProcFs {
 
@@ -47,13 +48,13 @@ public final class ProcFs {
         : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  /** The thread to look at in place of the first one. */
+  /** A thread that stands in for the main thread. */
   private static Optional<ProcStat> livingThread(long pid) {
     return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
   }
 
   /**
-   * Reads the states of all threads of a process.
+   * Reads the {@code stat} files of all threads of a process.
    *
    * @param pid the process
    * @return one for each thread, with the thread's id in place of the pid; empty when it is gone
@@ -69,7 +70,7 @@ public final class ProcFs {
       return line.map(ProcStat::parse);
     } catch (IllegalArgumentException e) {
       throw new ProcessUnreadableException(
-          "%s is not understood (%s): this kernel writes it in another way"
+          "%s cannot be parsed (%s): this kernel writes it in an unknown format"
               .formatted(file, e.getMessage()),
           Failure.of("read stat", 0),
           e);
@@ -84,7 +85,9 @@ public final class ProcFs {
     return directory(pid).resolve("task").resolve(Integer.toString(thread));
   }
 
-  /** Where what a process has is to be seen: with its first thread, or with one that lives. */
+  /**
+   * The directory that shows what a process has: that of its main thread, or of one that is alive.
+   */
   private static Path alive(long pid) {
     return stat(pid).filter(ProcStat::firstThreadEnded).isEmpty()
         ? directory(pid)
@@ -95,8 +98,8 @@ public final class ProcFs {
    * Reads the arguments of a process, up to 4096 bytes of them.
    *
    * @param pid the process
-   * @return program first; the last one ends with {@code ...} when there is more; empty for a
-   *     kernel thread, a zombie, or a process that is gone
+   * @return the program first; the last argument ends with {@code ...} when there are more bytes;
+   *     empty for a kernel thread, a zombie, or a process that is gone
    */
   public static List<String> commandLine(long pid) {
     byte[] bytes =
@@ -110,7 +113,7 @@ public final class ProcFs {
   /**
    * Finds all descendants of a process, parents before children.
    *
-   * @param pid the root, not part of the answer
+   * @param pid the root, which is not part of the answer
    * @return pids, as of now
    * @throws ProcessUnreadableException also when there are more than 32768
    */
@@ -122,7 +125,7 @@ public final class ProcFs {
    * Lists what the descriptors of a process point to.
    *
    * @param pid the process
-   * @return one entry a descriptor, in no order
+   * @return one entry for each descriptor, in no particular order
    */
   public static List<OpenFile> openFiles(long pid) {
     List<OpenFile> files = new ArrayList<>();
@@ -131,10 +134,10 @@ public final class ProcFs {
   }
 
   /**
-   * Goes through the descriptors of a process, of which there may be a million.
+   * Visits the descriptors of a process, of which there may be a million.
    *
    * @param pid the process
-   * @param each told what one points to; what it throws ends the walk
+   * @param each called with each descriptor and its target; an exception ends the walk
    */
   public static void openFiles(long pid, Consumer<OpenFile> each) {
     Path directory = alive(pid).resolve("fd");
@@ -146,10 +149,10 @@ public final class ProcFs {
   }
 
   /**
-   * Lists what the descriptors of a process point to, as far as we may know it.
+   * Lists what the descriptors of a process point to, if we have permission.
    *
    * @param pid the process
-   * @return one entry a descriptor, in no order; none of a process that we may not look into
+   * @return one entry for each descriptor, in no particular order; empty without permission
    */
   public static List<OpenFile> visibleFiles(long pid) {
     try {
@@ -166,7 +169,7 @@ public final class ProcFs {
    * Lists the mappings of a process.
    *
    * @param pid the process
-   * @return in the order of their addresses
+   * @return ordered by address
    */
   public static List<Mapping> memory(long pid) {
     List<Mapping> mappings = new ArrayList<>();
@@ -175,11 +178,10 @@ public final class ProcFs {
   }
 
   /**
-   * Goes through the mappings of a process, of which there may be a million.
+   * Visits the mappings of a process, of which there may be a million.
    *
    * @param pid the process
-   * @param each told of one after the other, in the order of their addresses; what it throws ends
-   *     the walk
+   * @param each called with each mapping, ordered by address; an exception ends the walk
    */
   public static void memory(long pid, Consumer<Mapping> each) {
     ProcFile.lines(alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each));
@@ -195,7 +197,7 @@ public final class ProcFs {
     return ProcFields.parse(read(pid, "status").orElse(""));
   }
 
-  /** The same of one thread; empty when that is gone. */
+  /** The status of one thread; empty when it is gone. */
   static Map<String, String> status(long pid, int thread) {
     return ProcFields.parse(ProcFile.text(task(pid, thread).resolve("status")).orElse(""));
   }
@@ -213,10 +215,11 @@ public final class ProcFs {
   }
 
   /**
-   * Finds who traces a process, by any of its threads.
+   * Finds the tracer of a process or of any of its threads.
    *
    * @param pid the process
-   * @return the tracer's pid; empty when nobody does, or nobody in this pid namespace
+   * @return the tracer's pid; empty when it is not traced, or by a process outside this pid
+   *     namespace
    */
   public static OptionalInt tracer(long pid) {
     return threads(pid).stream()
@@ -227,7 +230,7 @@ public final class ProcFs {
   }
 
   /**
-   * Sums up the memory that a dump of a process would write: resident pages that no file backs.
+   * The memory that a dump of a process would write: resident pages that no file backs.
    *
    * @param pid the process
    * @return bytes; 0 when it is gone
@@ -237,18 +240,19 @@ public final class ProcFs {
   }
 
   /**
-   * Tells whether a process stands still because a control group of it is frozen, or about to.
+   * Tells whether a process is stopped, or about to be, because a control group is frozen.
    *
    * @param pid the process
-   * @return true for a frozen group of any of its threads, or above, of either version of cgroups
+   * @return true when the group of any of its threads, or one above it, is frozen, in either
+   *     version of cgroups
    */
   public static boolean isFrozen(long pid) {
     return Freezer.look().of(pid) == Freezer.State.FROZEN;
   }
 
   /**
-   * Tells whether a process is on its way out: killed, and not yet a zombie. That takes a tenth of
-   * a second when the kernel has much to tear down.
+   * Tells whether a process has ended or is about to: it was killed or exits, but is not yet a
+   * zombie. That takes a tenth of a second when the kernel has much to tear down.
    *
    * @param pid the process
    * @return true also when it is gone or a zombie
@@ -259,7 +263,7 @@ public final class ProcFs {
   }
 
   /**
-   * The time as start times are counted.
+   * The current time in the units of process start times.
    *
    * @return clock ticks since boot
    */

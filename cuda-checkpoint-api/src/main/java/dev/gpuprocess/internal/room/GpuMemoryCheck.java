@@ -24,9 +24,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The room that one process needs on the GPUs to be restored there. A restore that runs out of GPU
- * memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44), so it is looked for, and
- * reserved, before. Where there is no inventory at all nothing is known, and nothing is refused.
+ * Checks that there is enough GPU memory to restore a process, and reserves it. A restore that runs
+ * out of GPU memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44). Without an
+ * inventory nothing is known, and nothing is refused.
  */
 public final class GpuMemoryCheck {
 
@@ -40,10 +40,10 @@ public final class GpuMemoryCheck {
   private final Duration patience;
 
   /**
-   * The room for a process.
+   * A check for one process.
    *
-   * @param held what it held, on the GPUs where it was
-   * @param pairs where the memory of each GPU goes; empty for back where it was
+   * @param held how much it held on the GPUs that it was on
+   * @param pairs the GPU that the memory of each GPU goes to; empty for the same GPUs
    */
   public GpuMemoryCheck(
       EngineContext context, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
@@ -51,7 +51,7 @@ public final class GpuMemoryCheck {
     this.reservations =
         new Reservations(
             context.state(),
-            // What CRIU is at is being restored by nobody else.
+            // Nobody else restores a process that CRIU works on.
             other ->
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
                     || StateReading.isIdle(context.cuda(), other.pid()));
@@ -61,19 +61,19 @@ public final class GpuMemoryCheck {
     this.pairs = pairs;
   }
 
-  /** Says why a restore would be refused now, and empty if it would not; touches nothing. */
+  /** Why a restore would be refused now; empty if it would not. Changes nothing. */
   public Optional<GpuMemoryRefusal> whyNot() {
     List<ReservedMemory> others = reservations.look();
     return inventory.read().flatMap(reading -> whyNot(reading, others));
   }
 
   /**
-   * Reserves the room, until the reservation is released or this JVM ends.
+   * Reserves the memory until the reservation is released or this JVM ends.
    *
-   * @param refused makes what is thrown when there is none
-   * @throws InsufficientGpuMemoryException when there is none
-   * @throws dev.gpuprocess.error.OperationInProgressException when others are at the reservations
-   *     for too long
+   * @param refused creates the exception for a refusal
+   * @throws InsufficientGpuMemoryException when there is too little
+   * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
+   *     too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
   public Reservation reserve(Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
@@ -93,7 +93,7 @@ public final class GpuMemoryCheck {
         });
   }
 
-  /** Reserves the room for an undo; empty when there is none. */
+  /** Reserves the memory for an undo; empty when there is too little. */
   public Optional<Reservation> reserveOrNone() {
     try {
       return Optional.of(
@@ -118,7 +118,7 @@ public final class GpuMemoryCheck {
     if (!need.isKnown()) {
       return Optional.of(
           new GpuMemoryRefusal(
-              "what process %s held on the GPUs is not known, nor how much host memory it has for it"
+              "it is not known how much process %s held on the GPUs, and its host memory cannot be read to estimate it"
                   .formatted(process.pid()),
               null,
               false,
@@ -139,16 +139,18 @@ public final class GpuMemoryCheck {
 
   private GpuMemoryRefusal unreadable(GpuReading reading) {
     return new GpuMemoryRefusal(
-        "it is not known whether there is room for process %s on the GPUs, since NVML cannot read them all (%s)"
+        "it is not known whether process %s fits on the GPUs, because NVML cannot read all of them (%s)"
             .formatted(process.pid(), String.join("; ", reading.unreadable())),
         null,
         false,
         OptionalLong.empty());
   }
 
-  private Optional<GpuMemoryRefusal> shortage(Gpu gpu, GpuMemoryNeed need, List<ReservedMemory> others) {
+  private Optional<GpuMemoryRefusal> shortage(
+      Gpu gpu, GpuMemoryNeed need, List<ReservedMemory> others) {
     long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
-    long reserved = others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
+    long reserved =
+        others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
     if (gpu.freeBytes() - reserved >= needed) {
       return Optional.empty();
     }
@@ -169,7 +171,7 @@ public final class GpuMemoryCheck {
   }
 
   private String text(GpuShortage shortage) {
-    return "%s has %s MiB free%s and process %s needs %s MiB there; %s"
+    return "%s has %s MiB free%s but process %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,
@@ -182,7 +184,7 @@ public final class GpuMemoryCheck {
   }
 
   private String unknownText(GpuShortage shortage) {
-    return "what process %s held on %s is not known, by its host memory at most %s MiB, and %s MiB are free there%s"
+    return "it is not known how much process %s held on %s: judged by its host memory at most %s MiB, and %s MiB are free there%s"
         .formatted(
             process.pid(),
             shortage.gpu(),

@@ -11,15 +11,15 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * How much a restore needs of each GPU that it goes to.
+ * How much memory a restore needs on each GPU that it goes to. Immutable.
  *
- * @param bytes by GPU, with a margin; what a GPU is not named with needs nothing
- * @param bounded the GPUs of which only the most that can be needed is known
- * @param isKnown false when something may be needed of any GPU and nothing is known of how much
+ * @param bytes by GPU, with a margin; nothing is needed on other GPUs
+ * @param bounded the GPUs for which only an upper bound is known
+ * @param isKnown false when not even an upper bound is known
  */
 public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
 
-  /** The driver needs a little more than it accounts to the process. */
+  /** The driver needs a little more than it attributes to the process. */
   private static final long MARGIN = 64L << 20;
 
   public GpuMemoryNeed {
@@ -28,9 +28,9 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
   }
 
   /**
-   * Of a process with these holdings, where GPUs are mapped to others by pairs.
+   * The need of a process with these holdings, with GPUs mapped by pairs.
    *
-   * @param bound the most that it can have held on a GPU of which that is not known
+   * @param bound the most that it can have held on a GPU where that is not known
    */
   public static GpuMemoryNeed of(
       Holdings held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
@@ -63,7 +63,7 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         .orElse(from);
   }
 
-  /** Adds sizes, of which some come from outside: what is too large stays large. */
+  /** Adds sizes, which may come from outside, without overflow. */
   static long sum(long one, long other) {
     long sum = one + other;
     return sum < 0 ? Long.MAX_VALUE : sum;

@@ -20,12 +20,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The room on GPUs that restores under way have reserved, over all JVMs with the same state
- * directory. Each reservation is a lock with a note, so that it ends with its holder. Looking and
- * reserving is done by one at a time, restoring by many.
+ * The GPU memory that restores under way have reserved, across all JVMs with the same state
+ * directory. Each reservation is a lock with a note, so it ends with its holder. Checking and
+ * reserving is exclusive; restores run in parallel.
  *
- * <p>Where the state directory cannot be used a restore goes on all the same, and only the restores
- * of this JVM know of each other.
+ * <p>If the state directory cannot be used, restores go on, and only those of this JVM know of each
+ * other. Safe for use by several threads.
  */
 public final class Reservations {
 
@@ -35,7 +35,7 @@ public final class Reservations {
   private static final String GATE = "gpu-room";
   private static final String PREFIX = "room-";
 
-  /** Those of this JVM that are in no directory. */
+  /** Reservations of this JVM that are not in the state directory. */
   private static final Set<ReservedMemory> HERE = ConcurrentHashMap.newKeySet();
 
   private final StateDirectory directory;
@@ -44,15 +44,15 @@ public final class Reservations {
   /**
    * The reservations of a state directory.
    *
-   * @param restoreIsOver tells of a process whose restore lost its controller whether it has ended:
-   *     the driver goes on with it
+   * @param restoreIsOver tells whether a restore whose controller died has ended; the driver
+   *     completes it without the controller
    */
   public Reservations(StateDirectory state, Predicate<ProcessIdentity> restoreIsOver) {
     this.directory = state;
     this.restoreIsOver = restoreIsOver;
   }
 
-  /** What is reserved at this moment; touches nothing. */
+  /** What is reserved at this moment. Changes nothing. */
   public List<ReservedMemory> look() {
     try {
       return claims(this::read);
@@ -67,13 +67,13 @@ public final class Reservations {
   }
 
   /**
-   * Looks at what others have reserved while nobody else does.
+   * Runs something with the current reservations while nobody else can reserve.
    *
-   * @param pid for whom, for the message
-   * @param patience how long to wait for others that look
+   * @param pid the process to restore, for messages
+   * @param patience how long to wait for others
    * @throws OperationInProgressException when one of them does not end
-   * @throws dev.gpuprocess.error.StateDirectoryException when it cannot be read for want of
-   *     descriptors: then others may have reserved what is not seen
+   * @throws dev.gpuprocess.error.StateDirectoryException when descriptors have run out, so that
+   *     reservations of others cannot be read
    */
   public <T> T alone(int pid, Duration patience, Function<List<ReservedMemory>, T> body) {
     Optional<NamedLock> gate;
@@ -81,14 +81,14 @@ public final class Reservations {
       gate = directory.lock(GATE, VERB, patience);
     } catch (IOException e) {
       requireDescriptors(e, pid);
-      LOG.warn("room for process {} is reserved in this JVM alone: {}", pid, e.toString());
+      LOG.warn("GPU memory for process {} is reserved in this JVM only: {}", pid, e.toString());
       synchronized (HERE) {
         return body.apply(List.copyOf(HERE));
       }
     }
     if (gate.isEmpty()) {
       throw new OperationInProgressException(
-          "%s is looking for room on the GPUs and does not end, so process %s has to wait: find out what stopped it"
+          "%s is checking the memory of the GPUs and does not end, so process %s has to wait: find out what stopped it"
               .formatted(directory.describeHolder(GATE), pid),
           Failure.of(VERB, pid));
     }
@@ -108,7 +108,8 @@ public final class Reservations {
     }
   }
 
-  private List<ReservedMemory> claims(Function<String, Optional<ReservedMemory>> reader) throws IOException {
+  private List<ReservedMemory> claims(Function<String, Optional<ReservedMemory>> reader)
+      throws IOException {
     List<ReservedMemory> claims = new ArrayList<>(HERE);
     directory.lockNames().stream()
         .filter(name -> name.startsWith(PREFIX))
@@ -125,7 +126,7 @@ public final class Reservations {
     }
   }
 
-  /** One whose holder has died reserves nothing once the restore has ended that it was made for. */
+  /** The reservation of a dead holder is valid until the restore that it was made for has ended. */
   private Optional<ReservedMemory> readOrForget(String name, int pid) {
     try {
       Optional<NamedLock> dead = directory.tryLock(name, VERB);
@@ -183,13 +184,16 @@ public final class Reservations {
       }
     } catch (IOException | IllegalArgumentException e) {
       requireDescriptors(e, claim.process().pid());
-      LOG.warn("{} is known in this JVM alone: {}", claim, e.toString());
+      LOG.warn("{} is known in this JVM only: {}", claim, e.toString());
       HERE.add(claim);
       return () -> HERE.remove(claim);
     }
   }
 
-  /** A directory that is there and cannot be read now is not one that others do without. */
+  /**
+   * Others can use the directory, so their reservations must not be ignored only because
+   * descriptors have run out here.
+   */
   private void requireDescriptors(Exception e, long pid) {
     if (e instanceof IOException io && Descriptors.areUsedUp(io)) {
       throw directory.unusable(io, VERB, pid);
@@ -200,8 +204,8 @@ public final class Reservations {
     try {
       held.closeAndForget();
     } catch (IOException e) {
-      // It is let go of all the same; whoever looks next removes it.
-      LOG.warn("a lock file stays: {}", e.toString());
+      // The lock is released nevertheless; the next controller that checks removes the file.
+      LOG.warn("a lock file could not be removed: {}", e.toString());
     }
   }
 }

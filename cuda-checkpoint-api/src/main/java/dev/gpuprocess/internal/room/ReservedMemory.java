@@ -9,11 +9,11 @@ import java.util.OptionalLong;
 import java.util.TreeMap;
 
 /**
- * What a restore under way takes of the GPUs.
+ * The GPU memory that is reserved for a restore under way. Immutable.
  *
- * @param namespace the pid namespace in which the pid is meant
- * @param process who is restored
- * @param bytes by GPU, from before it began to its end
+ * @param namespace the inode of the pid namespace that the pid belongs to
+ * @param process the process that is restored
+ * @param bytes how much is reserved on each GPU until the restore ends
  */
 public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) {
 
@@ -21,7 +21,7 @@ public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUui
     bytes = Map.copyOf(bytes);
   }
 
-  /** Of a process of our own pid namespace. */
+  /** For a process of our own pid namespace. */
   public static ReservedMemory of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
     return new ReservedMemory(ProcessKey.self().namespace(), process, bytes);
   }
@@ -34,7 +34,7 @@ public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUui
     return namespace == ProcessKey.self().namespace();
   }
 
-  /** What it has not taken yet of a GPU; all of it where that cannot be seen. */
+  /** How much of it the process has not taken yet on a GPU; all of it where that cannot be seen. */
   long stillNeeds(Gpu gpu) {
     long taken =
         gpu.users().stream()
@@ -45,7 +45,7 @@ public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUui
     return Math.max(0, bytes.getOrDefault(gpu.uuid(), 0L) - taken);
   }
 
-  /** As one line. */
+  /** The text of a lock's note, one line. */
   public String text() {
     StringBuilder text = new StringBuilder();
     text.append(namespace).append(' ').append(process.pid()).append(' ');
@@ -55,7 +55,7 @@ public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUui
     return text.toString();
   }
 
-  /** Reads what {@link #text} wrote; throws IllegalArgumentException when it is something else. */
+  /** Parses what {@link #text} returned; throws IllegalArgumentException for anything else. */
   static ReservedMemory parse(String text) {
     String[] words = text.split(" ");
     if (words.length < 3) {

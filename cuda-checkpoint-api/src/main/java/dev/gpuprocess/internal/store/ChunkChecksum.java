@@ -16,15 +16,15 @@ import java.util.HexFormat;
 import java.util.function.Consumer;
 import java.util.zip.CRC32C;
 
-/** Sums parts of files, a buffer at a time. */
+/** Computes checksums of parts of files. */
 final class ChunkChecksum {
 
-  /** Of the memory that is read into where there is no direct memory. */
+  /** The size of the heap buffer that is used when there is no direct memory. */
   private static final int HEAP_BYTES = 64 << 10;
 
   private ChunkChecksum() {}
 
-  /** Sums a part of a file that is no link. */
+  /** Computes the checksum of a part of a file; links are refused. */
   static String of(Checksum kind, Path file, long from, long to, ReadLimit reading)
       throws IOException {
     if (kind == Checksum.CRC32C) {
@@ -45,7 +45,8 @@ final class ChunkChecksum {
     }
   }
 
-  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
+  private static void read(
+      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
     ByteBuffer direct = DirectBuffers.take();
     if (direct == null) {
@@ -78,9 +79,10 @@ final class ChunkChecksum {
     }
   }
 
-  /** A channel would read into direct memory first. */
+  /** Not a channel, which would allocate direct memory. */
   private static void readIntoHeap(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading) throws IOException {
+      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
+      throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
     try (RandomAccessFile in = Descriptors.read(file)) {
       in.seek(from);
@@ -98,6 +100,6 @@ final class ChunkChecksum {
   }
 
   private static EOFException shorter(Path file) {
-    return new EOFException(file + " became shorter while it was read");
+    return new EOFException(file + " was truncated while it was read");
   }
 }

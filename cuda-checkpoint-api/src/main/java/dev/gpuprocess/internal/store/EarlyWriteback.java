@@ -14,9 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Lets the disk begin with what CRIU has written while CRIU still writes, so that less is left to
- * wait for when all of it is synced. Promises nothing: what fails here is tried again by that sync,
- * which says so. Closing stops it.
+ * Starts writing CRIU's files to disk while CRIU is still writing, so that the final sync takes
+ * less time. Best effort: the final sync repeats and reports whatever fails here. Closing stops it.
  */
 final class EarlyWriteback implements AutoCloseable {
 
@@ -34,7 +33,7 @@ final class EarlyWriteback implements AutoCloseable {
     this.images = images;
   }
 
-  /** Starts, for the files that are in this directory or will be. */
+  /** Starts for the files that are, or will be, in a directory. */
   static EarlyWriteback of(Path images) {
     EarlyWriteback writeback = new EarlyWriteback(images);
     writeback.thread.setDaemon(true);
@@ -55,7 +54,7 @@ final class EarlyWriteback implements AutoCloseable {
     }
   }
 
-  /** Only memory is large enough to be worth it, and CRIU appends to it. */
+  /** Only memory images are large enough to be worth it, and CRIU appends to them. */
   private void begin(Path file) throws IOException {
     if (closed
         || !file.getFileName().toString().startsWith("pages-")
@@ -88,7 +87,7 @@ final class EarlyWriteback implements AutoCloseable {
       Thread.currentThread().interrupt();
     }
     if (thread.isAlive()) {
-      LOG.warn("the disk of an image does not take what is written: look at it");
+      LOG.warn("the disk of an image does not accept data: look at the disk");
     }
   }
 }

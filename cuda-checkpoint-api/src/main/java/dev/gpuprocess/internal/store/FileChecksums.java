@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** The sums of a file that is being read, chunk by chunk, by threads of their own. */
+/** The checksums of a file whose chunks are read in parallel. */
 final class FileChecksums {
 
   private final String path;
@@ -24,7 +24,7 @@ final class FileChecksums {
     this.checksum = checksum;
   }
 
-  /** Starts to read a file, named as in the manifest. */
+  /** Starts to read a file, which is named as in the manifest. */
   static FileChecksums start(
       IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, ReadLimit reading)
       throws IOException {

@@ -15,20 +15,20 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
-/** What must be true of a directory before an image can be made there. */
+/** Checks whether an image can be written to a directory. */
 public final class ImageTarget {
 
   private ImageTarget() {}
 
   /**
-   * Says whether an image can be made, and makes nothing.
+   * Checks whether an image can be written, and changes nothing.
    *
    * @param directory where it would be
-   * @param process for whom; named in exceptions
-   * @param expectedBytes how much room it would need
-   * @return the room that there is, in bytes
+   * @param process the process to dump, named in exceptions
+   * @param expectedBytes how much space it would need
+   * @return the free space, in bytes
    * @throws ImageDirectoryException when the directory cannot be used
-   * @throws DiskFullException when the file system has less room than expected
+   * @throws DiskFullException when the file system has too little space
    */
   public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
     int pid = process.pid();
@@ -59,9 +59,8 @@ public final class ImageTarget {
     }
   }
 
-  /** Refuses a place where something is already, except an empty directory. */
-  static void requireUnused(PinnedDirectory parent, Path target, int pid)
-      throws IOException {
+  /** Refuses a path where something exists already, except an empty directory. */
+  static void requireUnused(PinnedDirectory parent, Path target, int pid) throws IOException {
     Path there = parent.path().resolve(target.getFileName());
     if (!Files.exists(there, LinkOption.NOFOLLOW_LINKS)) {
       return;
@@ -70,7 +69,10 @@ public final class ImageTarget {
       throw unusable(pid, target + " is not a directory: name one that does not exist yet", null);
     }
     if (!DurableFiles.list(there).isEmpty()) {
-      throw unusable(pid, target + " is not empty: an image never replaces anything", null);
+      throw unusable(
+          pid,
+          target + " is not empty, and an image never replaces anything: name another directory",
+          null);
     }
     if (!Files.getAttribute(there, "unix:dev")
         .equals(Files.getAttribute(parent.path(), "unix:dev"))) {
@@ -89,7 +91,7 @@ public final class ImageTarget {
     }
     if (room < expectedBytes) {
       throw new DiskFullException(
-          "%s has room for %s MiB and the image of process %s needs about %s MiB: free some or use another file system"
+          "%s has %s MiB free and the image of process %s needs about %s MiB: free some space or use another file system"
               .formatted(parent.name(), room >> 20, pid, expectedBytes >> 20),
           Failure.of("dump", pid));
     }
@@ -99,14 +101,14 @@ public final class ImageTarget {
     return new ImageDirectoryException(why, Failure.of("dump", pid), cause);
   }
 
-  /** A full disk has a type of its own wherever it is met. */
+  /** A full disk has a type of its own wherever it is detected. */
   static ImageException failed(int pid, IOException cause, ImageException otherwise) {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
     return Descriptors.saysFull(reason)
         ? new DiskFullException(
-            otherwise.getMessage() + ": free some room or use another file system",
+            otherwise.getMessage() + ": free some space or use another file system",
             Failure.of("dump", pid),
             cause)
         : otherwise;

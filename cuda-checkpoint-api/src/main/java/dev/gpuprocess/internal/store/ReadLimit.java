@@ -8,8 +8,8 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * For how long an image is read. Large ones take minutes, and sparse ones of a few bytes can be
- * made to take days, so whoever reads looks here every some hundred KiB. May be shared between
+ * How long an image may be read. Large images take minutes, and sparse ones of a few blocks can be
+ * made to take days, so readers check this every few hundred KiB. Immutable; may be shared between
  * threads.
  */
 public final class ReadLimit {
@@ -27,13 +27,13 @@ public final class ReadLimit {
     this.nanos = nanos;
   }
 
-  /** As long as it takes. */
+  /** No limit. */
   static ReadLimit unlimited(String operation, int pid) {
     return new ReadLimit(operation, pid, null, Long.MAX_VALUE);
   }
 
   /**
-   * Until a deadline, or a cancellation.
+   * A limit by a deadline and a cancellation.
    *
    * @param operation named in exceptions
    * @param pid named in exceptions
@@ -52,7 +52,12 @@ public final class ReadLimit {
     return new ReadLimit(operation, pid, cancellation, nanos);
   }
 
-  /** Throws when it is time to stop. */
+  /**
+   * Checks the limit.
+   *
+   * @throws OperationCancelledException when the operation was cancelled
+   * @throws OperationTimedOutException when the time is up
+   */
   public void requireTime() {
     if (cancellation != null && cancellation.isCancelled()) {
       throw new OperationCancelledException(
@@ -62,7 +67,7 @@ public final class ReadLimit {
     }
     if (System.nanoTime() - begin > nanos) {
       throw new OperationTimedOutException(
-          "%s of the image of process %s did not begin: the image could not be verified in the %s that there were; give it more time"
+          "%s of the image of process %s did not begin, because verifying the image took longer than the %s available: allow more time"
               .formatted(operation, pid, Duration.ofNanos(nanos)),
           Failure.of(operation, pid));
     }

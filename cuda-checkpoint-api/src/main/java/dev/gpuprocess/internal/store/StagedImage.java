@@ -22,9 +22,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An image that is being made. It grows in a directory beside its final place, {@code
- * .gpuprocess-....partial}, and gets its name in one atomic step when it is complete and on disk.
- * Closing removes what was not published. For one thread at a time.
+ * An image that is being written. It is written to a directory {@code .gpuprocess-....partial}
+ * beside its final place, and gets its name in one atomic step when it is complete and on disk.
+ * Closing removes an image that was not published. For one thread at a time.
  */
 public final class StagedImage implements AutoCloseable {
 
@@ -53,14 +53,14 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Starts an image.
    *
-   * @param directory where it will be: does not exist yet, or is empty; the directories above it
-   *     are made if they are missing
-   * @param process for whom; named in exceptions and by {@link AbandonedImage#in}
-   * @param expectedBytes how much room it will need
-   * @param key what the image will be signed with; null for none
-   * @return the image, its empty directories made
+   * @param directory where it will be; must not exist, or be empty; missing directories above it
+   *     are created
+   * @param process the process to dump, named in exceptions and by {@link AbandonedImage#in}
+   * @param expectedBytes how much space it will need
+   * @param key the key to sign the image with; null for none
+   * @return the image, with empty directories
    * @throws ImageDirectoryException when the directory cannot be used
-   * @throws DiskFullException when the file system has less room than expected
+   * @throws DiskFullException when the file system has too little space
    */
   public static StagedImage create(
       Path directory, ProcessIdentity process, long expectedBytes, @Nullable ImageKey key) {
@@ -68,17 +68,17 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Starts an image whose log has its place already.
+   * Starts an image whose log directory is already chosen.
    *
-   * @param directory where it will be: does not exist yet, or is empty; the directories above it
-   *     are made if they are missing
-   * @param process for whom; named in exceptions and by {@link AbandonedImage#in}
-   * @param expectedBytes how much room it will need
-   * @param key what the image will be signed with; null for none
+   * @param directory where it will be; must not exist, or be empty; missing directories above it
+   *     are created
+   * @param process the process to dump, named in exceptions and by {@link AbandonedImage#in}
+   * @param expectedBytes how much space it will need
+   * @param key the key to sign the image with; null for none
    * @param log where {@link #work} will be
-   * @return the image, its empty directories made
+   * @return the image, with empty directories
    * @throws ImageDirectoryException when the directory cannot be used
-   * @throws DiskFullException when the file system has less room than expected
+   * @throws DiskFullException when the file system has too little space
    */
   public static StagedImage create(
       Path directory,
@@ -93,7 +93,7 @@ public final class StagedImage implements AutoCloseable {
       target = ImagePlace.of(directory);
       held = PinnedDirectory.open(Objects.requireNonNull(target.getParent()));
     } catch (IOException e) {
-      String why = "no image can be made at %s: %s".formatted(directory, ImagePlace.reason(e));
+      String why = "no image can be written to %s: %s".formatted(directory, ImagePlace.reason(e));
       throw ImageTarget.failed(pid, e, ImageTarget.unusable(pid, why, e));
     }
     try {
@@ -106,7 +106,8 @@ public final class StagedImage implements AutoCloseable {
       throw ImageTarget.failed(
           pid,
           e,
-          ImageTarget.unusable(pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
+          ImageTarget.unusable(
+              pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
     } catch (RuntimeException | Error e) {
       held.close();
       throw e;
@@ -114,20 +115,20 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Nobody else may come to remove what a maker left that died: its journal may be gone. Not what
-   * was made before this machine was started, or on another one that has this directory too.
+   * Removes what dead makers left: nothing else may ever do so, as their journal may be gone.
+   * Spares partial images from before the last boot, or of other machines that share the directory.
    */
   private static void removeAbandoned(PinnedDirectory parent) {
     try {
       AbandonedImage.removeIn(parent.name());
     } catch (ImageException e) {
-      LOG.warn("half images in {} stay: {}", parent.name(), e.getMessage());
+      LOG.warn("partial images in {} could not be removed: {}", parent.name(), e.getMessage());
     }
   }
 
   /**
-   * Where CRIU writes its image files. The path leads over a descriptor of this process ({@code
-   * /proc/self/fd}), so another process has to be given a descriptor of it.
+   * The directory that CRIU writes its image files to. The path goes through a descriptor of this
+   * process ({@code /proc/self/fd}), so another process must be given a descriptor of it.
    *
    * @return an existing directory, until this is closed
    */
@@ -136,11 +137,11 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Where CRIU writes its log and statistics: a temporary directory. It stays when this is closed,
-   * because exceptions name the log, except after {@link #logUnwanted}.
+   * The temporary directory that CRIU writes its log and statistics to. It stays when this is
+   * closed, because exceptions name the log, except after {@link #logUnwanted}.
    *
    * @return an existing directory
-   * @throws ImageDirectoryException when there is no room for one
+   * @throws ImageDirectoryException when it cannot be created
    */
   public Path work() {
     if (!Files.isDirectory(log.path())) {
@@ -150,11 +151,11 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Writes a file beside those of CRIU; the manifest will name it too.
+   * Writes a file beside those of CRIU; the manifest will list it too.
    *
    * @param name its name
-   * @param content what is in it
-   * @throws DiskFullException when the file system has no room for it
+   * @param content its content
+   * @throws DiskFullException when the file system is full
    * @throws ImageException when it cannot be written
    */
   public void add(String name, byte[] content) {
@@ -169,15 +170,15 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Checks that the memory is complete, sums and syncs every image file, writes the manifest, and
-   * gives the image its name. When this returns the image survives a loss of power. Not bounded in
-   * time: a disk that hangs holds it up, and so it does {@link #close}.
+   * Checks that the memory is complete, computes the checksum of every image file and syncs it,
+   * writes the manifest, and gives the image its name. When this returns, the image survives a
+   * power failure. Not bounded in time: a disk that hangs blocks this method and {@link #close}.
    *
-   * @param manifest makes the manifest from the list of files
+   * @param manifest creates the manifest from the list of files
    * @return the image
-   * @throws DiskFullException when the file system had no room for it
-   * @throws ImageException when anything else is wrong; nothing has the image's name once this is
-   *     closed
+   * @throws DiskFullException when the file system is full
+   * @throws ImageException when anything else is wrong; closing this then leaves nothing at the
+   *     image's path
    */
   public ImageDirectory publish(Function<List<ImageFile>, Manifest> manifest) {
     PinnedDirectory image = staging.held();
@@ -204,7 +205,8 @@ public final class StagedImage implements AutoCloseable {
     byte[] text = ManifestFile.write(manifest);
     byte[] sum = ManifestFile.sum(text);
     byte[] code = key == null ? null : ManifestFile.code(text, key);
-    // The process is about to die for this image, so it has to be one that can be opened.
+    // The process is about to be killed because this image exists, so it must be possible to open
+    // it.
     ManifestFile.read(target.resolve(ManifestFile.NAME), text, sum, code, key);
     DurableFiles.write(image.resolve(ManifestFile.NAME), text);
     DurableFiles.write(image.resolve(ManifestFile.SUM_NAME), sum);
@@ -213,26 +215,26 @@ public final class StagedImage implements AutoCloseable {
     }
   }
 
-  /** Takes a published image back when this is closed, because its process lives on. */
+  /** Has a published image removed when this is closed, because its process lives on. */
   public void retractWhenClosed() {
     published = false;
   }
 
-  /** Says that nobody will want CRIU's log: CRIU did its part. */
+  /** Has CRIU's log removed when this is closed, because CRIU succeeded. */
   public void logUnwanted() {
     logUnwanted = true;
   }
 
   /**
-   * Says what a dump came to: nobody will want CRIU's log unless this names it.
+   * Has CRIU's log removed when this is closed, unless an exception names it.
    *
-   * @param thrown what will be told
+   * @param thrown what the dump throws
    */
   public void endedWith(Throwable thrown) {
     ending = thrown;
   }
 
-  /** Removes what was not published, and the log when nobody will want it. */
+  /** Removes an image that was not published, and the log when it is not needed. */
   @Override
   public void close() {
     writeback.close();
@@ -253,7 +255,7 @@ public final class StagedImage implements AutoCloseable {
     try {
       staging.remove();
     } catch (IOException e) {
-      // Failing for this would hide why we are here; AbandonedImage.in finds what is left.
+      // Throwing here would hide the original error; AbandonedImage.in finds what is left.
       LOG.warn("{} could not be removed: {}", staging.held().name(), staging.held().explain(e));
     }
   }

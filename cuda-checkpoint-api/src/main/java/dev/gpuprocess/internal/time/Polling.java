@@ -4,8 +4,8 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A wait that looks again and again, until a deadline. An interrupt does not shorten it; the flag
- * is set again when it is closed. For one thread.
+ * Polling with growing pauses until a deadline. An interrupt does not shorten the wait; {@link
+ * #close} sets the thread's flag again. For one thread.
  */
 public final class Polling implements AutoCloseable {
 
@@ -22,7 +22,7 @@ public final class Polling implements AutoCloseable {
     this.limit = TimeUnit.NANOSECONDS.convert(limit);
   }
 
-  /** Waits a little; false when the time is over. */
+  /** Waits a little; false when the time is up. */
   public boolean pause() {
     long left = limit - (System.nanoTime() - begin);
     if (left <= 0) {

@@ -35,12 +35,14 @@ class BoundedCallTest {
     assertEquals(BoundedCall.MAX_ABANDONED_ABOUT_ONE, GpuCheckpoints.abandonedCalls());
     OperationInProgressException refused =
         assertThrows(
-            OperationInProgressException.class, () -> BoundedCall.requireCapacity("one", "one more"));
+            OperationInProgressException.class,
+            () -> BoundedCall.requireCapacity("one", "one more"));
     assertTrue(refused.getMessage().contains("4 calls about one hang"), refused.getMessage());
     BoundedCall.requireCapacity("another", "a test");
     end.countDown();
     await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
-    assertEquals(BoundedCall.MAX_ABANDONED_ABOUT_ONE, late.get(), "they count until they are undone");
+    assertEquals(
+        BoundedCall.MAX_ABANDONED_ABOUT_ONE, late.get(), "they count until they are undone");
     BoundedCall.requireCapacity("one", "a test");
   }
 

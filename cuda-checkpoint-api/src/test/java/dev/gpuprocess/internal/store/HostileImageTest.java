@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
@@ -241,7 +241,8 @@ class HostileImageTest {
         String content = "";
         if (Files.isRegularFile(each, LinkOption.NOFOLLOW_LINKS) && Files.size(each) < 1 << 24) {
           content =
-              ChunkChecksum.of(Checksum.SHA256, each, 0, Files.size(each), ReadLimit.unlimited("test", 0));
+              ChunkChecksum.of(
+                  Checksum.SHA256, each, 0, Files.size(each), ReadLimit.unlimited("test", 0));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

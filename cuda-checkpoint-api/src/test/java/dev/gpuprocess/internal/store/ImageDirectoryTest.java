@@ -159,7 +159,7 @@ class ImageDirectoryTest {
     byte[] content = Files.readAllBytes(pages);
     content[content.length / 2] ^= 1;
     Files.write(pages, content);
-    refused(ImageCorruptException.class, "pages-1.img has other content");
+    refused(ImageCorruptException.class, "pages-1.img has different content");
   }
 
   /** Needs more than one chunk; the file has holes, so it takes no room. */
@@ -180,7 +180,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(image).verify();
     for (long at : List.of(0L, ImageFile.CHUNK_BYTES - 1, ImageFile.CHUNK_BYTES, bytes - 1)) {
       flip(large, at);
-      refused(ImageCorruptException.class, "ghost-file-9.img has other content");
+      refused(ImageCorruptException.class, "ghost-file-9.img has different content");
       flip(large, at);
     }
     ImageDirectory.open(image).verify();

@@ -185,7 +185,7 @@ class StagedImageTest {
 
   @Test
   void refusesTheRootOfAllDirectories() throws IOException {
-    refused(Path.of("/"), "is no name for an image");
+    refused(Path.of("/"), "is not a name for an image");
   }
 
   @Test
