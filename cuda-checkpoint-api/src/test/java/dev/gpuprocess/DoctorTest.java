@@ -176,7 +176,7 @@ class DoctorTest {
             .doctor(file.resolve("images"));
     assertTells(diagnosis, Severity.PROBLEM, "state directory", "GPUPROCESS_STATE_DIR");
     assertTells(diagnosis, Severity.PROBLEM, "image directory", "is not a directory");
-    assertTells(checkpoints.doctor(directory), Severity.OK, "image directory", "has room for");
+    assertTells(checkpoints.doctor(directory), Severity.OK, "image directory", " free");
   }
 
   @Test
@@ -198,7 +198,7 @@ class DoctorTest {
       Diagnosis alone = checkpoints.doctor(pattern.pid());
       assertTrue(alone.isHealthy(), alone::toString);
       assertTells(alone, Severity.OK, "CUDA", "CHECKPOINTED");
-      assertTells(alone, Severity.OK, "journal", "we are at it: checkpointed");
+      assertTells(alone, Severity.OK, "journal", "this JVM works on it: checkpointed");
       assertTells(alone, Severity.OK, "GPU memory", "there is room");
       try (Pattern filler = Pattern.start(machine, 600)) {
         Diagnosis crowded = checkpoints.doctor(pattern.pid());
@@ -289,7 +289,7 @@ class DoctorTest {
               new UnsupportedResource(pid, "descriptor 5", "/dev/nvidia0", null)));
       Diagnosis running = checkpoints.doctor(pid);
       assertEquals(List.of("its lock"), running.problems().stream().map(Finding::subject).toList());
-      assertTells(running, Severity.OK, "device files", "a suspend lets go of them");
+      assertTells(running, Severity.OK, "device files", "a suspend closes them");
 
       CheckpointedProcess suspended = checkpoints.process(pid).suspend();
       List<Finding> problems = checkpoints.doctor(pid).problems();

@@ -19,8 +19,8 @@ import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.room.GpuMemoryNeed;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.Need;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -262,17 +262,19 @@ class HoldingsTest {
     GpuUuid other = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000002");
     GpuReading reading = new GpuReading(List.of(gpu(one), gpu(other)), List.of());
     OptionalLong bound = OptionalLong.of(1000);
-    Need everywhere = Need.of(Holdings.UNKNOWN, List.of(), reading, bound);
+    GpuMemoryNeed everywhere = GpuMemoryNeed.of(Holdings.UNKNOWN, List.of(), reading, bound);
     assertEquals(Map.of(one, 1000L, other, 1000L), everywhere.bytes());
-    assertFalse(Need.of(Holdings.UNKNOWN, List.of(), reading, OptionalLong.empty()).isKnown());
-    Need elsewhere =
-        Need.of(
+    assertFalse(
+        GpuMemoryNeed.of(Holdings.UNKNOWN, List.of(), reading, OptionalLong.empty()).isKnown());
+    GpuMemoryNeed elsewhere =
+        GpuMemoryNeed.of(
             new Holdings(Map.of(one, 0L), false),
             List.of(new GpuPair(one, other), new GpuPair(other, one)),
             reading,
             bound);
     assertEquals(Map.of(one, 1000L), elsewhere.bytes());
-    Need huge = Need.of(Holdings.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
+    GpuMemoryNeed huge =
+        GpuMemoryNeed.of(Holdings.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
     assertEquals(Long.MAX_VALUE, huge.bytes().get(one), "it does not wrap around");
   }
 
@@ -300,7 +302,7 @@ class HoldingsTest {
               .redirectError(ProcessBuilder.Redirect.INHERIT)
               .start();
       try {
-        assertEquals(List.of("not known", "true"), jvm.inputReader().lines().toList());
+        assertEquals(List.of("an unknown amount", "true"), jvm.inputReader().lines().toList());
         assertTrue(jvm.waitFor(30, TimeUnit.SECONDS));
       } finally {
         jvm.destroyForcibly();

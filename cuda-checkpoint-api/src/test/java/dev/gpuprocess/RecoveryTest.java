@@ -134,7 +134,7 @@ class RecoveryTest {
     ProcessKey left = leaveRestoreEntry(nobody);
     assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
     assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome(), left::toString);
-    turn.end();
+    turn.release();
     assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
     assertEquals(List.of(), checkpoints.recover());
   }

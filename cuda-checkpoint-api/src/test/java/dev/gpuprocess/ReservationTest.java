@@ -18,10 +18,10 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.call.StateReading;
-import dev.gpuprocess.internal.lock.HeldLock;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
-import dev.gpuprocess.internal.room.Claim;
 import dev.gpuprocess.internal.room.Reservations;
+import dev.gpuprocess.internal.room.ReservedMemory;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -49,7 +49,7 @@ class ReservationTest {
     return checkpoints.process(pattern.pid()).suspend();
   }
 
-  private static List<Claim> claims(Path state) {
+  private static List<ReservedMemory> claims(Path state) {
     return new Reservations(new StateDirectory(state), process -> true).look();
   }
 
@@ -142,8 +142,8 @@ class ReservationTest {
     StateDirectory directory = new StateDirectory(state);
     ProcessIdentity restored = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
     GpuUuid gpu = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000001");
-    Claim claim = Claim.of(restored, Map.of(gpu, 7L));
-    try (HeldLock ofTheDead = directory.tryLock("room-of-the-dead", "restore").orElseThrow()) {
+    ReservedMemory claim = ReservedMemory.of(restored, Map.of(gpu, 7L));
+    try (NamedLock ofTheDead = directory.tryLock("room-of-the-dead", "restore").orElseThrow()) {
       ofTheDead.note(claim.text());
     }
     AtomicBoolean over = new AtomicBoolean();

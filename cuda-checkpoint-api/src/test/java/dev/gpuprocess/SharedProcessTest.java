@@ -201,7 +201,7 @@ class SharedProcessTest {
             Duration.ZERO);
     CompletableFuture<Void> closed = CompletableFuture.runAsync(locked::close);
     assertThrows(OperationInProgressException.class, locked::checkpoint);
-    other.end();
+    other.release();
     closed.join();
     assertRuns();
   }

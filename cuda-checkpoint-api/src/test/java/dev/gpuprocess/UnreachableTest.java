@@ -132,7 +132,7 @@ class UnreachableTest {
     CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
     ProcessIdentity identity = ProcessIdentity.of(counter.pid()).orElseThrow();
     CountDownLatch end = new CountDownLatch(1);
-    for (int i = 0; i < BoundedCall.MOST_ABOUT_ONE; i++) {
+    for (int i = 0; i < BoundedCall.MAX_ABANDONED_ABOUT_ONE; i++) {
       assertThrows(TimeoutException.class, () -> hang(identity, end));
     }
     assertThrows(OperationInProgressException.class, () -> checkpoints.inspect(counter.pid()));

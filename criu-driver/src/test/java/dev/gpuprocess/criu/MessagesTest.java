@@ -143,7 +143,7 @@ class MessagesTest {
     Files.createSymbolicLink(lib.resolve("libcuda.so.1"), libm);
     NoCudaDriverException e =
         assertThrows(NoCudaDriverException.class, () -> LibCuda.in(lib).version());
-    assertSays(e, lib + "/libcuda.so.1 is no driver of NVIDIA");
+    assertSays(e, lib + "/libcuda.so.1 is not an NVIDIA driver");
     assertThrows(NoCudaDriverException.class, () -> LibCuda.in(lib).getState(1));
   }
 
@@ -153,7 +153,7 @@ class MessagesTest {
         CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
       assertSays(
           assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/"))),
-          "/ is no name for an image");
+          "/ is not a name for an image");
       assertSays(
           assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/proc/image"))),
           "/proc is on a file system that stores nothing");

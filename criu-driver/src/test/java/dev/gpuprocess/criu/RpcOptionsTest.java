@@ -349,7 +349,7 @@ class RpcOptionsTest {
         conflict("leaveRunning", () -> dump().leaveRunning(true).lazyPages(THERE)),
         conflict("lazyPages", () -> dump().lazyPages(THERE).leaveStopped(true)),
         conflict("leaveStopped", () -> dump().leaveStopped(true).lazyPages(THERE)),
-        conflict("one namespace of a kind", () -> restore().join(net).join(net)),
+        conflict("one namespace of each kind", () -> restore().join(net).join(net)),
         conflict("join", () -> restore().join(net).emptyNetworkNamespace(true)),
         conflict("emptyNetworkNamespace", () -> restore().emptyNetworkNamespace(true).join(net)));
   }

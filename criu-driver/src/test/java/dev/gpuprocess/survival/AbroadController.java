@@ -83,7 +83,7 @@ final class AbroadController {
                 .replaceFirst("-" + self + "-\\d+-", "-" + self + "-1-"));
     require(!dead.equals(growing), "the name has no maker in it: " + growing.getFileName());
     Files.createDirectory(dead);
-    List<AbandonedImage> found = StagedImage.abandonedIn(place);
+    List<AbandonedImage> found = AbandonedImage.in(place);
     require(found.size() == 1, "the half image " + dead.getFileName() + " is not recognized");
     found.get(0).remove();
   }

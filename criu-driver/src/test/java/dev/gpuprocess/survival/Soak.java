@@ -2,7 +2,6 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.internal.store.AbandonedImage;
-import dev.gpuprocess.internal.store.StagedImage;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -185,7 +184,7 @@ final class Soak implements AutoCloseable {
     }
     // What they could not remove for want of descriptors is found when they are dead.
     controllers.forEach(SoakRemote::close);
-    StagedImage.abandonedIn(lane.images()).forEach(AbandonedImage::remove);
+    AbandonedImage.in(lane.images()).forEach(AbandonedImage::remove);
     List<String> leaked = new ArrayList<>(leaks.left(lane.temporary()));
     Lane.names(lane.images()).stream()
         .filter(name -> name.endsWith(".partial"))

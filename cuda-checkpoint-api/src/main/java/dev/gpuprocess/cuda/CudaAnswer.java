@@ -3,7 +3,7 @@ package dev.gpuprocess.cuda;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A driver call's result together with what it wrote, if it succeeded.
+ * The result of a driver call together with the value that it wrote, if it succeeded. Immutable.
  *
  * @param <T> what the call writes
  * @param result the driver's answer

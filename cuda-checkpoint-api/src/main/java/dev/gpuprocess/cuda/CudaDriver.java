@@ -7,12 +7,13 @@ import java.util.List;
  * The checkpoint functions of the CUDA driver, one method each, with no policy: every answer is
  * handed back as the driver gave it.
  *
- * <p>All methods may be called from any thread, on different processes in parallel. Calls on one
- * process are served one after the other, not always in the order of their coming, and {@link
- * #getState} is no exception: during a checkpoint or a restore, and while a lock waits for GPU
- * work, every other call waits until that has ended; the timeout of a lock does not run meanwhile.
- * Every one of them <b>hangs for as long as its target is stopped</b>, whatever timeout it was
- * given, so callers run them where they can be abandoned; {@link dev.gpuprocess.GpuProcess} does.
+ * <p>All methods may be called from any thread, on different processes in parallel. The driver
+ * serves calls on one process one after the other, not always in the order in which they arrive,
+ * and {@link #getState} is no exception: during a checkpoint or a restore, and while a lock waits
+ * for GPU work, every other call waits until that has ended; a waiting lock's timeout does not run
+ * meanwhile. Every one of them <b>hangs for as long as its target is stopped</b>, whatever timeout
+ * it was given, so callers run them on threads that they can abandon; {@link
+ * dev.gpuprocess.GpuProcess} does.
  *
  * <p>All methods throw {@link dev.gpuprocess.error.NoCudaDriverException} when there is no libcuda,
  * and {@link dev.gpuprocess.error.DriverTooOldException} when it lacks the function.
@@ -27,8 +28,8 @@ public interface CudaDriver {
   int version();
 
   /**
-   * Reads the state of a process ({@code cuCheckpointProcessGetState}). What is under way is not
-   * seen: the answer comes when that has ended, and tells where it led.
+   * Reads the state of a process ({@code cuCheckpointProcessGetState}). An operation that is under
+   * way is never seen: the answer comes when it has ended, and is the state it led to.
    *
    * @param pid the process
    * @return its state

@@ -4,7 +4,8 @@ package dev.gpuprocess.cuda;
  * An answer of the driver ({@code CUresult}): its number, its name and the driver's own text.
  *
  * <p>Two results are equal when their numbers are, whatever the texts of different drivers say. A
- * number newer than this library is as good as any other: the driver names it.
+ * number that this library does not know is handled like any other, with the name that the driver
+ * gives it.
  *
  * @param code the number, 0 for success
  * @param name the driver's name, such as {@code CUDA_ERROR_NOT_READY}
@@ -12,7 +13,7 @@ package dev.gpuprocess.cuda;
  */
 public record CudaResult(int code, String name, String text) {
 
-  /** The call did what it says. */
+  /** The call succeeded. */
   public static final CudaResult SUCCESS = new CudaResult(0, "CUDA_SUCCESS", "no error");
 
   /** A GPU pair names a GPU that the process does not use. */
@@ -39,7 +40,7 @@ public record CudaResult(int code, String name, String text) {
   public static final CudaResult NOT_READY =
       new CudaResult(600, "CUDA_ERROR_NOT_READY", "device not ready");
 
-  /** The process uses something that a checkpoint cannot hold, such as managed memory. */
+  /** The process uses something that the driver cannot checkpoint, such as managed memory. */
   public static final CudaResult NOT_SUPPORTED =
       new CudaResult(801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported");
 

@@ -1,10 +1,10 @@
 package dev.gpuprocess.cuda;
 
 /**
- * What the driver says of a process ({@code CUprocessState}).
+ * The state of a process as the driver reports it ({@code CUprocessState}).
  *
- * <p>The numbers are the driver's. CHECKPOINTING and RESTORING exist in headers of CUDA 13.4 and
- * later, where a checkpoint or restore with custom storage has a middle.
+ * <p>The numbers are the driver's. CHECKPOINTING and RESTORING exist in the headers of CUDA 13.4
+ * and later, for checkpoints and restores with custom storage, which take two calls.
  */
 public enum ProcessState {
   /** CUDA calls go through. */
@@ -19,7 +19,7 @@ public enum ProcessState {
   CHECKPOINTING(4),
   /** A restore with custom storage is under way. */
   RESTORING(5),
-  /** A number that this library's table does not have: the driver is newer. */
+  /** A number that this library does not know: the driver is newer. */
   UNKNOWN(-1);
 
   private final int number;
@@ -29,7 +29,7 @@ public enum ProcessState {
   }
 
   /**
-   * Finds the state of a driver's number.
+   * Finds the state for a number of the driver.
    *
    * @param number what {@code cuCheckpointProcessGetState} wrote
    * @return the state, {@link #UNKNOWN} for a number without one

@@ -6,7 +6,7 @@ import java.util.List;
 /**
  * What {@link GpuCheckpoints#doctor()} found.
  *
- * @param findings in the order in which they were looked at
+ * @param findings in the order of the checks
  */
 public record Diagnosis(List<Finding> findings) {
 
@@ -16,7 +16,7 @@ public record Diagnosis(List<Finding> findings) {
   }
 
   /**
-   * Tells whether everything works that was looked at.
+   * Tells whether everything that was checked works.
    *
    * @return true when no finding is a problem
    */
@@ -34,9 +34,9 @@ public record Diagnosis(List<Finding> findings) {
   }
 
   /**
-   * The findings for people.
+   * The findings as text.
    *
-   * @return a line each, with its severity in front
+   * @return one line each, beginning with the severity
    */
   @Override
   public String toString() {

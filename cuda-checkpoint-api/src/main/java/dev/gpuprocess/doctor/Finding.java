@@ -5,13 +5,13 @@ import dev.gpuprocess.internal.text.Printable;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One thing that was looked at.
+ * The result of one check. Immutable.
  *
  * @param severity how bad it is
- * @param subject what was looked at, such as {@code libcuda} or {@code process 12, descriptor 7}
+ * @param subject what was checked, such as {@code libcuda} or {@code process 12, descriptor 7}
  * @param what was found
  * @param cure what to do about it; empty when nothing is to be done, or when {@code what} says it
- * @param resource what stands in the way of a dump; null for everything else
+ * @param resource the resource that prevents a dump; null for everything else
  */
 public record Finding(
     Severity severity,
@@ -24,7 +24,7 @@ public record Finding(
   public enum Severity {
     /** It works. */
     OK,
-    /** It may fail, or works less well than it could. */
+    /** It may fail, or does not work as well as it could. */
     WARNING,
     /** It does not work. */
     PROBLEM
@@ -33,7 +33,7 @@ public record Finding(
   private static final int MOST_OF_EACH = 2000;
 
   /**
-   * What could be mistaken in a terminal or a log is escaped in the texts; the resource is data.
+   * Escapes in the texts what could mislead in a terminal or a log; the resource stays as it is.
    */
   public Finding {
     subject = Printable.of(subject, MOST_OF_EACH);
@@ -45,7 +45,7 @@ public record Finding(
    * A finding that concerns no resource of a process.
    *
    * @param severity how bad it is
-   * @param subject what was looked at
+   * @param subject what was checked
    * @param what was found
    * @param cure what to do about it, or empty
    */

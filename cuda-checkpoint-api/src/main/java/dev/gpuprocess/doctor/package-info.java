@@ -1,3 +1,3 @@
-/** What {@link dev.gpuprocess.GpuCheckpoints#doctor()} finds of a machine or a process. */
+/** What {@link dev.gpuprocess.GpuCheckpoints#doctor()} finds out about a machine or a process. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.doctor;

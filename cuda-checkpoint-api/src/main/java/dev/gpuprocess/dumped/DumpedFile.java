@@ -8,7 +8,7 @@ import dev.gpuprocess.internal.text.Printable;
  * @param descriptor its number
  * @param id the open file behind it; descriptors with one id share its position and flags
  * @param kind what it is
- * @param text which one it is: a path, or for example {@code tcp 127.0.0.1:80 -> 127.0.0.1:4711
+ * @param text what it refers to: a path, or for example {@code tcp 127.0.0.1:80 -> 127.0.0.1:4711
  *     established}
  */
 public record DumpedFile(int descriptor, int id, Kind kind, String text) {
@@ -39,23 +39,23 @@ public record DumpedFile(int descriptor, int id, Kind kind, String text) {
     PACKET_SOCKET,
     /** A terminal. */
     TERMINAL,
-    /** File events, of whole mounts too. */
+    /** File events, also for whole mounts. */
     FANOTIFY,
-    /** A conversation with the kernel. */
+    /** A netlink socket, for talking to the kernel. */
     NETLINK_SOCKET,
     /** A namespace. */
     NAMESPACE,
     /** A network tunnel. */
     TUN,
-    /** What was declared to be outside of the tree. */
+    /** A resource that was declared to be outside the tree. */
     EXTERNAL,
     /** A timer. */
     TIMERFD,
-    /** A file of memory. */
+    /** An anonymous file in memory. */
     MEMFD,
     /** A BPF map. */
     BPF_MAP,
-    /** A process. */
+    /** A process (pidfd). */
     PIDFD
   }
 

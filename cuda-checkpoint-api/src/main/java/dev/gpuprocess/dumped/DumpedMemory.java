@@ -3,13 +3,13 @@ package dev.gpuprocess.dumped;
 import java.util.Locale;
 
 /**
- * Memory of one kind.
+ * The memory of one kind that a process had.
  *
  * @param kind the kind
  * @param mappings how many mappings of it there are
  * @param mapped their size in bytes
- * @param dumped how much of it is in the images, in bytes; what files back, or was never touched,
- *     is not
+ * @param dumped how much of it is in the images, in bytes; memory that was never touched or that a
+ *     file backs is not
  * @param inParent how much of it is in the images of an earlier pre-dump, in bytes
  */
 public record DumpedMemory(Kind kind, int mappings, long mapped, long dumped, long inParent) {
@@ -20,13 +20,13 @@ public record DumpedMemory(Kind kind, int mappings, long mapped, long dumped, lo
     ANONYMOUS,
     /** The stack of the first thread. */
     STACK,
-    /** Memory without a file that processes share. */
+    /** Memory that processes share and that no file backs. */
     SHARED,
     /** System V shared memory. */
     SYSTEM_V,
-    /** A file of memory ({@code memfd_create}). */
+    /** An anonymous file in memory ({@code memfd_create}). */
     MEMFD,
-    /** A file mapped privately; what was changed is dumped. */
+    /** A file mapped privately; only changed pages are dumped. */
     FILE_PRIVATE,
     /** A file mapped as shared. */
     FILE_SHARED,

@@ -7,8 +7,8 @@ import java.util.stream.Collectors;
 /**
  * One process of a dumped tree.
  *
- * @param pid its number in the tree's own pid namespace
- * @param parent its parent's, 0 for the root
+ * @param pid its pid in the tree's own pid namespace
+ * @param parent its parent's pid, 0 for the root
  * @param group its process group
  * @param session its session
  * @param state what it was doing
@@ -19,7 +19,7 @@ import java.util.stream.Collectors;
  * @param workingDirectory its directory; empty for a zombie
  * @param uid its real user
  * @param gid its real group
- * @param threads its threads, the first first
+ * @param threads its threads, the main thread first
  * @param memory its memory by kind
  * @param files its open files by descriptor
  */
@@ -43,9 +43,9 @@ public record DumpedProcess(
   public enum State {
     /** Running or sleeping. */
     ALIVE,
-    /** Stopped by a signal, and it will be again. */
+    /** Stopped by a signal; stopped again after a restore. */
     STOPPED,
-    /** Ended, and not reaped by its parent. */
+    /** Ended, but not yet reaped by its parent. */
     ZOMBIE,
     /** Something that this library does not know. */
     OTHER

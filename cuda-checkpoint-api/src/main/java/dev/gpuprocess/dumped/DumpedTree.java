@@ -8,12 +8,12 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A process tree as its images hold it.
+ * A process tree as its images describe it.
  *
  * @param imageVersion the version of CRIU's image format
  * @param uptime how long the machine had been running at the dump
  * @param tcpClosed whether connected TCP sockets were dumped as closed
- * @param plugins the CRIU plugins that took part; their work is needed at restore too
+ * @param plugins the CRIU plugins that took part; a restore needs them too
  * @param namespaces the namespaces that the root does not share with CRIU, by the kernel's names
  *     ({@code pid}, {@code net}, {@code mnt}, {@code ipc}, {@code uts}, {@code user}, {@code
  *     cgroup}, {@code time})
@@ -47,7 +47,7 @@ public record DumpedTree(
   }
 
   /**
-   * The process that the dump began with.
+   * The root of the tree.
    *
    * @return the first of {@link #processes()}
    */
@@ -56,7 +56,7 @@ public record DumpedTree(
   }
 
   /**
-   * The tree as an indented list, a line for each process with its memory, and under it its threads
+   * The tree as an indented list: a line for each process with its memory, and below it its threads
    * and open files.
    */
   @Override
@@ -73,7 +73,7 @@ public record DumpedTree(
   private int depth(DumpedProcess process) {
     int depth = 0;
     Optional<DumpedProcess> parent = process(process.parent());
-    // A tree of others' making may have circles.
+    // A manipulated image may describe a cycle.
     while (parent.isPresent() && depth < processes.size()) {
       depth++;
       parent = process(parent.get().parent());

@@ -1,5 +1,5 @@
 /**
- * What CRIU's image files hold, for people and for schedulers to look at: the processes of a {@link
+ * What CRIU's image files contain, for operators and schedulers: the processes of a {@link
  * dev.gpuprocess.dumped.DumpedTree} with their threads, memory and open files. Immutable. Nothing
  * here is needed for a restore.
  */

@@ -2,7 +2,10 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** An image was made on a CPU that can do more than this one, or lays out its registers else. */
+/**
+ * The image was made on a CPU that has features that this one lacks, or that lays out its registers
+ * differently.
+ */
 public class CpuMismatchException extends MachineUnfitException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
@@ -13,7 +16,7 @@ public class CpuMismatchException extends MachineUnfitException implements CriuR
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param criu what CRIU answered and logged
    * @param cause what was caught, or null
    */

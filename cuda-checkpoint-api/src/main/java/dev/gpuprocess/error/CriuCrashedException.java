@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** CRIU was killed by a signal before it could answer: a bug in it, or somebody killed it. */
+/** CRIU was killed by a signal before it could answer: it has a bug, or somebody killed it. */
 public class CriuCrashedException extends CriuException {
 
   private static final long serialVersionUID = 1L;
@@ -13,9 +13,9 @@ public class CriuCrashedException extends CriuException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
-   * @param criu what CRIU logged before
-   * @param signal what killed it
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU logged before that
+   * @param signal the signal that killed it
    * @param cause what was caught, or null
    */
   public CriuCrashedException(
@@ -24,7 +24,7 @@ public class CriuCrashedException extends CriuException {
     this.signal = signal;
   }
 
-  /** {@return what killed CRIU, such as 11 for a segmentation fault} */
+  /** {@return the signal that killed CRIU, such as 11 for a segmentation fault} */
   public final int signal() {
     return signal;
   }

@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** CRIU could not do what it was asked; {@link #criu()} says what it left behind. */
+/** CRIU failed; {@link #criu()} has its answer and the lines of its log that matter. */
 public class CriuException extends FixAndRetryException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
@@ -13,7 +13,7 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param criu what CRIU answered and logged
    * @param cause what was caught, or null
    */

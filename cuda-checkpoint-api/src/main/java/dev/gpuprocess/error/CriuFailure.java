@@ -5,9 +5,9 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a failed CRIU left behind.
+ * What is known about a CRIU that failed. Immutable.
  *
- * @param errno the reply's {@code cr_errno}; 0 when it had none or there was no reply
+ * @param errno {@code cr_errno} of CRIU's reply; 0 when it had none or there was no reply
  * @param exit how the CRIU process ended, such as {@code exit 1} or {@code signal 11}
  * @param firstError the first error line of the log that is not known to be harmless, without
  *     timestamp and source position; empty when there is none
@@ -25,7 +25,7 @@ public record CriuFailure(
     String logTail,
     String stderr) {
 
-  /** Of a CRIU that was not started, because it could only have failed. */
+  /** For a CRIU that was not started, because it could only have failed. */
   public static final CriuFailure NOT_STARTED =
       new CriuFailure(0, "not started", "", List.of(), null, "", "");
 }

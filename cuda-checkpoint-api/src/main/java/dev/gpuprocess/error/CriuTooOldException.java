@@ -11,7 +11,7 @@ public class CriuTooOldException extends MachineUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public CriuTooOldException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class CriuTooOldException extends MachineUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public CriuTooOldException(String message, Failure failure) {
     this(message, failure, null);

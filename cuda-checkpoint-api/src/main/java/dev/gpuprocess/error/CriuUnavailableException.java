@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** There is no CRIU that could be started. */
+/** There is no CRIU on this machine that can be started. */
 public class CriuUnavailableException extends MachineUnfitException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +11,7 @@ public class CriuUnavailableException extends MachineUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public CriuUnavailableException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class CriuUnavailableException extends MachineUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public CriuUnavailableException(String message, Failure failure) {
     this(message, failure, null);

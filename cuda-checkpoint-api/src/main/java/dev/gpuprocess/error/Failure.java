@@ -6,7 +6,7 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The data of a failed operation.
+ * The data of a failed operation. Immutable.
  *
  * @param operation the verb, such as {@code lock} or {@code dump}
  * @param pid the process, 0 when no process is concerned
@@ -46,7 +46,7 @@ public record Failure(
   }
 
   /**
-   * A failure of which only this much is known.
+   * A failure about which nothing else is known.
    *
    * @param operation the verb
    * @param pid the process, 0 when no process is concerned

@@ -1,15 +1,15 @@
 package dev.gpuprocess.error;
 
-/** What became of a process tree when a dump or restore failed, found out from the kernel. */
+/** What became of a process tree when a dump or restore failed, as the kernel shows it. */
 public enum Fate {
-  /** All of it runs; nobody traces it and no kill is on its way. */
+  /** All of it runs; no process of it is traced, and no kill is pending. */
   RUNNING_AGAIN,
-  /** Its images are complete, and it is gone or was killed and is on its way out. */
+  /** Its images are complete, and the tree is gone, or was killed and is being torn down. */
   GONE_AND_DURABLE,
-  /** It had ended, or ended by itself; there are no complete images of it. */
+  /** It had ended before, or ended by itself; there are no complete images of it. */
   ENDED,
-  /** Nothing of what was restored is left; what was half built was ended. */
+  /** Nothing of the restored tree is left; what CRIU had built of it was killed. */
   HALF_RESTORED_REMOVED,
-  /** None of this is known: look at the process itself. */
+  /** Could not be found out: look at the process itself. */
   UNKNOWN
 }

@@ -3,8 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Something has to be put right first, which the message names: a directory, an option, a right,
- * the state of the process. Then try again.
+ * Something has to be fixed first: a directory, an option, a permission or the state of the
+ * process, which the message names. Then try again.
  */
 public abstract class FixAndRetryException extends GpuCheckpointException {
 
@@ -14,7 +14,7 @@ public abstract class FixAndRetryException extends GpuCheckpointException {
    * An error with its data.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   protected FixAndRetryException(String message, Failure failure) {
     super(message, failure);
@@ -24,7 +24,7 @@ public abstract class FixAndRetryException extends GpuCheckpointException {
    * An error with its data and its cause.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   protected FixAndRetryException(String message, Failure failure, @Nullable Throwable cause) {

@@ -17,7 +17,7 @@ public abstract class GpuCheckpointException extends RuntimeException {
    * An error with its data.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   protected GpuCheckpointException(String message, Failure failure) {
     this(message, failure, null);
@@ -27,7 +27,7 @@ public abstract class GpuCheckpointException extends RuntimeException {
    * An error with its data and its cause.
    *
    * @param message one sentence; what could be mistaken in a terminal or a log is escaped
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   protected GpuCheckpointException(String message, Failure failure, @Nullable Throwable cause) {

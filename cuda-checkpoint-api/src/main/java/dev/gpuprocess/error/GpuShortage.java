@@ -4,12 +4,13 @@ import dev.gpuprocess.gpu.GpuUuid;
 import java.util.List;
 
 /**
- * A GPU that has no room for a process.
+ * A GPU that has too little free memory for a process. Immutable.
  *
  * @param gpu which one
- * @param neededBytes what the process held there, or can have held at most, and a margin
- * @param freeBytes what is free there
- * @param reservedBytes what restores of other processes that are under way will take of that
+ * @param neededBytes what the process held there, or the most that it can have held, plus a margin
+ * @param freeBytes how much is free there
+ * @param reservedBytes how much of that is reserved for restores of other processes that are under
+ *     way
  * @param holders the pids that are known to hold the rest
  */
 public record GpuShortage(

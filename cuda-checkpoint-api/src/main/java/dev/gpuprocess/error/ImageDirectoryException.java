@@ -14,7 +14,7 @@ public class ImageDirectoryException extends ImageException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public ImageDirectoryException(String message, Failure failure, @Nullable Throwable cause) {
@@ -25,7 +25,7 @@ public class ImageDirectoryException extends ImageException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public ImageDirectoryException(String message, Failure failure) {
     this(message, failure, null);

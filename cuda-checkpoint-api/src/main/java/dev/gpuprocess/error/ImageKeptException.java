@@ -4,9 +4,9 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A dump that ended badly after its image was complete and on disk, and of which it could not be
- * found out whether the process lives on. The image stays, because it may be all that is left of
- * the process: if the process is gone, restore the image; if it lives, remove the image.
+ * A dump failed after its image was complete and on disk, and it could not be found out whether the
+ * process is still alive. The image is kept, because it may be all that is left of the process:
+ * restore it if the process is gone, remove it if the process is alive.
  */
 public class ImageKeptException extends FixAndRetryException {
 
@@ -18,7 +18,7 @@ public class ImageKeptException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param image where the image is
    * @param cause what was caught, or null
    */

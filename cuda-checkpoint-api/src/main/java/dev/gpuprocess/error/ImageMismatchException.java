@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An image is not the one that was expected, by {@link dev.gpuprocess.options.RestoreOptions}.
+ * The image is not the one that was expected with {@link dev.gpuprocess.options.RestoreOptions}.
  * Nothing was restored.
  */
 public class ImageMismatchException extends ImageException {
@@ -14,7 +14,7 @@ public class ImageMismatchException extends ImageException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public ImageMismatchException(String message, Failure failure, @Nullable Throwable cause) {
@@ -25,7 +25,7 @@ public class ImageMismatchException extends ImageException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public ImageMismatchException(String message, Failure failure) {
     this(message, failure, null);

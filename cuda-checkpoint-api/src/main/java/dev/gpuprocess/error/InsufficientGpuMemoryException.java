@@ -3,7 +3,10 @@ package dev.gpuprocess.error;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** The GPU has no room for what the process held; a restore now would lose the process. */
+/**
+ * The GPU has too little free memory for what the process held; a restore now would lose the
+ * process.
+ */
 public class InsufficientGpuMemoryException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
@@ -14,8 +17,9 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
-   * @param shortage what is missing where; null when only the driver knows, or a GPU cannot be read
+   * @param failure what was tried on which process, and the outcome
+   * @param shortage how much is missing on which GPU; null when only the driver knows, or a GPU
+   *     cannot be read
    */
   public InsufficientGpuMemoryException(
       String message, Failure failure, @Nullable GpuShortage shortage) {
@@ -24,10 +28,10 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
   }
 
   /**
-   * What is missing where.
+   * How much is missing on which GPU.
    *
-   * @return both numbers, and who holds the rest; empty when only the driver knows, or a GPU cannot
-   *     be read
+   * @return the numbers, and the processes that hold the rest; empty when only the driver knows, or
+   *     a GPU cannot be read
    */
   public final Optional<GpuShortage> shortage() {
     return Optional.ofNullable(shortage);

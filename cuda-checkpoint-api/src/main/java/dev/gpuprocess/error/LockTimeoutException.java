@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** The process had GPU work under way for longer than the lock was to wait; it runs on. */
+/** The GPU work of the process did not end within the timeout of the lock; the process runs on. */
 public class LockTimeoutException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +11,7 @@ public class LockTimeoutException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public LockTimeoutException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class LockTimeoutException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public LockTimeoutException(String message, Failure failure) {
     this(message, failure, null);

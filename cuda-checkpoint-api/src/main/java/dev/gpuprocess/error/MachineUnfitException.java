@@ -2,7 +2,10 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** This machine cannot do it for any process: give it up, or install what the message names. */
+/**
+ * This machine cannot do it for any process: use another machine, or install what the message
+ * names.
+ */
 public abstract class MachineUnfitException extends GpuCheckpointException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +14,7 @@ public abstract class MachineUnfitException extends GpuCheckpointException {
    * An error with its data.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   protected MachineUnfitException(String message, Failure failure) {
     super(message, failure);
@@ -21,7 +24,7 @@ public abstract class MachineUnfitException extends GpuCheckpointException {
    * An error with its data and its cause.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   protected MachineUnfitException(String message, Failure failure, @Nullable Throwable cause) {

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** CRIU may not do here what it has to. */
+/** CRIU lacks a capability that it needs here. */
 public class MissingCapabilityException extends CriuException {
 
   private static final long serialVersionUID = 1L;
@@ -14,7 +14,7 @@ public class MissingCapabilityException extends CriuException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param criu what CRIU answered and printed
    * @param capabilities the names of those of which it needs one, such as {@code CAP_SYS_ADMIN}
    * @param cause what was caught, or null

@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** What was asked for needs something that CRIU does not find in this kernel. */
+/** The operation needs a feature that this kernel does not have. */
 public class MissingKernelFeatureException extends MachineUnfitException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
@@ -15,7 +15,7 @@ public class MissingKernelFeatureException extends MachineUnfitException impleme
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param criu what CRIU answered
    * @param feature what is missing
    * @param cause what was caught, or null

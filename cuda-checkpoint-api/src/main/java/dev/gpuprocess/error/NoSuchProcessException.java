@@ -2,7 +2,10 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** There is no such process: it never was, it ended, or its pid belongs to another process now. */
+/**
+ * There is no such process: it never existed, it has ended, or its pid belongs to another process
+ * now.
+ */
 public class NoSuchProcessException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +14,7 @@ public class NoSuchProcessException extends ProcessUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public NoSuchProcessException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +25,7 @@ public class NoSuchProcessException extends ProcessUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public NoSuchProcessException(String message, Failure failure) {
     this(message, failure, null);

@@ -4,7 +4,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * An operation was cancelled by {@link dev.gpuprocess.options.Cancellation}; {@link Failure#fate()}
- * says what became of the process.
+ * is what became of the process.
  */
 public class OperationCancelledException extends RetryLaterException {
 
@@ -14,7 +14,7 @@ public class OperationCancelledException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public OperationCancelledException(String message, Failure failure, @Nullable Throwable cause) {
@@ -25,7 +25,7 @@ public class OperationCancelledException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public OperationCancelledException(String message, Failure failure) {
     this(message, failure, null);

@@ -5,15 +5,15 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Another verb works on the same process right now. Also what a look at the process answers that
- * the driver keeps waiting because of that: it tells a state only when the checkpoint, restore or
- * lock under way has ended.
+ * Another verb works on the same process right now. Also thrown when reading the state of a process
+ * takes too long because of that: the driver answers only when the checkpoint, restore or lock
+ * under way has ended.
  */
 public class OperationInProgressException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 
-  /** No process has it. */
+  /** A pid that no process has. */
   private static final long NOT_KNOWN = 0;
 
   private final @Nullable String verb;
@@ -23,7 +23,7 @@ public class OperationInProgressException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public OperationInProgressException(String message, Failure failure, @Nullable Throwable cause) {
@@ -33,12 +33,12 @@ public class OperationInProgressException extends RetryLaterException {
   }
 
   /**
-   * Creates the exception where it is known who is at it.
+   * Creates the exception when it is known who works on the process.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param verb what is under way
-   * @param controller pid of the JVM that does it; empty when it has none in our pid namespace
+   * @param controller pid of the JVM that runs it; empty when it has none in our pid namespace
    */
   public OperationInProgressException(
       String message, Failure failure, String verb, OptionalLong controller) {
@@ -51,7 +51,7 @@ public class OperationInProgressException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public OperationInProgressException(String message, Failure failure) {
     this(message, failure, null);
@@ -67,10 +67,10 @@ public class OperationInProgressException extends RetryLaterException {
   }
 
   /**
-   * Who does it.
+   * Which JVM works on the process.
    *
-   * @return the pid of that JVM, which may be this one; empty when it is not known, or not a
-   *     process of our pid namespace
+   * @return its pid, which may be that of this JVM; empty when it is not known, or is in another
+   *     pid namespace
    */
   public OptionalLong controller() {
     return controller == NOT_KNOWN ? OptionalLong.empty() : OptionalLong.of(controller);

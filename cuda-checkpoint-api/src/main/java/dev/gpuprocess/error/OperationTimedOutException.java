@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** An operation did not end within its deadline. */
+/** An operation did not end within its deadline; the message says what became of the process. */
 public class OperationTimedOutException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +11,7 @@ public class OperationTimedOutException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public OperationTimedOutException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class OperationTimedOutException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public OperationTimedOutException(String message, Failure failure) {
     this(message, failure, null);

@@ -3,8 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The images were made with a plugin of CRIU. This library keeps plugins out: with the CUDA plugin
- * the GPU state would be restored twice.
+ * The images were made with a CRIU plugin. This library runs CRIU without plugins: with the CUDA
+ * plugin the GPU state would be restored twice.
  */
 public class PluginImageException extends ImageException {
 
@@ -14,7 +14,7 @@ public class PluginImageException extends ImageException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public PluginImageException(String message, Failure failure, @Nullable Throwable cause) {
@@ -25,7 +25,7 @@ public class PluginImageException extends ImageException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public PluginImageException(String message, Failure failure) {
     this(message, failure, null);

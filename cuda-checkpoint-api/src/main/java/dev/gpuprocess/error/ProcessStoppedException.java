@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** The process is stopped, traced or frozen; a driver call on it would hang until it goes on. */
+/** The process is stopped, traced or frozen; a driver call on it would hang until it continues. */
 public class ProcessStoppedException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +11,7 @@ public class ProcessStoppedException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public ProcessStoppedException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class ProcessStoppedException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public ProcessStoppedException(String message, Failure failure) {
     this(message, failure, null);

@@ -3,7 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * This process cannot be taken, or cannot be brought back, however often it is tried: give it up.
+ * This process cannot be suspended, or cannot be brought back, however often it is tried: give it
+ * up.
  */
 public abstract class ProcessUnfitException extends GpuCheckpointException {
 
@@ -13,7 +14,7 @@ public abstract class ProcessUnfitException extends GpuCheckpointException {
    * An error with its data.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   protected ProcessUnfitException(String message, Failure failure) {
     super(message, failure);
@@ -23,7 +24,7 @@ public abstract class ProcessUnfitException extends GpuCheckpointException {
    * An error with its data and its cause.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   protected ProcessUnfitException(String message, Failure failure, @Nullable Throwable cause) {

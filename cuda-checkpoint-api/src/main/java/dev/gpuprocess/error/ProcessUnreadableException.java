@@ -3,9 +3,9 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A process is there, but what {@code /proc} says of it cannot be read: this JVM has too many files
- * open, the machine is out of memory, or the rights are missing. Nothing is known of the process
- * then, least of all that it has ended.
+ * A process exists, but {@code /proc} cannot be read for it: this JVM has too many files open, the
+ * machine is out of memory, or permission is missing. Nothing is known about the process then; in
+ * particular, it may not have ended.
  */
 public class ProcessUnreadableException extends RetryLaterException {
 
@@ -15,7 +15,7 @@ public class ProcessUnreadableException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public ProcessUnreadableException(String message, Failure failure, @Nullable Throwable cause) {
@@ -26,7 +26,7 @@ public class ProcessUnreadableException extends RetryLaterException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public ProcessUnreadableException(String message, Failure failure) {
     this(message, failure, null);

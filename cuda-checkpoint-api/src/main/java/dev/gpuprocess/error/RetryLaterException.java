@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What was asked for cannot be had now, and may be had later as it is: the process is as it was
+ * The operation is not possible now, but the same call may succeed later: the process is as it was
  * before, or as the message says. Try again later.
  */
 public abstract class RetryLaterException extends GpuCheckpointException {
@@ -14,7 +14,7 @@ public abstract class RetryLaterException extends GpuCheckpointException {
    * An error with its data.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   protected RetryLaterException(String message, Failure failure) {
     super(message, failure);
@@ -24,7 +24,7 @@ public abstract class RetryLaterException extends GpuCheckpointException {
    * An error with its data and its cause.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   protected RetryLaterException(String message, Failure failure, @Nullable Throwable cause) {

@@ -2,7 +2,10 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** The state object was left behind: its process has moved on since. */
+/**
+ * The state object is out of date: its process has moved on. {@link
+ * dev.gpuprocess.GpuProcess#inspect} returns the current one.
+ */
 public class StaleStateException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +14,7 @@ public class StaleStateException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public StaleStateException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +25,7 @@ public class StaleStateException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public StaleStateException(String message, Failure failure) {
     this(message, failure, null);

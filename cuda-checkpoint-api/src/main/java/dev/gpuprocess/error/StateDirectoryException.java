@@ -3,8 +3,8 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The state directory cannot be used: it is full, not writable, or others could have a hand in it.
- * Name another one in {@code GPUPROCESS_STATE_DIR}.
+ * The state directory cannot be used: it is full, not writable, or others could change what is in
+ * it. Name another one in {@code GPUPROCESS_STATE_DIR}.
  */
 public class StateDirectoryException extends FixAndRetryException {
 
@@ -14,7 +14,7 @@ public class StateDirectoryException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public StateDirectoryException(String message, Failure failure, @Nullable Throwable cause) {
@@ -25,7 +25,7 @@ public class StateDirectoryException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public StateDirectoryException(String message, Failure failure) {
     this(message, failure, null);

@@ -4,8 +4,9 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the process held on its GPUs is not known, and there is not certainly room for it; a restore
- * now might lose the process. {@link dev.gpuprocess.options.ResumeOptions.Builder#needs} tells it.
+ * It is not known how much memory the process held on its GPUs, and there may not be room for it; a
+ * restore now might lose the process. State the amount with {@link
+ * dev.gpuprocess.options.ResumeOptions.Builder#needs}.
  */
 public class UnknownHoldingsException extends InsufficientGpuMemoryException {
 
@@ -17,9 +18,9 @@ public class UnknownHoldingsException extends InsufficientGpuMemoryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
-   * @param shortage what would be missing where, if the process held as much as it can have; null
-   *     where that is not known either
+   * @param failure what was tried on which process, and the outcome
+   * @param shortage how much would be missing on which GPU if the process held the most that it can
+   *     have held; null where that is not known either
    * @param bound the most that it can have held on one GPU, in bytes
    */
   public UnknownHoldingsException(
@@ -29,7 +30,7 @@ public class UnknownHoldingsException extends InsufficientGpuMemoryException {
   }
 
   /**
-   * The most that the process can have held on one GPU, by its memory on the host.
+   * The most that the process can have held on one GPU, judged by its host memory.
    *
    * @return in bytes; empty when that could not be read
    */

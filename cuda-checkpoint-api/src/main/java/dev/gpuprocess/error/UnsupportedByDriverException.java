@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** The process uses something the driver cannot checkpoint, such as managed memory. */
+/** The process uses something that the driver cannot checkpoint, such as managed memory. */
 public class UnsupportedByDriverException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +11,7 @@ public class UnsupportedByDriverException extends ProcessUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public UnsupportedByDriverException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class UnsupportedByDriverException extends ProcessUnfitException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public UnsupportedByDriverException(String message, Failure failure) {
     this(message, failure, null);

@@ -2,7 +2,7 @@ package dev.gpuprocess.error;
 
 import org.jspecify.annotations.Nullable;
 
-/** An option that this way of reaching CRIU cannot pass on. Nothing was touched. */
+/** An option is set that this CRIU driver cannot pass on to CRIU. Nothing was touched. */
 public class UnsupportedOptionException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
@@ -11,7 +11,7 @@ public class UnsupportedOptionException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
   public UnsupportedOptionException(String message, Failure failure, @Nullable Throwable cause) {
@@ -22,7 +22,7 @@ public class UnsupportedOptionException extends FixAndRetryException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    */
   public UnsupportedOptionException(String message, Failure failure) {
     this(message, failure, null);

@@ -5,7 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The process tree has something that CRIU cannot dump, or only with an option that was not given;
- * {@link #resources()} names each of them.
+ * {@link #resources()} lists them.
  */
 public class UnsupportedResourceException extends CriuException {
 
@@ -17,10 +17,10 @@ public class UnsupportedResourceException extends CriuException {
    * Creates the exception.
    *
    * @param message one sentence
-   * @param failure what was tried, on whom, and what came of it
+   * @param failure what was tried on which process, and the outcome
    * @param criu what CRIU answered and logged; {@link CriuFailure#NOT_STARTED} when it was not
    *     asked
-   * @param resources what stands in the way, at least one
+   * @param resources the resources that prevent the dump, at least one
    * @param cause what was caught, or null
    */
   public UnsupportedResourceException(
@@ -34,9 +34,9 @@ public class UnsupportedResourceException extends CriuException {
   }
 
   /**
-   * What stands in the way.
+   * The resources that prevent the dump.
    *
-   * @return each descriptor, mapping or socket, with the option that allows it
+   * @return each descriptor, mapping or socket, with the option with which it is dumped
    */
   public final List<UnsupportedResource> resources() {
     return resources;

@@ -1,10 +1,11 @@
 /**
- * Everything that can go wrong, typed. The root is {@link
+ * Everything that can go wrong, as types. The root is {@link
  * dev.gpuprocess.error.GpuCheckpointException}; its message is one sentence that says what to do,
- * and {@link dev.gpuprocess.error.Failure} holds the data behind it. Below it are four groups, by
- * what the caller does next: {@link dev.gpuprocess.error.RetryLaterException}, {@link
- * dev.gpuprocess.error.FixAndRetryException}, {@link dev.gpuprocess.error.ProcessUnfitException}
- * and {@link dev.gpuprocess.error.MachineUnfitException}.
+ * and {@link dev.gpuprocess.error.Failure} holds the data behind it. Below it are four groups,
+ * depending on what the caller should do next: {@link dev.gpuprocess.error.RetryLaterException},
+ * {@link dev.gpuprocess.error.FixAndRetryException}, {@link
+ * dev.gpuprocess.error.ProcessUnfitException} and {@link
+ * dev.gpuprocess.error.MachineUnfitException}.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.error;

@@ -3,22 +3,24 @@ package dev.gpuprocess.gpu;
 import java.util.List;
 import java.util.Optional;
 
-/** What GPUs there are and how much of their memory is free. May be asked from any thread. */
+/**
+ * Which GPUs there are and how much of their memory is free. All methods may be called from any
+ * thread and at the same time, and throw nothing.
+ */
 public interface GpuInventory {
 
   /**
-   * Looks at every GPU.
+   * Lists the GPUs.
    *
-   * @return the GPUs that can be read, as they are now; empty when this cannot be known here
+   * @return the GPUs that can be read, as they are now; empty when this cannot be found out here
    */
   Optional<List<Gpu>> gpus();
 
   /**
-   * Looks at every GPU, and tells what could not be read. A restore onto a GPU that is there and
-   * cannot be read is refused; where there is no inventory at all, nothing is checked.
+   * Lists the GPUs and what could not be read. A restore onto a GPU that exists but cannot be read
+   * is refused; where there is no inventory at all, free memory is not checked.
    *
-   * @return the GPUs as they are now, and why others are missing; empty when there is nothing here
-   *     that could tell
+   * @return the GPUs as they are now, and why others are missing; empty when nothing here can tell
    */
   default Optional<GpuReading> read() {
     return gpus().map(gpus -> new GpuReading(gpus, List.of()));
@@ -27,7 +29,7 @@ public interface GpuInventory {
   /**
    * The version of the NVIDIA driver, such as {@code 580.159.04}.
    *
-   * @return empty when this cannot be known here
+   * @return empty when this cannot be found out here
    */
   Optional<String> driverVersion();
 }

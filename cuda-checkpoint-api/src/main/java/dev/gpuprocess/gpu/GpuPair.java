@@ -1,10 +1,10 @@
 package dev.gpuprocess.gpu;
 
 /**
- * Moves what a process had on one GPU to another at restore ({@code CUcheckpointGpuPair}).
+ * Sends what a process had on one GPU to another at restore ({@code CUcheckpointGpuPair}).
  *
- * <p>Where pairs are given, every GPU of the machine is listed, also those that stay and those that
- * the process cannot see: driver 580 refuses a partial list.
+ * <p>If any pair is given, there must be one for every GPU of the machine, including GPUs that map
+ * to themselves and GPUs that the process cannot see: driver 580 refuses a partial list.
  *
  * @param from the GPU at checkpoint
  * @param to the GPU after restore

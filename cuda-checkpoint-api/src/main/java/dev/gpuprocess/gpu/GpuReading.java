@@ -3,7 +3,7 @@ package dev.gpuprocess.gpu;
 import java.util.List;
 
 /**
- * What an inventory saw at one moment.
+ * What an inventory found at one moment. Immutable.
  *
  * @param gpus the GPUs that could be read
  * @param unreadable what could not be read and why, one sentence each; empty when every GPU was

@@ -1,3 +1,5 @@
-/** The GPUs of the machine: which there are, what is free on them, and who uses them. */
+/**
+ * The GPUs of the machine: which there are, how much memory is free, and which processes use them.
+ */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.gpu;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.image;
 
-/** How the files of an image are summed. */
+/** The checksum of the files of an image. */
 public enum Checksum {
-  /** Finds every accident, as fast as memory can be read. */
+  /** Detects accidental damage, as fast as memory can be read. */
   CRC32C(8),
-  /** Finds what was altered on purpose too; several times slower. Images with a key have it. */
+  /** Detects deliberate changes too; several times slower. Used for images with a key. */
   SHA256(64);
 
   private final int digits;

@@ -5,21 +5,21 @@ import java.util.Objects;
 import java.util.regex.Pattern;
 
 /**
- * A file of an image.
+ * A file of an image, as the manifest lists it. Immutable.
  *
  * @param path relative to the image, such as {@code criu/pages-1.img}
  * @param bytes its size
- * @param checksum how it was summed
- * @param chunks the sum of each {@value #CHUNK_BYTES} bytes, in lower case hexadecimal; the last
- *     chunk may be shorter, an empty file has none. In chunks, because one file often holds nearly
- *     all of an image and every core is to have a part of it.
+ * @param checksum which checksum it has
+ * @param chunks the checksum of each {@value #CHUNK_BYTES} bytes, in lower case hexadecimal; the
+ *     last chunk may be shorter, an empty file has none. In chunks, because one file often holds
+ *     nearly all of an image and its checksum is computed on all cores.
  */
 public record ImageFile(String path, long bytes, Checksum checksum, List<String> chunks) {
 
-  /** The size of a chunk. */
+  /** The size of a chunk, in bytes. */
   public static final long CHUNK_BYTES = 64L << 20;
 
-  /** Where CRIU's files are in an image. */
+  /** The directory of CRIU's files in an image. */
   public static final String DIRECTORY = "criu";
 
   private static final Pattern PATH =
@@ -27,15 +27,15 @@ public record ImageFile(String path, long bytes, Checksum checksum, List<String>
   private static final Pattern HEX = Pattern.compile("[0-9a-f]*");
 
   /**
-   * Checks the form: a path that leads out of the image never gets further than this.
+   * Checks every part; a path that leads out of the image is refused here.
    *
-   * @throws IllegalArgumentException when a part is not of its form
+   * @throws IllegalArgumentException when a part is malformed
    */
   public ImageFile {
     Objects.requireNonNull(checksum, "checksum");
     chunks = List.copyOf(chunks);
     if (!PATH.matcher(Objects.requireNonNull(path, "path")).matches()) {
-      throw new IllegalArgumentException("'" + path + "' is no file of an image");
+      throw new IllegalArgumentException("'" + path + "' is not a file of an image");
     }
     if (bytes < 0 || chunks.size() != chunksOf(bytes)) {
       throw new IllegalArgumentException(path + " has an impossible size");

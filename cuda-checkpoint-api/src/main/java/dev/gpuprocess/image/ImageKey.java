@@ -16,14 +16,16 @@ import javax.crypto.spec.SecretKeySpec;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A secret that images are signed with, for images that leave this machine or lie where others
- * write. The manifest then has a code (HMAC-SHA256) that nobody can make without the key, and
- * SHA-256 sums of the files; an image without the right code is not opened. Who has the key can
- * still bring an older image in place of a newer one. Immutable; may be shared between threads.
+ * A secret to sign images with, for images that leave this machine or are stored where others can
+ * write. The manifest is then authenticated by a code (HMAC-SHA256) that cannot be made without the
+ * key, and lists SHA-256 checksums of the files; an image without the right code is not opened.
+ * Signing does not prevent somebody from putting an older signed image in the place of a newer one
+ * ({@link dev.gpuprocess.options.RestoreOptions.Builder#expectLabel} does). Immutable; may be
+ * shared between threads.
  */
 public final class ImageKey {
 
-  /** The shortest key. */
+  /** The length of the shortest key, in bytes. */
   public static final int LEAST_BYTES = 32;
 
   private static final int MOST_BYTES = 4096;
@@ -41,30 +43,31 @@ public final class ImageKey {
    * @param file 32 to 4096 bytes that only root or the user of this JVM can read, in a directory
    *     that only they can write to
    * @return the key
-   * @throws ImageNotTrustedException when others can read or replace the file, or it is no key
+   * @throws ImageNotTrustedException when others can read or replace the file, or its length is
+   *     wrong, or it cannot be read
    */
   public static ImageKey read(Path file) {
     Path path = file.toAbsolutePath();
     Path parent = path.getParent();
     if (parent == null) {
-      throw refused(path, "is no file", null);
+      throw refused(path, "is not a file", null);
     }
     try (PinnedDirectory directory = PinnedDirectory.open(parent)) {
       Path key = directory.path().resolve(path.getFileName());
       if (!Files.isRegularFile(key, LinkOption.NOFOLLOW_LINKS)) {
-        throw refused(path, "is no regular file: name the file itself", null);
+        throw refused(path, "is not a regular file: name the file itself, not a link to it", null);
       }
       if (!Ownership.of(directory).isOurs() || !Ownership.of(key).isSecret()) {
         throw refused(
             path,
-            "can be read or replaced by others: make a new key, mode 0600, in a directory of root's",
+            "can be read or replaced by others: make a new key with mode 0600 in a directory that only root can write to",
             null);
       }
       long bytes = Files.size(key);
       if (bytes < LEAST_BYTES || bytes > MOST_BYTES) {
         throw refused(
             path,
-            "has %s bytes and a key has %s to %s".formatted(bytes, LEAST_BYTES, MOST_BYTES),
+            "has %s bytes, but a key has %s to %s".formatted(bytes, LEAST_BYTES, MOST_BYTES),
             null);
       }
       return new ImageKey(DurableFiles.read(key, MOST_BYTES));
@@ -79,7 +82,12 @@ public final class ImageKey {
         "the image key " + file + " " + why, Failure.of("read key", 0), cause);
   }
 
-  /** The code of a text, in hexadecimal. */
+  /**
+   * Computes the authentication code of a text (HMAC-SHA256).
+   *
+   * @param text any bytes
+   * @return lower case hexadecimal
+   */
   public String code(byte[] text) {
     try {
       Mac mac = Mac.getInstance(ALGORITHM);
@@ -90,7 +98,7 @@ public final class ImageKey {
     }
   }
 
-  /** Tells nothing of the secret. */
+  /** Does not reveal the secret. */
   @Override
   public String toString() {
     return "image key";

@@ -13,21 +13,22 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What an image holds ({@code manifest.json}).
+ * What an image contains ({@code manifest.json}).
  *
  * @param formatVersion the format of the image; {@link #FORMAT} is what this version writes and
  *     reads
  * @param created when the dump was made
  * @param pid the root of the process tree, and the pid it will have again
- * @param startTicks when it had started, in clock ticks since boot
+ * @param startTicks when that process started, in clock ticks since boot
  * @param commandLine its arguments, program first
- * @param gpuBytes what it held on each GPU, by UUID; empty where that was not known
- * @param cudaVersion what the driver supported, such as 13000
- * @param driverVersion the NVIDIA driver, such as {@code 580.159.04}; empty where not known
- * @param criuVersion the CRIU that wrote the images
+ * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known
+ * @param cudaVersion the CUDA version that the driver supported, such as 13000 for CUDA 13.0
+ * @param driverVersion the version of the NVIDIA driver, such as {@code 580.159.04}; empty where it
+ *     was not known
+ * @param criuVersion the version of the CRIU that wrote the images
  * @param kernel the kernel's release
- * @param options what a restore must know of the dump
- * @param label what the caller of the dump calls it, null where nothing was said
+ * @param options what a restore must know about the dump
+ * @param label the label that the dump was given; null for none
  * @param files every file below {@code criu}
  */
 public record Manifest(
@@ -54,16 +55,16 @@ public record Manifest(
    * @param formatVersion the format of the image
    * @param created when the dump was made
    * @param pid the root of the process tree
-   * @param startTicks when it had started, in clock ticks since boot
+   * @param startTicks when that process started, in clock ticks since boot
    * @param commandLine its arguments, program first
    * @param gpuBytes what it held on each GPU, by UUID
    * @param cudaVersion what the driver supported
    * @param driverVersion the NVIDIA driver
-   * @param criuVersion the CRIU that wrote the images
+   * @param criuVersion the version of the CRIU that wrote the images
    * @param kernel the kernel's release
-   * @param options what a restore must know of the dump
+   * @param options what a restore must know about the dump
    * @param files every file below {@code criu}
-   * @throws IllegalArgumentException when a value cannot be
+   * @throws IllegalArgumentException when a value is impossible
    * @throws NullPointerException when one is missing
    */
   public Manifest(
@@ -98,7 +99,7 @@ public record Manifest(
   /**
    * Checks that nothing is missing or impossible.
    *
-   * @throws IllegalArgumentException when a value cannot be
+   * @throws IllegalArgumentException when a value is impossible
    * @throws NullPointerException when one is missing
    */
   public Manifest {
@@ -126,7 +127,7 @@ public record Manifest(
           }
         });
     if (files.isEmpty() || files.stream().map(ImageFile::path).distinct().count() != files.size()) {
-      throw new IllegalArgumentException("the list of files is empty or names one twice");
+      throw new IllegalArgumentException("the list of files is empty or names a file twice");
     }
   }
 
@@ -140,19 +141,19 @@ public record Manifest(
   }
 
   /**
-   * What a restore must know of the dump.
+   * What a restore must know about the dump.
    *
-   * @param shellJob whether the root did not lead its session
+   * @param shellJob whether the root was not the leader of its session
    * @param tcpEstablished whether connected TCP sockets were kept
    * @param tcpClose whether connected TCP sockets come back closed
-   * @param externalUnixSockets whether UNIX sockets could lead outside
+   * @param externalUnixSockets whether UNIX sockets could be connected to the outside
    * @param fileLocks whether file locks were kept
    * @param allowUprobes whether uprobes were accepted
    * @param emptyNetworkNamespace whether the network namespace comes back empty
    * @param externalMounts whether external mounts were found without being named
    * @param sharedMounts whether external mounts could be shared
    * @param masterMounts whether external mounts could be slaves
-   * @param fileSystems types of file systems that were handled although CRIU does not know them
+   * @param fileSystems types of file systems that were dumped although CRIU does not know them
    * @param cgroups the name of a {@link CgroupMode}, empty where CRIU decided
    */
   public record Options(
@@ -174,13 +175,13 @@ public record Manifest(
     /**
      * Checks that nothing is missing or impossible.
      *
-     * @throws IllegalArgumentException when a value cannot be
+     * @throws IllegalArgumentException when a value is impossible
      */
     public Options {
       fileSystems = List.copyOf(fileSystems);
       if (fileSystems.stream().distinct().count() != fileSystems.size()
           || !fileSystems.stream().allMatch(type -> FILE_SYSTEM.matcher(type).matches())) {
-        throw new IllegalArgumentException("these are no types of file systems: " + fileSystems);
+        throw new IllegalArgumentException("these are not types of file systems: " + fileSystems);
       }
       if (!cgroups.isEmpty()) {
         CgroupMode unused = CgroupMode.valueOf(cgroups);

@@ -1,5 +1,5 @@
 /**
- * What an image says of itself: {@link dev.gpuprocess.image.Manifest} and its files, and {@link
+ * What an image says about itself: {@link dev.gpuprocess.image.Manifest} and its files, and {@link
  * dev.gpuprocess.image.ImageKey}, which signs it.
  */
 @org.jspecify.annotations.NullMarked

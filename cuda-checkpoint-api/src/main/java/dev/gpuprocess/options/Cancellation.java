@@ -4,14 +4,14 @@ import java.util.LinkedHashSet;
 import java.util.Set;
 
 /**
- * Ends dumps and restores from another thread. Given with {@link DumpOptions} or {@link
- * RestoreOptions}, it works for every call made with them, and for good: a call made after {@link
- * #cancel} ends before it has begun.
+ * Ends dumps and restores early, from another thread. Set in {@link DumpOptions} or {@link
+ * RestoreOptions}, it applies to every call made with them, and cannot be undone: a call made after
+ * {@link #cancel} ends before it has begun. Safe for use by several threads.
  *
- * <p>A cancelled call ends CRIU, finds out what became of the process tree, and throws {@link
+ * <p>A cancelled call ends CRIU, finds out the fate of the process tree, and throws {@link
  * dev.gpuprocess.error.OperationCancelledException}. A call that can no longer be stopped, because
- * the tree was dumped or runs again, ends as if nobody had cancelled it. While a listener is being
- * told of a stage, the call waits for the listener first.
+ * the tree was dumped or runs again, ends normally. While a listener handles a stage, the call
+ * first waits for the listener.
  */
 public final class Cancellation {
 
@@ -38,11 +38,11 @@ public final class Cancellation {
   }
 
   /**
-   * For drivers: wakes whoever waits.
+   * For drivers: registers an action that wakes a waiting thread.
    *
-   * @param action run once, on the thread that cancels, or now when that has happened already; it
-   *     must not block
-   * @return close it when nobody waits any longer; the action does not run after that
+   * @param action run once, on the thread that cancels, or at once on this thread if that has
+   *     happened already; must not block
+   * @return to be closed when nobody waits any more; the action does not run after that
    */
   public Registration onCancel(Runnable action) {
     synchronized (actions) {

@@ -8,17 +8,18 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the cgroups of a tree are handled. A tree in the same cgroup as CRIU has none to handle.
+ * How the cgroups of a tree are handled. Has no effect on a tree that is in the same cgroup as
+ * CRIU. Immutable.
  *
  * @param mode what is done (CRIU {@code manage-cgroups})
  * @param roots where the tree's cgroups are put, by controller; the empty name stands for all
  *     others (CRIU {@code cgroup-root})
- * @param properties which properties are dumped, in CRIU's own notation; null for the known ones
- *     (CRIU {@code cgroup-props})
+ * @param properties which properties are dumped, in CRIU's own notation; null for those that CRIU
+ *     knows (CRIU {@code cgroup-props})
  * @param controllers the only controllers to dump; empty for all (CRIU {@code
  *     cgroup-dump-controller})
- * @param yard a directory in which the cgroup file systems are mounted already; null to mount them
- *     (CRIU {@code cgroup-yard})
+ * @param yard a directory where the cgroup file systems are already mounted; null to have CRIU
+ *     mount them (CRIU {@code cgroup-yard})
  */
 public record Cgroups(
     CgroupMode mode,
@@ -30,7 +31,8 @@ public record Cgroups(
   /**
    * Copies the collections.
    *
-   * @throws IllegalArgumentException when cgroups that are ignored are described
+   * @throws IllegalArgumentException when the mode is {@link CgroupMode#IGNORE} and anything else
+   *     is set
    */
   public Cgroups {
     roots = Collections.unmodifiableMap(new TreeMap<>(roots));
@@ -44,7 +46,7 @@ public record Cgroups(
   }
 
   /**
-   * Nothing but a mode.
+   * Sets only the mode.
    *
    * @param mode what is done
    * @return the handling

@@ -1,6 +1,6 @@
 package dev.gpuprocess.options;
 
-/** What of the CPU must be the same where an image is restored (CRIU {@code cpu-cap}). */
+/** Which properties of the CPU must match where an image is restored (CRIU {@code cpu-cap}). */
 public enum CpuCheck {
   /** Nothing is compared. */
   NONE,

@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * How CRIU dumps a process tree. Immutable.
  *
- * <p>What a restore must know of these is kept in the image's manifest, so it is said once. A root
- * that does not lead its session (CRIU {@code shell-job}) is noticed by itself.
+ * <p>What a restore must know about these is kept in the image's manifest, so it is said only once.
+ * A root that is not the leader of its session (CRIU {@code shell-job}) is detected.
  */
 public final class DumpOptions extends TreeOptions {
 
@@ -52,7 +52,7 @@ public final class DumpOptions extends TreeOptions {
     return set.clone();
   }
 
-  /** {@return what the image will be called in its manifest} */
+  /** {@return the label of the image in its manifest} */
   public Optional<String> label() {
     return Optional.ofNullable(set.label);
   }
@@ -67,7 +67,7 @@ public final class DumpOptions extends TreeOptions {
     return !leaveRunning() && !leaveStopped();
   }
 
-  /** {@return whether TCP connections that are being made are dropped} */
+  /** {@return whether TCP connections that are not yet established are dropped} */
   public boolean tcpSkipInFlight() {
     return set.tcpSkipInFlight;
   }
@@ -77,7 +77,7 @@ public final class DumpOptions extends TreeOptions {
     return set.networkLock;
   }
 
-  /** {@return whether open files without a name get a temporary one} */
+  /** {@return whether open files whose name was removed get a temporary one} */
   public boolean linkRemap() {
     return set.linkRemap;
   }
@@ -117,7 +117,7 @@ public final class DumpOptions extends TreeOptions {
     return set.freezeTimeout;
   }
 
-  /** {@return whether the kernel notes from now on which pages are written} */
+  /** {@return whether the kernel tracks from now on which pages are written} */
   public boolean trackMemory() {
     return set.trackMemory;
   }
@@ -132,7 +132,7 @@ public final class DumpOptions extends TreeOptions {
     return Optional.ofNullable(set.pageServer);
   }
 
-  /** {@return where this host listens for whoever asks for the memory of a lazy dump} */
+  /** {@return where this host listens for clients that fetch the memory of a lazy dump} */
   public Optional<PageEndpoint> lazyPages() {
     return Optional.ofNullable(set.lazyPages);
   }
@@ -179,7 +179,8 @@ public final class DumpOptions extends TreeOptions {
      */
     public Builder leaveRunning(boolean leaveRunning) {
       refuse(
-          leaveRunning && isLeaveStopped(), "the tree either runs or stops: leaveStopped is set");
+          leaveRunning && isLeaveStopped(),
+          "the tree cannot be left both running and stopped: leaveStopped is set");
       refuse(
           leaveRunning && lazyPages != null,
           "a tree whose memory goes elsewhere cannot run on: lazyPages is set");
@@ -189,7 +190,9 @@ public final class DumpOptions extends TreeOptions {
 
     @Override
     public Builder leaveStopped(boolean leaveStopped) {
-      refuse(leaveStopped && leaveRunning, "the tree either runs or stops: leaveRunning is set");
+      refuse(
+          leaveStopped && leaveRunning,
+          "the tree cannot be left both running and stopped: leaveRunning is set");
       refuse(
           leaveStopped && lazyPages != null,
           "a tree whose memory goes elsewhere cannot stay: lazyPages is set");
@@ -197,7 +200,8 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether TCP connections that are being made are dropped (CRIU {@code tcp-skip-in-flight}).
+     * Whether TCP connections that are not yet established are dropped (CRIU {@code
+     * tcp-skip-in-flight}).
      *
      * @param tcpSkipInFlight the new value; false by default
      * @return this builder
@@ -208,7 +212,8 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * How packets are kept from connected sockets while their process is not there.
+     * How packets are kept from connected sockets while their process does not exist (CRIU {@code
+     * network-lock}).
      *
      * @param networkLock the new value; {@link NetworkLock#AUTOMATIC} by default
      * @return this builder
@@ -219,12 +224,12 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether files are taken that are open by a name that is gone, while they have another one
-     * (CRIU {@code link-remap}), such as the semaphores of spawned Python workers. The image holds
-     * their content, up to {@link #ghostLimit} each, and a restore links them to their other name
-     * again, or makes them anew where that is gone; those in shared memory get the content that
-     * they had at the dump. A tree with a mount namespace of its own can be restored once, and not
-     * after a dump that left it running.
+     * Whether a file is dumped that is open by a name that was removed while it has another name
+     * (CRIU {@code link-remap}), such as the semaphores of spawned Python workers. The image
+     * contains its content, up to {@link #ghostLimit} bytes, and a restore links it to its other
+     * name again, or creates it anew if that is gone; files in shared memory get the content that
+     * they had at the dump. A tree with a mount namespace of its own can then be restored only
+     * once, and not after a dump that left it running.
      *
      * @param linkRemap the new value; false by default
      * @return this builder
@@ -235,11 +240,12 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * What the image is called in its manifest, such as the name of the job and the number of the
+     * The label of the image in its manifest, such as the name of the job and the number of the
      * dump. An image that is signed with a key ({@link
-     * dev.gpuprocess.GpuCheckpoints.Builder#imageKey}) cannot be given another label without the
-     * key, so a restore that expects it ({@link RestoreOptions.Builder#expectLabel}) gets this
-     * image and no other. For images with a manifest.
+     * dev.gpuprocess.GpuCheckpoints.Builder#imageKey}) cannot be relabelled without the key, so a
+     * restore that expects the label ({@link RestoreOptions.Builder#expectLabel}) gets this image
+     * and no other. Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}, whose images have no
+     * manifest.
      *
      * @param label the new value; none by default
      * @return this builder
@@ -269,7 +275,7 @@ public final class DumpOptions extends TreeOptions {
 
     /**
      * Whether holes in unlinked files are found by asking the file system for its extents, which is
-     * faster for files with many (CRIU {@code ghost-fiemap}).
+     * faster for files with many holes (CRIU {@code ghost-fiemap}).
      *
      * @param ghostFiemap the new value; false by default
      * @return this builder
@@ -280,8 +286,8 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether any path to a device node will do when the one it was opened by is gone (CRIU {@code
-     * evasive-devices}).
+     * Whether any path to a device node will do when the path by which it was opened is gone (CRIU
+     * {@code evasive-devices}).
      *
      * @param evasiveDevices the new value; false by default
      * @return this builder
@@ -293,7 +299,7 @@ public final class DumpOptions extends TreeOptions {
 
     /**
      * Whether the names of files watched with inotify or fanotify are searched for, where the
-     * kernel does not tell them (CRIU {@code force-irmap}).
+     * kernel does not report them (CRIU {@code force-irmap}).
      *
      * @param forceIrmap the new value; false by default
      * @return this builder
@@ -315,8 +321,8 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * A cgroup that holds the tree and is used to freeze it, instead of stopping one task after the
-     * other (CRIU {@code freeze-cgroup}).
+     * A cgroup that holds the tree and is used to freeze it, instead of stopping one task after
+     * another (CRIU {@code freeze-cgroup}).
      *
      * @param freezeCgroup its directory; none by default
      * @return this builder
@@ -330,7 +336,7 @@ public final class DumpOptions extends TreeOptions {
      * How long stopping the tree may take (CRIU {@code timeout}).
      *
      * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default; more than
-     *     71 minutes count as 71 minutes, which is as far as CRIU can count
+     *     71 minutes counts as 71 minutes, the most that CRIU supports
      * @return this builder
      * @throws IllegalArgumentException unless it is positive
      */
@@ -340,7 +346,7 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether the kernel notes from now on which pages are written, for a next dump with {@link
+     * Whether the kernel tracks from now on which pages are written, for a later dump with {@link
      * #parentImages} (CRIU {@code track-mem}).
      *
      * @param trackMemory the new value; false by default
@@ -354,11 +360,11 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Earlier images of the same tree, made while its memory was tracked: this dump holds only what
-     * was written since (CRIU {@code prev-images-dir}). Turns {@link #trackMemory} on.
+     * Earlier images of the same tree, made while its memory was tracked: this dump contains only
+     * what was written since (CRIU {@code prev-images-dir}). Turns {@link #trackMemory} on.
      *
-     * @param parentImages relative to the images directory, in which a link to it is made; none by
-     *     default
+     * @param parentImages their directory, relative to the images directory, in which a link to it
+     *     is created; none by default
      * @return this builder
      * @throws IllegalArgumentException when the path is absolute: the images could not be moved
      */
@@ -376,8 +382,8 @@ public final class DumpOptions extends TreeOptions {
      * Sends the memory pages to a page server of CRIU, on another host or on this one, while the
      * other images stay here (CRIU {@code page-server}). The images directory then lacks {@code
      * pages-*.img} and {@code pagemap-*.img}, which the server has: a restore needs both in one
-     * directory. For {@link dev.gpuprocess.spi.CriuDriver#dump} alone, as an image with a manifest
-     * holds its own memory.
+     * directory. Only for {@link dev.gpuprocess.spi.CriuDriver#dump}, as an image with a manifest
+     * contains its own memory.
      *
      * @param pageServer where it listens; none by default
      * @return this builder
@@ -394,20 +400,19 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Leaves the memory pages in the tree, which stands still, until somebody on another host has
-     * fetched them; the tree is gone when all were (CRIU {@code lazy-pages}). The dump lasts until
-     * then, and has to be within its {@link #deadline}. {@link
-     * dev.gpuprocess.spi.DumpListener#pagesReady} tells when they can be fetched. For {@link
-     * dev.gpuprocess.spi.CriuDriver#dump} alone.
+     * Leaves the memory pages in the stopped tree until a client on another host has fetched them;
+     * the tree is gone when all of them were fetched (CRIU {@code lazy-pages}). The dump lasts
+     * until then, within its {@link #deadline}. {@link dev.gpuprocess.spi.DumpListener#pagesReady}
+     * tells when they can be fetched. Only for {@link dev.gpuprocess.spi.CriuDriver#dump}.
      *
-     * <p>This gives the tree up to whoever connects first: when that connection ends, CRIU takes
-     * the transfer for done and kills the tree, also when nothing was fetched. Only TLS, or a
-     * network that nobody else is on, keeps a stranger from ending it so; and a receiver that dies
-     * half way takes the tree with it.
+     * <p>This surrenders the tree to the first client that connects: when that connection ends,
+     * CRIU considers the transfer complete and kills the tree, even if nothing was fetched. Only
+     * TLS or a private network keeps a stranger from doing that, and a receiver that dies half way
+     * takes the tree with it.
      *
      * @param lazyPages an address of this host and a port; none by default
      * @return this builder
-     * @throws IllegalArgumentException without a port, as nobody would be told which one it became
+     * @throws IllegalArgumentException without a port: clients could not learn which one was chosen
      * @throws IllegalStateException with {@link #pageServer}, {@link #leaveRunning} or {@link
      *     #leaveStopped}
      */
@@ -424,7 +429,7 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * How a pre-dump takes the memory (CRIU {@code pre-dump-mode}). Other dumps do not look at it.
+     * How a pre-dump takes the memory (CRIU {@code pre-dump-mode}). Other dumps ignore it.
      *
      * @param preDumpMode the new value; {@link PreDumpMode#SPLICE} by default
      * @return this builder

@@ -4,8 +4,8 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Something that a tree uses and that is not part of it (CRIU {@code external}). A dump notes it
- * under a name instead of refusing it; a restore puts another one in its place.
+ * A resource that a tree uses but that is not part of it (CRIU {@code external}). A dump records it
+ * under a name instead of refusing it; a restore puts another one in its place. Immutable.
  *
  * <p>The factories named {@code restored...} are for {@link dev.gpuprocess.options.RestoreOptions},
  * the others for {@link dev.gpuprocess.options.DumpOptions}. Files, terminals, sockets and
@@ -16,14 +16,14 @@ import org.jspecify.annotations.Nullable;
 public record External(String text) {
 
   /**
-   * Checks that it can be such a text.
+   * Checks the form.
    *
-   * @throws IllegalArgumentException when it has no kind with an id in brackets
+   * @throws IllegalArgumentException when it is not a kind with an id in brackets
    */
   public External {
     if (!text.matches("(?s)[a-z]+\\[.+\\](:.+)?")) {
       throw new IllegalArgumentException(
-          "an external resource reads kind[id] or kind[id]:name, not " + text);
+          "an external resource is written kind[id] or kind[id]:name, not " + text);
     }
   }
 
@@ -105,8 +105,8 @@ public record External(String text) {
   }
 
   /**
-   * A pipe whose other end is outside the tree. Without this a dump refuses it: CRIU would make a
-   * new one at the restore, and nobody at its other end.
+   * A pipe whose other end is outside the tree. Without this a dump refuses it: CRIU would create a
+   * new pipe at the restore, with nobody at its other end.
    *
    * @param inode as in {@code /proc/PID/fd/N -> pipe:[inode]}
    * @return for a dump; the restore needs {@link InheritedDescriptor#pipe}
@@ -116,7 +116,7 @@ public record External(String text) {
   }
 
   /**
-   * A network namespace that somebody else makes and keeps.
+   * A network namespace that is created and kept outside the tree.
    *
    * @param inode as in {@code /proc/PID/ns/net -> net:[inode]}
    * @param name what the image calls it
@@ -127,7 +127,7 @@ public record External(String text) {
   }
 
   /**
-   * A pid namespace that somebody else makes and keeps.
+   * A pid namespace that is created and kept outside the tree.
    *
    * @param inode as in {@code /proc/PID/ns/pid -> pid:[inode]}
    * @param name what the image calls it

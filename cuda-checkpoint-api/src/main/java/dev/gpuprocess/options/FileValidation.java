@@ -1,7 +1,8 @@
 package dev.gpuprocess.options;
 
 /**
- * How a restore tells that a file is still the one that was open (CRIU {@code file-validation}).
+ * How a restore recognizes that a file is still the one that was open (CRIU {@code
+ * file-validation}).
  */
 public enum FileValidation {
   /** By its size. */

@@ -5,8 +5,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A descriptor that a restored tree gets in place of one that it had (CRIU {@code inherit-fd}): an
- * end of another pipe, a log file elsewhere, a new terminal. Made by saying what is replaced, then
- * by what: {@code InheritedDescriptor.pipe(inode).by(descriptor)}.
+ * end of another pipe, a log file elsewhere, a new terminal. Immutable. Made by naming first what
+ * is replaced, then its replacement: {@code InheritedDescriptor.pipe(inode).by(descriptor)}.
  *
  * @param resource what is replaced, as CRIU reads it, such as {@code pipe:[4711]}
  * @param descriptor an open descriptor of this JVM by its number, -1 when it is a file
@@ -15,9 +15,9 @@ import org.jspecify.annotations.Nullable;
 public record InheritedDescriptor(String resource, int descriptor, @Nullable Path file) {
 
   /**
-   * Checks that it is one of the two.
+   * Checks that there is exactly one replacement.
    *
-   * @throws IllegalArgumentException when it is both or neither
+   * @throws IllegalArgumentException when there are two replacements or none
    */
   public InheritedDescriptor {
     if (resource.isEmpty() || (descriptor >= 0) == (file != null)) {
@@ -27,7 +27,7 @@ public record InheritedDescriptor(String resource, int descriptor, @Nullable Pat
   }
 
   /**
-   * What is replaced.
+   * The resource that is replaced.
    *
    * @param text as CRIU reads it
    */

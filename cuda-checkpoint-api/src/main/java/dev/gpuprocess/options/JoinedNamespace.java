@@ -5,12 +5,12 @@ import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An existing namespace that a restored tree is put into (CRIU {@code join-ns}).
+ * An existing namespace that a restored tree joins (CRIU {@code join-ns}). Immutable.
  *
  * @param kind which namespace of the tree
  * @param file the namespace, such as {@code /run/netns/blue} or {@code /proc/123/ns/net}
- * @param userAndGroup for {@link Namespace#USER} the ids to run as in it, such as {@code 0,0}; null
- *     for others
+ * @param userAndGroup for {@link Namespace#USER} the ids that the tree runs as, such as {@code
+ *     0,0}; null for others
  */
 public record JoinedNamespace(Namespace kind, Path file, @Nullable String userAndGroup) {
 
@@ -22,7 +22,7 @@ public record JoinedNamespace(Namespace kind, Path file, @Nullable String userAn
   public JoinedNamespace {
     if ((kind == Namespace.USER) != (userAndGroup != null)) {
       throw new IllegalArgumentException(
-          "user and group ids belong to a user namespace and to no other");
+          "user and group ids are needed for a user namespace and not allowed for any other");
     }
   }
 

@@ -4,6 +4,7 @@ import java.util.Locale;
 
 /**
  * The security label of a restored tree, in place of the one it had (CRIU {@code lsm-profile}).
+ * Immutable.
  *
  * @param module which security module
  * @param label its profile or context
@@ -19,7 +20,7 @@ public record LsmProfile(Module module, String label) {
   }
 
   /**
-   * As CRIU reads it.
+   * The text that CRIU reads.
    *
    * @return such as {@code apparmor:docker-default}
    */

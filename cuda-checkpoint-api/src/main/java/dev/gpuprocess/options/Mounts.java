@@ -4,11 +4,11 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * How the mounts of a tree with a mount namespace of its own are handled. Single external mounts
- * are named with {@link External#mount}.
+ * How the mounts of a tree with a mount namespace of its own are handled. Individual external
+ * mounts are named with {@link External#mount}.
  *
- * @param autoDetect whether external bind mounts are found and restored without being named (CRIU
- *     {@code external mnt[]})
+ * @param autoDetect whether external bind mounts are detected and restored without being named
+ *     (CRIU {@code external mnt[]})
  * @param allowShared whether such mounts may share their peer group with the outside (CRIU {@code
  *     enable-external-sharing})
  * @param allowMasters whether such mounts may be slaves of an outside mount (CRIU {@code
@@ -24,10 +24,10 @@ public record Mounts(
     List<Path> skipped,
     List<String> fileSystems) {
 
-  /** Nothing special: CRIU refuses a mount that leads outside. */
+  /** The default: CRIU refuses a mount that leads outside. */
   public static final Mounts STRICT = new Mounts(false, false, false, List.of(), List.of());
 
-  /** External bind mounts are found and taken over, shared and slave ones too. */
+  /** External bind mounts are detected and kept, including shared and slave mounts. */
   public static final Mounts AUTOMATIC = new Mounts(true, true, true, List.of(), List.of());
 
   /** Copies the lists. */

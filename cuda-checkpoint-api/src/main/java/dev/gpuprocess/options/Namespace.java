@@ -1,6 +1,6 @@
 package dev.gpuprocess.options;
 
-/** The kinds of namespaces that a restored tree can be put into. */
+/** The kinds of namespaces that a restored tree can join (CRIU {@code join-ns}). */
 public enum Namespace {
   /** System V IPC and POSIX message queues. */
   IPC,
@@ -8,7 +8,7 @@ public enum Namespace {
   MNT,
   /** Network devices, addresses, ports. */
   NET,
-  /** Boot and monotonic clock. */
+  /** Boot-time and monotonic clocks. */
   TIME,
   /** Users and capabilities. */
   USER,

@@ -3,11 +3,11 @@ package dev.gpuprocess.options;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where memory pages are sent to, or fetched from.
+ * The address that memory pages are sent to or fetched from. Immutable.
  *
  * @param host a name or an address (CRIU {@code address})
- * @param port a TCP port (CRIU {@code port}); 0 for any, where one listens
- * @param tls how the connection is secured; null for not at all, so that everybody on the way reads
+ * @param port a TCP port (CRIU {@code port}); 0 for any free port, where listening
+ * @param tls how the connection is secured; null for no security: everybody on the path can read
  *     the memory
  */
 public record PageEndpoint(String host, int port, @Nullable Tls tls) {
@@ -15,13 +15,14 @@ public record PageEndpoint(String host, int port, @Nullable Tls tls) {
   private static final int LAST_PORT = 0xffff;
 
   /**
-   * Checks that there can be such an address.
+   * Checks the form.
    *
-   * @throws IllegalArgumentException when there cannot
+   * @throws IllegalArgumentException when the host or the port is impossible
    */
   public PageEndpoint {
     if (host.isBlank() || host.chars().anyMatch(c -> Character.isWhitespace(c) || c == 0)) {
-      throw new IllegalArgumentException("pages cannot travel to the host '" + host + "'");
+      throw new IllegalArgumentException(
+          "this is not the name or address of a host: '" + host + "'");
     }
     if (port < 0 || port > LAST_PORT) {
       throw new IllegalArgumentException("a port is between 0 and 65535, not " + port);

@@ -12,8 +12,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * How CRIU restores a process tree. Immutable.
  *
- * <p>What must match the dump comes from the image's manifest when the restore is made with {@link
- * ProcessImage}, in addition to what is said here.
+ * <p>A restore with {@link ProcessImage} takes what must match the dump from the image's manifest,
+ * in addition to what is set here.
  */
 public final class RestoreOptions extends TreeOptions {
 
@@ -73,12 +73,12 @@ public final class RestoreOptions extends TreeOptions {
     return Optional.ofNullable(set.root);
   }
 
-  /** {@return descriptors that the tree gets in place of those it had} */
+  /** {@return descriptors that replace those the tree had} */
   public List<InheritedDescriptor> inherit() {
     return set.inherit;
   }
 
-  /** {@return existing namespaces that the tree is put into} */
+  /** {@return existing namespaces that the tree joins} */
   public List<JoinedNamespace> join() {
     return set.join;
   }
@@ -103,7 +103,7 @@ public final class RestoreOptions extends TreeOptions {
     return Optional.ofNullable(set.lsmMountContext);
   }
 
-  /** {@return whether mounts are restored in the way of older kernels} */
+  /** {@return whether mounts are restored as on older kernels} */
   public boolean mountCompatibility() {
     return set.mountCompatibility;
   }
@@ -113,7 +113,7 @@ public final class RestoreOptions extends TreeOptions {
     return set.skipFileModeCheck;
   }
 
-  /** {@return whether memory that is not in the images comes when the tree asks for it} */
+  /** {@return whether memory that is not in the images is fetched when the tree uses it} */
   public boolean lazyPages() {
     return set.lazyPages;
   }
@@ -150,13 +150,14 @@ public final class RestoreOptions extends TreeOptions {
 
     /**
      * The label that the image must have. A key proves that an image was made by somebody who has
-     * the key, but not which one it is: without an expectation, whoever can move directories can
-     * have one job restored in place of another, or an older state in place of a newer one. For
-     * {@link ProcessImage#restore(RestoreOptions)} alone.
+     * the key, but not which image it is: without an expectation, anybody who can move directories
+     * can have one job restored in place of another, or an older state in place of a newer one.
+     * Only for {@link ProcessImage#restore(RestoreOptions)}.
      *
      * @param label as given to {@link DumpOptions.Builder#label}; nothing is expected by default
      * @return this builder
-     * @throws IllegalArgumentException when it cannot be one
+     * @throws IllegalArgumentException when it is blank, longer than 200 characters, or has control
+     *     characters in it
      */
     public Builder expectLabel(String label) {
       this.expectedLabel = Label.require(label);
@@ -165,10 +166,10 @@ public final class RestoreOptions extends TreeOptions {
 
     /**
      * The process that the image must be of, with the start time that it had when it was dumped.
-     * For {@link ProcessImage#restore(RestoreOptions)} alone.
+     * Only for {@link ProcessImage#restore(RestoreOptions)}.
      *
-     * @param process as {@link GpuProcess#identity} tells it before the dump; nothing is expected
-     *     by default
+     * @param process as {@link GpuProcess#identity} returned it before the dump; nothing is
+     *     expected by default
      * @return this builder
      */
     public Builder expectProcess(ProcessIdentity process) {
@@ -177,7 +178,7 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Takes back what {@link #expectLabel} and {@link #expectProcess} said.
+     * Removes what {@link #expectLabel} and {@link #expectProcess} set.
      *
      * @return this builder
      */
@@ -210,7 +211,7 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Adds descriptors that the tree gets in place of those it had (CRIU {@code inherit-fd}).
+     * Adds descriptors that replace those the tree had (CRIU {@code inherit-fd}).
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
@@ -221,21 +222,21 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Adds existing namespaces that the tree is put into (CRIU {@code join-ns}).
+     * Adds existing namespaces that the tree joins (CRIU {@code join-ns}).
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
-     * @throws IllegalStateException when there are two of one kind, and for a network with {@link
-     *     #emptyNetworkNamespace}
+     * @throws IllegalStateException when there are two of one kind, or for a network namespace with
+     *     {@link #emptyNetworkNamespace}
      */
     public Builder join(JoinedNamespace... more) {
       List<JoinedNamespace> all = with(join, List.of(more));
       refuse(
           all.stream().map(JoinedNamespace::kind).distinct().count() < all.size(),
-          "a tree is put into one namespace of a kind");
+          "a tree joins at most one namespace of each kind");
       refuse(
           isEmptyNetworkNamespace() && joinsNetwork(all),
-          "a tree has one network: emptyNetworkNamespace is set");
+          "a tree has one network namespace: emptyNetworkNamespace is set");
       this.join = all;
       return this;
     }
@@ -250,18 +251,19 @@ public final class RestoreOptions extends TreeOptions {
      *
      * @param emptyNetworkNamespace the new value; false by default
      * @return this builder
-     * @throws IllegalStateException when the tree is put into a network with {@link #join}
+     * @throws IllegalStateException when the tree joins a network namespace with {@link #join}
      */
     @Override
     public Builder emptyNetworkNamespace(boolean emptyNetworkNamespace) {
       refuse(
           emptyNetworkNamespace && joinsNetwork(join),
-          "a tree has one network: join names another");
+          "a tree has one network namespace: join names another");
       return super.emptyNetworkNamespace(emptyNetworkNamespace);
     }
 
     /**
-     * Whether kernel settings that do not exist here are skipped (CRIU {@code weak-sysctls}).
+     * Whether kernel settings (sysctls) that do not exist here are skipped (CRIU {@code
+     * weak-sysctls}).
      *
      * @param weakSysctls the new value; false by default
      * @return this builder
@@ -306,8 +308,7 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Whether mounts are restored in the way of kernels before 5.15 (CRIU {@code
-     * mntns-compat-mode}).
+     * Whether mounts are restored as on kernels before 5.15 (CRIU {@code mntns-compat-mode}).
      *
      * @param mountCompatibility the new value; false by default
      * @return this builder
@@ -330,9 +331,10 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Whether memory comes when the tree asks for it, from a {@code criu lazy-pages} whose work
-     * directory is that of this restore (CRIU {@code lazy-pages}). The tree needs that helper until
-     * it has all of its memory. For {@link dev.gpuprocess.spi.CriuDriver#restore} alone.
+     * Whether memory is fetched when the tree uses it, from a {@code criu lazy-pages} process with
+     * the same work directory as this restore (CRIU {@code lazy-pages}). The tree needs that
+     * process until it has all of its memory. Only for {@link
+     * dev.gpuprocess.spi.CriuDriver#restore}.
      *
      * @param lazyPages the new value; false by default
      * @return this builder
@@ -344,8 +346,8 @@ public final class RestoreOptions extends TreeOptions {
 
     /**
      * Whether the root becomes a child of this JVM instead of init's (CRIU {@code
-     * restore-sibling}). The JDK does not know it: whoever sets this collects it when it has ended,
-     * which tells how it ended and frees its pid; with the driver over RPC by its {@code
+     * restore-sibling}). The JDK does not know it: a caller who sets this must reap it when it has
+     * ended, which tells how it ended and frees its pid; with the driver over RPC by its {@code
      * RestoredChild}.
      *
      * @param asChild the new value; false by default

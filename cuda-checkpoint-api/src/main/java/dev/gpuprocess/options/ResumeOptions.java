@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** How a process goes back to its GPU. Immutable. */
+/** How a process is moved back to its GPU. Immutable. */
 public final class ResumeOptions {
 
   private static final ResumeOptions DEFAULTS = new Builder().build();
@@ -32,7 +32,7 @@ public final class ResumeOptions {
   }
 
   /**
-   * Back where it was, now, without an image.
+   * Back to the same GPU, without waiting and without a fallback image.
    *
    * @return the defaults
    */
@@ -41,7 +41,7 @@ public final class ResumeOptions {
   }
 
   /**
-   * The defaults, to be changed.
+   * Starts from the defaults.
    *
    * @return a builder
    */
@@ -50,7 +50,7 @@ public final class ResumeOptions {
   }
 
   /**
-   * These, to be changed.
+   * Starts from these options.
    *
    * @return a builder
    */
@@ -65,9 +65,9 @@ public final class ResumeOptions {
   }
 
   /**
-   * Where the memory of each GPU goes.
+   * The GPU that the memory of each GPU goes to.
    *
-   * @return empty to go back where it was
+   * @return empty to go back to the same GPUs
    */
   public List<GpuPair> pairs() {
     return pairs;
@@ -83,7 +83,7 @@ public final class ResumeOptions {
   }
 
   /**
-   * Where an image is made first.
+   * Where an image is made before the restore.
    *
    * @return empty for none
    */
@@ -94,14 +94,14 @@ public final class ResumeOptions {
   /**
    * What the process held on each GPU, in bytes.
    *
-   * @return empty to find that out
+   * @return empty to have the library find out
    */
   public Optional<Map<GpuUuid, Long>> needs() {
     return Optional.ofNullable(needs);
   }
 
   /**
-   * What ends the waiting, and the making of the image, early.
+   * What ends the wait for memory, or the dump of the fallback image, early.
    *
    * @return empty for nothing
    */
@@ -109,7 +109,7 @@ public final class ResumeOptions {
     return Optional.ofNullable(cancellation);
   }
 
-  /** Options that differ from the defaults. For one thread. */
+  /** Builds {@link ResumeOptions}. Not for use by several threads. */
   public static final class Builder {
 
     private List<GpuPair> pairs = List.of();
@@ -121,9 +121,10 @@ public final class ResumeOptions {
     private Builder() {}
 
     /**
-     * To other GPUs.
+     * Moves the process to other GPUs (CUDA 13.0 or later).
      *
-     * @param pairs lists every GPU of the machine; empty, the default, to go back where it was
+     * @param pairs one for every GPU of the machine; empty, the default, to go back to the same
+     *     GPUs
      * @return this builder
      */
     public Builder pairs(List<GpuPair> pairs) {
@@ -132,10 +133,10 @@ public final class ResumeOptions {
     }
 
     /**
-     * Waits until the GPU has room. The waiting ends early when the process ends or is moved by
-     * somebody else, when the thread is interrupted, and with {@link #cancellation}.
+     * Waits until the GPU has enough free memory. The wait ends early when the process ends or
+     * somebody else moves it, when the thread is interrupted, and with {@link #cancellation}.
      *
-     * @param time the most to wait; {@code ChronoUnit.FOREVER.getDuration()} for as long as it
+     * @param time the longest wait; {@code ChronoUnit.FOREVER.getDuration()} waits as long as it
      *     takes; zero, the default, does not wait
      * @return this builder
      * @throws IllegalArgumentException when it is negative
@@ -146,8 +147,8 @@ public final class ResumeOptions {
     }
 
     /**
-     * Makes an image first, for the case that a program beside this library takes the memory
-     * between the look and the restore, which loses the process.
+     * Makes an image before the restore, in case a program that does not use this library takes the
+     * memory between the check and the restore, which would lose the process.
      *
      * @param directory as for {@link dev.gpuprocess.CheckpointedProcess#dump(Path)}; the image
      *     stays there afterwards
@@ -159,14 +160,15 @@ public final class ResumeOptions {
     }
 
     /**
-     * Tells what the process held on its GPUs, where the library does not know: the restore is
-     * refused with {@link dev.gpuprocess.error.UnknownHoldingsException} then unless there is room
-     * for all that it can have held. A restore that needs more than was told may run out of GPU
-     * memory, and lose the process.
+     * States how much memory the process held on its GPUs, for when the library does not know:
+     * without this, the restore is refused with {@link
+     * dev.gpuprocess.error.UnknownHoldingsException} unless there is room for the most that it can
+     * have held. If the process needs more than is stated here, the restore may run out of GPU
+     * memory and lose the process.
      *
-     * @param bytes by the GPU that it was on, before {@link #pairs}, as {@code nvidia-smi} showed
-     *     it when the process ran; a GPU that is not named is not looked at, and with an empty map
-     *     nothing is checked
+     * @param bytes in bytes, by the GPU that the process was on, before {@link #pairs} is applied,
+     *     as {@code nvidia-smi} showed it while the process ran; GPUs that are not named are not
+     *     checked, and with an empty map nothing is checked
      * @return this builder
      * @throws IllegalArgumentException when a size is negative
      */
@@ -183,10 +185,10 @@ public final class ResumeOptions {
     }
 
     /**
-     * What ends the waiting for memory, and the making of an image, early. The move of the memory
+     * Sets what ends the wait for memory, or the dump of the fallback image, early. The restore
      * itself cannot be stopped.
      *
-     * @param by from another thread
+     * @param by to be cancelled from another thread; none by default
      * @return this builder
      */
     public Builder cancellation(Cancellation by) {
@@ -195,9 +197,9 @@ public final class ResumeOptions {
     }
 
     /**
-     * Makes the options; the builder can be used again.
+     * Takes the values as they are now; the builder may be used again.
      *
-     * @return an immutable object
+     * @return the options
      */
     public ResumeOptions build() {
       return new ResumeOptions(this);

@@ -3,7 +3,7 @@ package dev.gpuprocess.options;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 
-/** How long driver calls may take. Immutable. However long a time is, it does not overflow. */
+/** How long driver calls may take. Immutable. Any duration is allowed, however long. */
 public final class Timeouts {
 
   private static final Timeouts DEFAULTS = new Builder().build();
@@ -21,8 +21,8 @@ public final class Timeouts {
   }
 
   /**
-   * What suits most machines: 10 seconds for locks and other calls, 10 minutes for moving memory,
-   * 30 seconds for memory to come free.
+   * Timeouts that suit most machines: 10 seconds for locks and other calls, 10 minutes for moving
+   * memory, 30 seconds for memory to come free.
    *
    * @return the defaults
    */
@@ -31,7 +31,7 @@ public final class Timeouts {
   }
 
   /**
-   * The defaults, to be changed.
+   * Starts from the defaults.
    *
    * @return a builder
    */
@@ -40,7 +40,7 @@ public final class Timeouts {
   }
 
   /**
-   * These, to be changed.
+   * Starts from these timeouts.
    *
    * @return a builder
    */
@@ -58,8 +58,8 @@ public final class Timeouts {
   }
 
   /**
-   * When a driver call is abandoned that moves no memory; a lock gets this much on top of its own
-   * timeout.
+   * How long a driver call that moves no memory may take before it is abandoned; a lock gets this
+   * in addition to its own timeout.
    *
    * @return positive
    */
@@ -68,7 +68,7 @@ public final class Timeouts {
   }
 
   /**
-   * When a driver call is abandoned that moves memory.
+   * How long a driver call that moves memory may take before it is abandoned.
    *
    * @return positive
    */
@@ -77,7 +77,8 @@ public final class Timeouts {
   }
 
   /**
-   * How long {@link dev.gpuprocess.CheckpointedProcess#close()} waits until the GPU has room.
+   * How long {@link dev.gpuprocess.CheckpointedProcess#close()} waits until the GPU has enough free
+   * memory.
    *
    * @return zero does not wait
    */
@@ -91,7 +92,7 @@ public final class Timeouts {
         .formatted(lock, call, transfer, memory);
   }
 
-  /** Times that differ from the defaults. For one thread. */
+  /** Builds {@link Timeouts}. Not for use by several threads. */
   public static final class Builder {
 
     private Duration lock = Duration.ofSeconds(10);
@@ -114,7 +115,7 @@ public final class Timeouts {
     }
 
     /**
-     * When a driver call is abandoned that moves no memory.
+     * How long a driver call that moves no memory may take before it is abandoned.
      *
      * @param call 10 seconds by default
      * @return this builder
@@ -126,7 +127,7 @@ public final class Timeouts {
     }
 
     /**
-     * When a driver call is abandoned that moves memory.
+     * How long a driver call that moves memory may take before it is abandoned.
      *
      * @param transfer 10 minutes by default
      * @return this builder
@@ -138,7 +139,7 @@ public final class Timeouts {
     }
 
     /**
-     * How long closing a checkpointed process waits until the GPU has room.
+     * How long closing a checkpointed process waits until the GPU has enough free memory.
      *
      * @param memory 30 seconds by default; zero does not wait
      * @return this builder
@@ -150,9 +151,9 @@ public final class Timeouts {
     }
 
     /**
-     * Makes the timeouts; the builder can be used again.
+     * Takes the values as they are now; the builder may be used again.
      *
-     * @return an immutable object
+     * @return the timeouts
      */
     public Timeouts build() {
       return new Timeouts(this);

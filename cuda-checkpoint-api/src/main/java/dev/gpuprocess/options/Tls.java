@@ -4,17 +4,17 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a connection that memory pages travel on is kept secret, and who may be at its other end
- * (CRIU {@code tls}). Both ends need it, and each compares the other's certificate with the address
- * it was given, the server with the one it listens on.
+ * Encryption and authentication of a connection that carries memory pages (CRIU {@code tls}). Both
+ * ends need it. The client compares the server's certificate with the address it connects to, the
+ * server compares the client's with the address it listens on. Immutable.
  *
- * @param authority who has signed the other's certificate, a PEM file (CRIU {@code tls-cacert});
- *     null for those that the system trusts
- * @param revocations certificates that are no longer good (CRIU {@code tls-cacrl}); null for CRIU's
- *     own place
- * @param certificate the own certificate (CRIU {@code tls-cert}); null for CRIU's own place
- * @param key its private key (CRIU {@code tls-key}); null for CRIU's own place
- * @param nameChecked whether the other's certificate must name that address (CRIU {@code
+ * @param authority a PEM file with the authority that signed the peer's certificate (CRIU {@code
+ *     tls-cacert}); null for those that the system trusts
+ * @param revocations a list of revoked certificates (CRIU {@code tls-cacrl}); null for CRIU's
+ *     default location
+ * @param certificate our certificate (CRIU {@code tls-cert}); null for CRIU's default location
+ * @param key its private key (CRIU {@code tls-key}); null for CRIU's default location
+ * @param nameChecked whether the peer's certificate must name that address (CRIU {@code
  *     tls-no-cn-verify} when false)
  */
 public record Tls(
@@ -24,11 +24,11 @@ public record Tls(
     @Nullable Path key,
     boolean nameChecked) {
 
-  /** What the system trusts, and the own certificate in CRIU's own place. */
+  /** The authorities that the system trusts, and our certificate in CRIU's default location. */
   public static final Tls OF_SYSTEM = new Tls(null, null, null, null, true);
 
   /**
-   * Makes the paths absolute, as CRIU works in another directory.
+   * Makes the paths absolute, because CRIU works in another directory.
    *
    * @throws IllegalArgumentException for a certificate without its key, or the other way round
    */
@@ -47,21 +47,21 @@ public record Tls(
   }
 
   /**
-   * Files of one's own.
+   * Uses the given files.
    *
-   * @param authority who has signed the other's certificate
-   * @param certificate the own certificate
+   * @param authority the authority that signed the peer's certificate
+   * @param certificate our certificate
    * @param key its private key
-   * @return with the name checked, without revocations
+   * @return the settings, with the name checked and without revocations
    */
   public static Tls of(Path authority, Path certificate, Path key) {
     return new Tls(authority, null, certificate, key, true);
   }
 
   /**
-   * With certificates that are no longer good.
+   * Adds a list of revoked certificates.
    *
-   * @param revocations a list in PEM, signed by the authority
+   * @param revocations a PEM file, signed by the authority
    * @return a copy
    */
   public Tls withRevocations(Path revocations) {
@@ -69,7 +69,8 @@ public record Tls(
   }
 
   /**
-   * For certificates that do not name an address: whoever has one of this authority is let in.
+   * Accepts certificates that do not name the address: any client with a certificate of this
+   * authority is admitted.
    *
    * @return a copy
    */

@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
 /** What dumps and restores of a process tree have in common. Immutable. */
 public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
 
-  /** A copy that nobody else has, so it does not change. */
+  /** A private copy, so it never changes. */
   private final Builder<?> set;
 
   TreeOptions(Builder<?> set) {
@@ -27,7 +27,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.tcpClose;
   }
 
-  /** {@return whether UNIX sockets may lead outside the tree} */
+  /** {@return whether UNIX sockets may be connected to the outside of the tree} */
   public final boolean externalUnixSockets() {
     return set.externalUnixSockets;
   }
@@ -37,7 +37,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.fileLocks;
   }
 
-  /** {@return what the tree uses and is not part of it} */
+  /** {@return resources that the tree uses but that are not part of it} */
   public final List<External> external() {
     return set.external;
   }
@@ -57,7 +57,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.emptyNetworkNamespace;
   }
 
-  /** {@return what of the CPU must be the same; empty for the default} */
+  /** {@return which properties of the CPU must match; empty for the default} */
   public final Optional<CpuCheck> cpuCheck() {
     return Optional.ofNullable(set.cpuCheck);
   }
@@ -82,7 +82,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.autoDedup;
   }
 
-  /** {@return whether CRIU does without some rights} */
+  /** {@return whether CRIU works without the rights of root} */
   public final boolean unprivileged() {
     return set.unprivileged;
   }
@@ -92,7 +92,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.logLevel;
   }
 
-  /** {@return when CRIU is given up and ended} */
+  /** {@return how long CRIU may take before it is killed} */
   public final Duration deadline() {
     return set.deadline;
   }
@@ -103,7 +103,8 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
   }
 
   /**
-   * Builds options. Options that exclude each other are refused where the second one is set.
+   * Builds options. Options that exclude each other are refused when the second one is set. Not for
+   * use by several threads.
    *
    * @param <B> the builder's own type
    */
@@ -184,8 +185,8 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * Whether UNIX sockets may lead outside the tree (CRIU {@code ext-unix-sk}). Connected stream
-     * sockets need {@link External#unixSocket} instead.
+     * Whether UNIX sockets may be connected to the outside of the tree (CRIU {@code ext-unix-sk}).
+     * Connected stream sockets need {@link External#unixSocket} instead.
      *
      * @param externalUnixSockets the new value; false by default
      * @return this builder
@@ -208,7 +209,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * Adds what the tree uses and is not part of it (CRIU {@code external}).
+     * Adds resources that the tree uses but that are not part of it (CRIU {@code external}).
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
@@ -238,7 +239,9 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
      * @throws IllegalStateException with {@link #unprivileged}
      */
     public B cgroups(Cgroups cgroups) {
-      refuse(unprivileged, "cgroups cannot be handled without rights: unprivileged is set");
+      refuse(
+          unprivileged,
+          "cgroups cannot be handled without the rights of root: unprivileged is set");
       this.cgroups = cgroups;
       return self();
     }
@@ -256,11 +259,11 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * What of the CPU must be the same where the image is restored (CRIU {@code cpu-cap}). At a
-     * dump it has the CPU written down.
+     * Which properties of the CPU must match where the image is restored (CRIU {@code cpu-cap}). A
+     * dump with this option records the CPU.
      *
-     * @param cpuCheck the new value; by default a dump writes nothing down, and a restore compares
-     *     {@link CpuCheck#INSTRUCTIONS} where something is
+     * @param cpuCheck the new value; by default a dump records nothing, and a restore compares
+     *     {@link CpuCheck#INSTRUCTIONS} if the dump recorded the CPU
      * @return this builder
      */
     public B cpuCheck(CpuCheck cpuCheck) {
@@ -269,7 +272,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * How a restore tells that a file is still the one that was open (CRIU {@code
+     * How a restore recognizes that a file is still the one that was open (CRIU {@code
      * file-validation}).
      *
      * @param fileValidation the new value; by default CRIU decides
@@ -304,8 +307,8 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * Whether pages are removed from images where they are no longer needed: at a dump from the
-     * parent, at a restore from the image itself, which cannot be restored again (CRIU {@code
+     * Whether pages that are no longer needed are removed from images: a dump removes them from the
+     * parent images, a restore from the image itself, which cannot be restored again (CRIU {@code
      * auto-dedup}).
      *
      * @param autoDedup the new value; false by default
@@ -317,7 +320,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * Whether CRIU does without the rights of root (CRIU {@code unprivileged}). It still needs the
+     * Whether CRIU works without the rights of root (CRIU {@code unprivileged}). It still needs the
      * capability CAP_CHECKPOINT_RESTORE, and handles no cgroups.
      *
      * @param unprivileged the new value; false by default
@@ -327,7 +330,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     public B unprivileged(boolean unprivileged) {
       refuse(
           unprivileged && cgroups != null,
-          "cgroups cannot be handled without rights: cgroups are set");
+          "cgroups cannot be handled without the rights of root: cgroups is set");
       this.unprivileged = unprivileged;
       return self();
     }
@@ -350,7 +353,8 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * When CRIU is given up and ended.
+     * How long CRIU may take before it is killed and the call throws {@link
+     * dev.gpuprocess.error.OperationTimedOutException}.
      *
      * @param deadline the new value; 10 minutes by default
      * @return this builder
@@ -362,7 +366,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * What ends the call early.
+     * Sets what ends the call early.
      *
      * @param cancellation the new value; nothing by default
      * @return this builder

@@ -1,7 +1,8 @@
 /**
- * The words of {@link dev.gpuprocess.options.DumpOptions} and {@link
- * dev.gpuprocess.options.RestoreOptions}: mounts, cgroups, namespaces, sockets and files outside
- * the tree. All immutable.
+ * What can be set for verbs: {@link dev.gpuprocess.options.DumpOptions}, {@link
+ * dev.gpuprocess.options.RestoreOptions}, {@link dev.gpuprocess.options.ResumeOptions} and {@link
+ * dev.gpuprocess.options.Timeouts}, and the types of their values. All are immutable, except {@link
+ * dev.gpuprocess.options.Cancellation}.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.options;

@@ -4,8 +4,8 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Optional;
 
 /**
- * One process for its whole life: its pid and when it started. A pid alone is not an identity, the
- * kernel gives it out again.
+ * One process for its whole life: its pid and when it started. A pid alone is not an identity,
+ * because the kernel reuses it. Immutable.
  *
  * @param pid the process id, greater than 0
  * @param startTicks when it started, in clock ticks since boot ({@code starttime} in {@code
@@ -14,23 +14,23 @@ import java.util.Optional;
 public record ProcessIdentity(int pid, long startTicks) {
 
   /**
-   * Reads who has this pid now.
+   * Identifies the process that has a pid now.
    *
    * @param pid any number
-   * @return the identity, empty when there is no such process; a zombie still has one
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the kernel could not be asked, as
-   *     when this JVM has too many files open
+   * @return its identity; empty when there is no such process; a zombie still has one
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read, for
+   *     example because this JVM has too many files open
    */
   public static Optional<ProcessIdentity> of(long pid) {
     return ProcFs.stat(pid).map(stat -> new ProcessIdentity(stat.pid(), stat.startTicks()));
   }
 
   /**
-   * Tells whether this very process still runs. One whose first thread has ended runs as long as
-   * another of its threads does.
+   * Tells whether this very process still runs. A process whose main thread has ended runs as long
+   * as one of its other threads does.
    *
    * @return false when it ended, is a zombie, or its pid belongs to another process now
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the kernel could not be asked
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
    */
   public boolean isAlive() {
     return ProcFs.stat(pid)

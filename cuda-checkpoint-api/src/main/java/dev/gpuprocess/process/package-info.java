@@ -1,3 +1,3 @@
-/** Which process: a pid and when it started. */
+/** The identity of a process: its pid and when it started. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.process;

@@ -1,21 +1,24 @@
 package dev.gpuprocess.progress;
 
-/** What a recovery found of one process, and did. */
+/** What a recovery found out about one process, and did. */
 public enum RecoveryOutcome {
-  /** It was locked and is unlocked. */
+  /** It was locked, and was unlocked. */
   UNLOCKED,
-  /** It is checkpointed, and can be resumed. */
+  /** It is checkpointed and can be resumed. */
   SUSPENDED,
-  /** It runs; nothing was left to do. */
+  /** It runs; there was nothing to do. */
   RUNNING,
-  /** It has ended; whether an image of it exists tells the image's directory. */
+  /** It has ended; look in the image directory for an image of it. */
   GONE,
-  /** CRIU had restored it by half; that half was ended. The image is still there. */
+  /** CRIU had restored it only partly; that part was killed. The image is still there. */
   HALF_RESTORED_ENDED,
-  /** The driver calls it FAILED: it can only be ended. */
+  /** The driver reports FAILED: the process can only be ended. */
   FAILED,
-  /** A live controller is at it; it was not touched. */
+  /** Another controller, which is alive, works on it; it was not touched. */
   IN_USE,
-  /** It is stopped or does not answer; it was not touched, and the next recovery finds it. */
+  /**
+   * It is stopped or the driver does not answer; it was not touched, and the next recovery finds it
+   * again.
+   */
   UNREACHABLE
 }

@@ -3,19 +3,19 @@ package dev.gpuprocess.progress;
 import java.time.Duration;
 
 /**
- * One step of what was done to a process.
+ * One step of an operation on a process. Immutable.
  *
  * @param name such as {@code lock}, {@code checkpoint} or {@code dump}
  * @param pid the process
  * @param duration how long it took
- * @param bytes how much it moved; 0 where nothing moves or it is not known
+ * @param bytes how many bytes it moved; 0 where it moves nothing or the number is not known
  */
 public record Step(String name, int pid, Duration duration, long bytes) {
 
   /**
-   * How fast it went.
+   * How fast the step moved data.
    *
-   * @return bytes a second, 0 where nothing moved
+   * @return bytes per second; 0 where nothing moved
    */
   public double bytesPerSecond() {
     long nanos = duration.toNanos();

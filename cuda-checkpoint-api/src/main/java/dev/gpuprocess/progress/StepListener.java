@@ -3,13 +3,13 @@ package dev.gpuprocess.progress;
 import dev.gpuprocess.GpuProcess;
 
 /**
- * Told of every step while it happens, on the thread that called the verb. It must be quick and
- * must not call verbs on the same process. An exception that it throws is logged and goes no
- * further: a display must not stop a process half way. An {@link Error}, such as a failed
- * assertion, reaches the caller of the verb, but only when the process is where it can stay: a verb
- * that leads away from running is undone first; one that leads back to running, a dump, or a
- * restore from an image is finished first, and {@link GpuProcess#inspect} gives the process as it
- * is then.
+ * Notified of every step as it happens, on the thread that called the verb. A listener must return
+ * quickly and must not call verbs on the same process. An exception that it throws is logged and
+ * otherwise ignored: a progress display must not leave a process half way. An {@link Error}, such
+ * as a failed assertion, reaches the caller of the verb, but only once the process is in a state
+ * where it can stay: a verb that leads away from running is undone first; one that leads back to
+ * running, a dump, or a restore from an image is finished first, and {@link GpuProcess#inspect}
+ * then returns the process in its new state.
  */
 public interface StepListener {
 
@@ -27,7 +27,7 @@ public interface StepListener {
   /**
    * A step succeeded.
    *
-   * @param step what it took
+   * @param step the step, with its duration and size
    */
   default void finished(Step step) {}
 
@@ -36,7 +36,7 @@ public interface StepListener {
    *
    * @param name such as {@code lock}
    * @param pid the process
-   * @param failure why
+   * @param failure what the step threw
    */
   default void failed(String name, int pid, RuntimeException failure) {}
 }

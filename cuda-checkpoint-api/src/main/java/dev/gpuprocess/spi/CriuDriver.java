@@ -12,7 +12,7 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * What this library needs of CRIU.
+ * What this library needs from CRIU.
  *
  * <p>Found through {@link java.util.ServiceLoader}; an implementation is cheap to create and looks
  * for CRIU when the first method is called. All methods may be called from any thread, also at the
@@ -37,24 +37,24 @@ public interface CriuDriver {
   void check();
 
   /**
-   * Asks CRIU what this kernel has of what not every kernel has.
+   * Asks CRIU which optional features this kernel has ({@code criu check --feature}).
    *
-   * @return what it has; empty when this driver cannot tell
-   * @throws dev.gpuprocess.error.CriuException when CRIU gives no answer
+   * @return the features that it has; empty when this driver cannot tell
+   * @throws dev.gpuprocess.error.CriuException when CRIU does not answer
    */
   default Optional<Set<CriuFeature>> features() {
     return Optional.empty();
   }
 
   /**
-   * Says what would stop a dump of a process tree, without touching it: it only looks at what the
-   * kernel tells of it. A finding with a {@linkplain Finding#resource() resource} that is a problem
-   * is certain, as long as the tree keeps the resource; other findings may be less.
+   * Finds what would prevent a dump of a process tree, without touching it: it only reads what the
+   * kernel shows of it. A problem with a {@linkplain Finding#resource() resource} is certain as
+   * long as the tree keeps the resource; other findings may not be.
    *
    * @param process the root of the tree
-   * @param options how it would be dumped; the findings name those that would help, and the look
-   *     takes as long as the dump may at most
-   * @return empty when nothing speaks against a dump, or when this driver cannot tell
+   * @param options how it would be dumped; the findings name the options that would help; their
+   *     deadline bounds this call too
+   * @return empty when nothing prevents a dump, or when this driver cannot tell
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
    */
   default List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
@@ -63,12 +63,12 @@ public interface CriuDriver {
 
   /**
    * Writes a process tree into the images directory. When this returns, the images are complete and
-   * the tree is gone, or was killed and is being torn down, and as a rule its pid is free (or it
-   * runs on, when the request says so). When it throws, the tree runs on, unless the exception says
-   * otherwise.
+   * the tree is gone, or was killed and is being torn down, and its pid is usually free (or the
+   * tree runs on, if the request says so). When it throws, the tree runs on, unless the exception
+   * says otherwise.
    *
    * @param request what to dump, where to, and how
-   * @param listener told at each stage; throwing vetoes
+   * @param listener notified at each stage; vetoes by throwing
    * @return what CRIU measured
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump, with its first real error
    * @throws dev.gpuprocess.error.DiskFullException when the file system had no room
@@ -84,8 +84,8 @@ public interface CriuDriver {
    * had. When it throws, nothing of it is left.
    *
    * @param request where the images are, and how to restore
-   * @param listener told at each stage; throwing before the tree runs vetoes
-   * @return who was restored and what CRIU measured
+   * @param listener notified at each stage; vetoes by throwing before the tree runs
+   * @return the restored process, and what CRIU measured
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore, with its first real
    *     error
    * @throws dev.gpuprocess.error.PidTakenException when the pid belongs to another process
@@ -94,12 +94,12 @@ public interface CriuDriver {
   RestoreReport restore(RestoreRequest request, RestoreListener listener);
 
   /**
-   * Reads what images hold, without CRIU and without touching a process. Needs no more rights than
-   * to read the files.
+   * Reads what images contain, without CRIU and without touching a process. Needs only the right to
+   * read the files.
    *
-   * @param images the directory with the image files; also with CRIU's statistics, if there are any
+   * @param images the directory with the image files and, if there are any, CRIU's statistics
    * @return the tree
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, cut off or altered
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
    */
   DumpedTree describe(Path images);
 }

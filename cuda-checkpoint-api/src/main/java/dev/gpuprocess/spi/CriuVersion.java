@@ -3,11 +3,11 @@ package dev.gpuprocess.spi;
 import java.util.Comparator;
 
 /**
- * A CRIU version.
+ * A version of CRIU.
  *
- * @param major as in 4.2.1
- * @param minor as in 4.2.1
- * @param sublevel as in 4.2.1; 0 for 4.2
+ * @param major 4 in 4.2.1
+ * @param minor 2 in 4.2.1
+ * @param sublevel 1 in 4.2.1; 0 for 4.2
  */
 public record CriuVersion(int major, int minor, int sublevel) implements Comparable<CriuVersion> {
 

@@ -4,13 +4,13 @@ import dev.gpuprocess.options.External;
 import java.util.List;
 
 /**
- * Told how a dump goes, in this order, on the thread that called dump. CRIU waits meanwhile, and
- * from the second method on the tree stands still.
+ * Notified of the stages of a dump, in this order, on the thread that called dump. CRIU waits until
+ * a method returns, and the tree is stopped from the second method on.
  *
- * <p>A method that declares {@link VetoException} can stop the dump by throwing, that or anything:
- * the tree runs on, and what was thrown comes back as the cause of the exception that the dump
- * throws. A method that does not declare it is told what happens anyway; what it throws comes back
- * after the dump has ended.
+ * <p>A method that declares {@link VetoException} can stop the dump by throwing that or anything
+ * else: the tree runs on, and the dump throws an exception whose cause is what was thrown. A method
+ * that does not declare it cannot stop anything; what it throws is rethrown when the dump has
+ * ended.
  */
 public interface DumpListener {
 
@@ -18,14 +18,14 @@ public interface DumpListener {
   DumpListener NONE = new DumpListener() {};
 
   /**
-   * Before anything is stopped ({@code pre-dump}).
+   * Called before anything is stopped ({@code pre-dump}).
    *
    * @throws VetoException to stop the dump
    */
   default void preDump() throws VetoException {}
 
   /**
-   * The tree is stopped, and its own network namespace shall be locked now ({@code network-lock}).
+   * The tree is stopped, and its own network namespace is to be locked now ({@code network-lock}).
    * Not called for a tree in CRIU's network namespace.
    *
    * @throws VetoException to stop the dump
@@ -33,10 +33,10 @@ public interface DumpListener {
   default void networkLock() throws VetoException {}
 
   /**
-   * The tree is stopped, and its files are looked at next ({@code query-ext-files}). Not called by
-   * a driver that starts CRIU as a command: CRIU asks over its RPC only.
+   * The tree is stopped, and CRIU will look at its files next ({@code query-ext-files}). Not called
+   * by a driver that starts CRIU as a command: CRIU asks over its RPC only.
    *
-   * @return what else is not part of the tree, in addition to the options
+   * @return further resources that are not part of the tree, in addition to those in the options
    * @throws VetoException to stop the dump
    */
   default List<External> queryExternalFiles() throws VetoException {
@@ -44,7 +44,7 @@ public interface DumpListener {
   }
 
   /**
-   * The images are complete except for the statistics; the tree is frozen and still there ({@code
+   * The images are complete except for the statistics; the tree is stopped and still exists ({@code
    * post-dump}). When this returns, the tree may die.
    *
    * @throws VetoException to stop the dump
@@ -53,16 +53,16 @@ public interface DumpListener {
 
   /**
    * The memory can be fetched now ({@code status-ready}). Called after {@link #postDump}, and only
-   * with {@link dev.gpuprocess.options.DumpOptions#lazyPages()}; the dump goes on once somebody
-   * fetches.
+   * with {@link dev.gpuprocess.options.DumpOptions#lazyPages()}; the dump continues when somebody
+   * fetches it.
    *
    * @throws VetoException to stop the dump; the tree runs on
    */
   default void pagesReady() throws VetoException {}
 
   /**
-   * The network namespace shall be open again, because the tree runs on ({@code network-unlock}).
-   * Not called for a tree in CRIU's network namespace, nor when the tree is about to die.
+   * The network namespace is to be unlocked, because the tree runs on ({@code network-unlock}). Not
+   * called for a tree in CRIU's network namespace, nor when the tree is about to die.
    */
   default void networkUnlock() {}
 }

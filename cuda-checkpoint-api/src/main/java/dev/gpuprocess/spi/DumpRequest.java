@@ -5,7 +5,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 
 /**
- * A dump to make.
+ * What to dump, where to, and how. Immutable.
  *
  * @param process the root of the tree
  * @param images an existing, empty directory for the image files

@@ -1,12 +1,13 @@
 package dev.gpuprocess.spi;
 
 /**
- * Told how a restore goes, in this order, on the thread that called restore. CRIU waits meanwhile.
+ * Notified of the stages of a restore, in this order, on the thread that called restore. CRIU waits
+ * until a method returns.
  *
- * <p>A method that declares {@link VetoException} can stop the restore by throwing, that or
- * anything: nothing is left of the tree, and what was thrown comes back as the cause of the
- * exception that the restore throws. A method that does not declare it comes too late for that:
- * CRIU goes on, and what was thrown comes back after the restore has ended, with the tree running.
+ * <p>A method that declares {@link VetoException} can stop the restore by throwing that or anything
+ * else: nothing is left of the tree, and the restore throws an exception whose cause is what was
+ * thrown. A method that does not declare it is called too late for that: CRIU goes on, and what was
+ * thrown is rethrown when the restore has ended, with the tree running.
  */
 public interface RestoreListener {
 
@@ -14,7 +15,7 @@ public interface RestoreListener {
   RestoreListener NONE = new RestoreListener() {};
 
   /**
-   * Before anything is created ({@code pre-restore}).
+   * Called before anything is created ({@code pre-restore}).
    *
    * @throws VetoException to stop the restore
    */
@@ -30,7 +31,7 @@ public interface RestoreListener {
   default void setupNamespaces(int pid) throws VetoException {}
 
   /**
-   * The namespaces are filled ({@code post-setup-namespaces}). Not called for a tree that has no
+   * The namespaces are set up ({@code post-setup-namespaces}). Not called for a tree that has no
    * namespaces of its own.
    *
    * @throws VetoException to stop the restore
@@ -38,8 +39,8 @@ public interface RestoreListener {
   default void postSetupNamespaces() throws VetoException {}
 
   /**
-   * A terminal whose other end was outside the tree ({@code orphan-pts-master}). Only called when
-   * {@link dev.gpuprocess.options.RestoreOptions#orphanTerminals()} says so.
+   * A terminal whose other end was outside the tree is restored ({@code orphan-pts-master}). Called
+   * only if {@link dev.gpuprocess.options.RestoreOptions#orphanTerminals()} is set.
    *
    * @param master the descriptor of its master end in this JVM; it is closed when this returns, so
    *     duplicate it to keep the terminal
@@ -48,7 +49,7 @@ public interface RestoreListener {
   default void orphanTerminal(int master) throws VetoException {}
 
   /**
-   * The tree is built and does not run yet ({@code post-restore}).
+   * The tree is complete but does not run yet ({@code post-restore}).
    *
    * @param pid its root, in CRIU's pid namespace
    * @throws VetoException to stop the restore
@@ -56,12 +57,12 @@ public interface RestoreListener {
   default void postRestore(int pid) throws VetoException {}
 
   /**
-   * The tree's own network namespace shall be open again ({@code network-unlock}). Not called for a
+   * The tree's own network namespace is to be unlocked ({@code network-unlock}). Not called for a
    * tree in CRIU's network namespace.
    */
   default void networkUnlock() {}
 
-  /** Just before the tree runs ({@code pre-resume}). */
+  /** Called just before the tree runs ({@code pre-resume}). */
   default void preResume() {}
 
   /** The tree runs ({@code post-resume}). */

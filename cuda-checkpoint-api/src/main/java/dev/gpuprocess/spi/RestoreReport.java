@@ -4,11 +4,11 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 
 /**
- * What a restore brought ({@code stats-restore}).
+ * The result of a restore, as CRIU measured it ({@code stats-restore}).
  *
  * @param process the root of the tree, alive
- * @param forking creating the tasks
- * @param restore the whole of the restore
+ * @param forking how long it took to create the tasks
+ * @param restore how long the whole restore took
  * @param bytes memory restored, in bytes
  */
 public record RestoreReport(

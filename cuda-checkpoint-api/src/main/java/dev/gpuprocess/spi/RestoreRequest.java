@@ -4,7 +4,7 @@ import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 
 /**
- * A restore to make.
+ * What to restore, and how. Immutable.
  *
  * @param images the directory with the image files
  * @param work an existing directory for CRIU's log and statistics
@@ -16,12 +16,13 @@ public record RestoreRequest(Path images, Path work, int pid, RestoreOptions opt
   /**
    * Checks the options.
    *
-   * @throws IllegalArgumentException when an image is expected that only a manifest could tell
+   * @throws IllegalArgumentException when the options expect a label or a process, which only a
+   *     manifest can tell
    */
   public RestoreRequest {
     if (options.expectedLabel().isPresent() || options.expectedProcess().isPresent()) {
       throw new IllegalArgumentException(
-          "CRIU's images have no label: to expect one, restore with ProcessImage");
+          "CRIU's images have no label or process identity: to expect one, restore with ProcessImage");
     }
   }
 }

@@ -1,8 +1,9 @@
 package dev.gpuprocess.spi;
 
 /**
- * A listener's refusal. Only the methods that declare it can stop a dump or a restore: CRIU asks
- * there, and merely tells elsewhere. An unchecked exception thrown by such a method refuses too.
+ * A listener's refusal. Only the methods that declare it can stop a dump or a restore: there CRIU
+ * waits for the answer and obeys it. An unchecked exception thrown by such a method has the same
+ * effect.
  */
 public class VetoException extends Exception {
 

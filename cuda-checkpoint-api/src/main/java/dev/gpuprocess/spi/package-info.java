@@ -1,6 +1,6 @@
 /**
- * What this library needs of CRIU, in its own words. Implement {@link
- * dev.gpuprocess.spi.CriuDriver} to bring another way of dumping processes; the module {@code
+ * What this library needs from CRIU, independent of CRIU's protocol. Implement {@link
+ * dev.gpuprocess.spi.CriuDriver} to dump processes in another way; the module {@code
  * dev.gpuprocess.criu} is the one that talks to CRIU.
  */
 @org.jspecify.annotations.NullMarked

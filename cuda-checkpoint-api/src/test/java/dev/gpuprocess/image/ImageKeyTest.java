@@ -68,7 +68,7 @@ class ImageKeyTest {
   @Test
   void aMissingFileIsRefused() throws IOException {
     Files.delete(file);
-    refused("is no regular file");
+    refused("is not a regular file");
   }
 
   @Test
@@ -101,13 +101,13 @@ class ImageKeyTest {
   void aLinkIsRefused() throws IOException {
     Path link = Files.createSymbolicLink(root.resolve("link"), file);
     file = link;
-    refused("is no regular file");
+    refused("is not a regular file");
   }
 
   @Test
   void aDirectoryIsRefused() throws IOException {
     file = Files.createDirectory(root.resolve("directory"));
-    refused("is no regular file");
+    refused("is not a regular file");
   }
 
   @ParameterizedTest

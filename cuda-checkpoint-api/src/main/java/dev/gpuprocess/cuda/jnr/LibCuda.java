@@ -25,8 +25,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * {@code libcuda.so.1} through JNR. The library is loaded at the first call and each function is
- * looked up at its first call, so an older driver works as far as it goes. {@code cuInit} is never
- * called: the checkpoint functions do not need it, and the caller needs no GPU.
+ * looked up at its first call, so an older driver works for the functions that it has. {@code
+ * cuInit} is never called: the checkpoint functions do not need it, and the caller needs no GPU.
  */
 public final class LibCuda implements CudaDriver {
 
@@ -44,9 +44,9 @@ public final class LibCuda implements CudaDriver {
   }
 
   /**
-   * The driver of this machine: where the system property {@code gpuprocess.driver.dir} or the
-   * environment variable {@code GPUPROCESS_DRIVER_DIR} says, else where the dynamic loader finds
-   * it.
+   * The driver of this machine, from the directory that the system property {@code
+   * gpuprocess.driver.dir} or the environment variable {@code GPUPROCESS_DRIVER_DIR} names, or else
+   * from where the dynamic loader finds it.
    *
    * @return the driver, not yet loaded
    */
@@ -152,7 +152,9 @@ public final class LibCuda implements CudaDriver {
         call("cuCheckpointProcessUnlock", cuda -> cuda.cuCheckpointProcessUnlock(pid, null)));
   }
 
-  /** Names a result as this driver does; a driver newer than our table knows its own numbers. */
+  /**
+   * Names a result as this driver does: a newer driver knows numbers that this library does not.
+   */
   private CudaResult result(int code) {
     return code == 0 ? CudaResult.SUCCESS : results.computeIfAbsent(code, this::ask);
   }
@@ -180,7 +182,7 @@ public final class LibCuda implements CudaDriver {
     if (function.equals("cuDriverGetVersion")) {
       return new NoCudaDriverException(
           library
-              + " is no driver of NVIDIA, as it has no cuDriverGetVersion: install the driver, or"
+              + " is not an NVIDIA driver, as it has no cuDriverGetVersion: install the driver, or"
               + " correct the directory of its libraries in GPUPROCESS_DRIVER_DIR",
           Failure.of(function, 0),
           cause);

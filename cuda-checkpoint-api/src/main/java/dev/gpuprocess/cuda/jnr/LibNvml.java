@@ -22,9 +22,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * {@code libnvidia-ml.so.1} through JNR, for what the checkpoint functions do not tell: which GPUs
- * there are, how much memory is free, and who holds the rest. It takes no GPU memory and opens no
- * CUDA context. Loaded at the first call; where it is missing, nothing is known.
+ * {@code libnvidia-ml.so.1} through JNR, for what the checkpoint functions do not report: which
+ * GPUs there are, how much memory is free, and which processes hold the rest. It takes no GPU
+ * memory and opens no CUDA context. Loaded at the first call; where it is missing, every answer is
+ * empty. Safe for use by several threads.
  */
 public final class LibNvml implements GpuInventory {
 
@@ -45,7 +46,7 @@ public final class LibNvml implements GpuInventory {
   }
 
   /**
-   * The library of this machine, looked for where {@link LibCuda#system()} looks.
+   * The library of this machine, found in the same places as {@link LibCuda#system()}.
    *
    * @return the library, not yet loaded
    */
@@ -79,7 +80,8 @@ public final class LibNvml implements GpuInventory {
       return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
     } catch (NoCudaDriverException | UnsatisfiedLinkError e) {
       LOG.debug("there is no NVML: {}", e.getMessage());
-      // One that is there and cannot be loaded now, for want of descriptors say, is not none.
+      // A library that exists but cannot be loaded now, say because descriptors have run out, is
+      // not a missing one.
       return library.isThere()
           ? Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())))
           : Optional.empty();
@@ -152,7 +154,7 @@ public final class LibNvml implements GpuInventory {
   }
 
   private static List<Gpu.User> readUsers(NvmlFunctions nvml, Pointer device) throws NvmlFailure {
-    // The number of processes may grow between the question and the answer, so ask until it fits.
+    // The number of processes may grow between two calls, so ask until they fit.
     int room = 16;
     while (true) {
       Pointer infos = Memory.allocateDirect(Runtime.getRuntime(nvml), room * PROCESS_BYTES, true);

@@ -10,12 +10,12 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A driver library that is loaded when it is first needed: a machine without a GPU can load this
- * class, and a driver that is installed later is found later.
+ * A driver library that is loaded when it is first needed: this class loads on a machine without a
+ * GPU, and a driver that is installed later is found then. Safe for use by several threads.
  */
 public final class NativeLibrary<T> {
 
-  /** Where the driver's libraries are, for machines where the loader does not find them. */
+  /** Names the directory of the driver's libraries where the dynamic loader does not find them. */
   private static final String PROPERTY = "gpuprocess.driver.dir";
 
   private static final String VARIABLE = "GPUPROCESS_DRIVER_DIR";
@@ -41,7 +41,10 @@ public final class NativeLibrary<T> {
     this.directory = directory;
   }
 
-  /** The directory that property or environment name, or null for the loader's own search. */
+  /**
+   * The directory that the property or the environment names, or null for the dynamic loader's own
+   * search.
+   */
   public static @Nullable Path configuredDirectory() {
     String name = System.getProperty(PROPERTY, System.getenv(VARIABLE));
     return name == null || name.isBlank() ? null : Path.of(name).toAbsolutePath();
@@ -62,8 +65,8 @@ public final class NativeLibrary<T> {
   }
 
   /**
-   * Whether the file is where the loader looks, as far as that can be told without loading it.
-   * Needs no descriptor.
+   * Whether the file is where the dynamic loader looks, as far as can be told without loading it.
+   * Opens no file.
    */
   public boolean isThere() {
     if (directory != null) {
@@ -75,7 +78,7 @@ public final class NativeLibrary<T> {
         .anyMatch(place -> Files.exists(Path.of(place, file)));
   }
 
-  /** Which file it is. */
+  /** The file that is loaded. */
   @Override
   public String toString() {
     return directory == null ? file : directory.resolve(file).toString();

@@ -6,7 +6,7 @@ import jdk.jfr.Label;
 import jdk.jfr.Name;
 import jdk.jfr.StackTrace;
 
-/** A driver call that outlived its deadline; lasts from then until it returns. */
+/** A driver call that outlived its deadline. The event lasts from then until the call returns. */
 @Name("dev.gpuprocess.AbandonedCall")
 @Label("Abandoned driver call")
 @Category("GPU process")

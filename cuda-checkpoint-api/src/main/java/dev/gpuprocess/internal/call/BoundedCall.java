@@ -19,11 +19,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs a native call on a thread of its own, where it can be left behind: a driver call on a
- * stopped process never returns and cannot be interrupted.
+ * Runs a native call on a thread of its own that can be abandoned: a driver call on a stopped
+ * process never returns and cannot be interrupted. Safe for use by several threads.
  *
- * <p>The threads are daemons, so an abandoned call does not keep the JVM alive; the process it was
- * about is then what {@link GpuProcess#inspect} finds.
+ * <p>The threads are daemons, so an abandoned call does not keep the JVM alive.
  */
 public final class BoundedCall {
 
@@ -37,43 +36,46 @@ public final class BoundedCall {
             return thread;
           });
 
-  /** What one process or disk may cost: its calls are all likely to hang for the same reason. */
-  public static final int MOST_ABOUT_ONE = 4;
+  /**
+   * The most calls about one process or disk that may hang: they probably all hang for the same
+   * reason.
+   */
+  public static final int MAX_ABANDONED_ABOUT_ONE = 4;
 
-  /** What all together may cost, so that the JVM does not run out of threads. */
-  static final int MOST_ABANDONED = 1024;
+  /** The most calls that may hang altogether, so that the JVM does not run out of threads. */
+  static final int MAX_ABANDONED = 1024;
 
-  /** By what they are about; what has none is not in it. */
+  /** Numbers of abandoned calls by subject; none of them is 0. */
   private static final Map<Object, Integer> ABANDONED = new ConcurrentHashMap<>();
 
   private BoundedCall() {}
 
-  /** How many calls were left behind and have not returned yet, or are being undone. */
+  /** How many abandoned calls have not returned yet, or are being undone. */
   public static int abandoned() {
     return ABANDONED.values().stream().mapToInt(Integer::intValue).sum();
   }
 
   /**
-   * Called before something is begun, never in the middle of it, and never for what brings a
-   * process back: that goes on whatever hangs elsewhere.
+   * Refuses to begin an operation when too many calls hang. Not to be called in the middle of an
+   * operation, nor for one that brings a process back.
    *
    * @param about what the calls will be about
-   * @param name what would be begun
+   * @param name the operation that would begin
    * @throws OperationInProgressException when too many abandoned calls hang already, about the same
-   *     or at all
+   *     subject or altogether
    */
-  public static void admit(Object about, String name) {
+  public static void requireCapacity(Object about, String name) {
     if (isFull(about)) {
       throw refused(
-          "%s calls about %s hang, so %s is not begun: find out what holds it"
+          "%s calls about %s hang, so %s is not started: find out what blocks it"
               .formatted(ABANDONED.getOrDefault(about, 0), words(about), name),
           about,
           name);
     }
     int all = abandoned();
-    if (all >= MOST_ABANDONED) {
+    if (all >= MAX_ABANDONED) {
       throw refused(
-          "%s calls hang on this machine, so %s is not begun: find out what stopped their processes or disks"
+          "%s calls of this JVM hang, so %s is not started: find out what stopped their processes or disks"
               .formatted(all, name),
           about,
           name);
@@ -82,7 +84,7 @@ public final class BoundedCall {
 
   /** Whether as many calls about it hang as are allowed for one. */
   static boolean isFull(Object about) {
-    return ABANDONED.getOrDefault(about, 0) >= MOST_ABOUT_ONE;
+    return ABANDONED.getOrDefault(about, 0) >= MAX_ABANDONED_ABOUT_ONE;
   }
 
   private static OperationInProgressException refused(String why, Object about, String name) {
@@ -95,21 +97,21 @@ public final class BoundedCall {
     return about instanceof ProcessIdentity process ? "process " + process.pid() : about.toString();
   }
 
-  /** Told once, on the call's own thread, when an abandoned call ends after all. */
-  public interface Late<T> {
+  /** Called once, on the call's own thread, when an abandoned call returns after all. */
+  public interface LateReturn<T> {
     /** Exactly one of the two is not null. */
     void ended(@Nullable T value, @Nullable Throwable failure);
   }
 
   /**
-   * Calls and waits. An interrupt does not shorten the wait, since the driver would go on; the flag
-   * stays set.
+   * Makes a call and waits for it. An interrupt does not shorten the wait, since the driver would
+   * go on; the thread's flag stays set.
    *
-   * @param about what a call that hangs is counted for
-   * @throws TimeoutException when the deadline passed; only then {@code late} is told
+   * @param about the subject that a hanging call is counted for
+   * @throws TimeoutException when the deadline passed; only then {@code late} is called
    */
   public static <T> T run(
-      Object about, String name, Duration deadline, Supplier<T> call, Late<T> late)
+      Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
       throws TimeoutException {
     CompletableFuture<T> answer = new CompletableFuture<>();
     AbandonedCallEvent event = new AbandonedCallEvent(name);
@@ -138,7 +140,7 @@ public final class BoundedCall {
       @Nullable T value,
       @Nullable Throwable failure,
       AbandonedCallEvent event,
-      Late<T> late) {
+      LateReturn<T> late) {
     if (failure == null ? answer.complete(value) : answer.completeExceptionally(failure)) {
       return;
     }
@@ -146,9 +148,9 @@ public final class BoundedCall {
     try {
       late.ended(value, failure);
     } catch (RuntimeException | Error e) {
-      LOG.warn("{}: what was to be undone when it came back late was not", call(), e);
+      LOG.warn("{}: returned late, and its effect could not be undone", call(), e);
     } finally {
-      // Only now: an undo can hang as the call did, and holds on to what the call had.
+      // Only now: an undo can hang too, and keeps what the call used.
       count(about, -1);
     }
   }
@@ -164,6 +166,22 @@ public final class BoundedCall {
   private static <T> T await(
       Object about, CompletableFuture<T> answer, long end, AbandonedCallEvent event)
       throws TimeoutException {
+    try {
+      return await(answer, end);
+    } catch (TimeoutException e) {
+      // The first to complete the answer wins; the call may have returned just now.
+      count(about, 1);
+      event.begin();
+      if (answer.completeExceptionally(e)) {
+        throw e;
+      }
+      count(about, -1);
+      return await(answer, end);
+    }
+  }
+
+  /** Waits for an answer. An interrupt does not shorten the wait; the flag stays set. */
+  static <T> T await(CompletableFuture<T> answer, long end) throws TimeoutException {
     boolean interrupted = false;
     try {
       while (true) {
@@ -171,14 +189,6 @@ public final class BoundedCall {
           return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
           interrupted = true;
-        } catch (TimeoutException e) {
-          // Whoever completes the answer first decides; the call may have ended just now.
-          count(about, 1);
-          event.begin();
-          if (answer.completeExceptionally(e)) {
-            throw e;
-          }
-          count(about, -1);
         } catch (ExecutionException e) {
           throw rethrow(e.getCause());
         }
@@ -190,7 +200,7 @@ public final class BoundedCall {
     }
   }
 
-  static RuntimeException rethrow(@Nullable Throwable cause) {
+  private static RuntimeException rethrow(@Nullable Throwable cause) {
     if (cause instanceof Error error) {
       throw error;
     }

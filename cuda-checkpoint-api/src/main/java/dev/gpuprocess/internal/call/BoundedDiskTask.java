@@ -14,9 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What is done on the disk of an image, for as long as the operation may take. A disk that hangs
- * cannot be interrupted: the thread stays with it, and undoes what comes of it one day. For one
- * thread.
+ * Runs the disk work of an operation within its time limit. Work on a disk that hangs cannot be
+ * interrupted: its thread is abandoned, and undoes the work when it ends after all. For one thread.
  */
 public final class BoundedDiskTask {
 
@@ -30,9 +29,9 @@ public final class BoundedDiskTask {
   private boolean hangs;
 
   /**
-   * The work of one operation, which begins now.
+   * The work of an operation that begins now.
    *
-   * @param disk what the operator knows it by
+   * @param disk the path by which the operator knows the disk
    */
   public BoundedDiskTask(String operation, int pid, Path disk, Duration limit) {
     this.operation = operation;
@@ -42,38 +41,40 @@ public final class BoundedDiskTask {
     this.end = Durations.end(limit);
   }
 
-  /** Images side by side are on one disk; which one it is cannot be asked of one that hangs. */
+  /** Images in one directory are on one disk; a disk that hangs cannot be asked which one it is. */
   private static Path place(Path image) {
     Path parent = image.getParent();
     return parent == null ? image : parent;
   }
 
   /**
-   * Called before the first work.
+   * Refuses to begin when too many tasks hang on the disk.
    *
-   * @throws dev.gpuprocess.error.OperationInProgressException when too much hangs there already
+   * @throws dev.gpuprocess.error.OperationInProgressException when they do
    */
-  public void admit() {
-    BoundedCall.admit(place(disk), operation + " of process " + pid);
+  public void requireCapacity() {
+    BoundedCall.requireCapacity(place(disk), operation + " of process " + pid);
   }
 
-  /** True when a thread was left behind; it has what it works on, and nobody else may touch it. */
+  /**
+   * True when a thread was abandoned. It may still be working, so nobody else may touch its files.
+   */
   public boolean hangs() {
     return hangs;
   }
 
   /**
-   * Does what the operation cannot do without.
+   * Runs work that the operation needs.
    *
-   * @param undo told on the thread that was left behind when it is done after all; with null when
-   *     it failed
-   * @throws OperationTimedOutException when the time of the operation is over
+   * @param undo called on the abandoned thread when the work ends after all; with null when the
+   *     work failed
+   * @throws OperationTimedOutException when the time of the operation is up
    */
   public <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
     long left = Durations.left(end);
     if (left <= 0) {
       throw new OperationTimedOutException(
-          "%s of process %s: the %s that the operation had were over before its step '%s' began, and not for the disk: allow more time, or look at what took it, such as a listener"
+          "%s of process %s: the time limit of %s had passed before its step '%s' began, for other reasons than the disk: allow more time, or find out what took it, such as a listener"
               .formatted(operation, pid, Printable.of(limit), what),
           Failure.of(operation, pid));
     }
@@ -81,14 +82,14 @@ public final class BoundedDiskTask {
       return call(what, Duration.ofNanos(left), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "%s of process %s: the disk of %s did not answer in the %s that the operation had; look at the disk; nothing that it still writes will stay"
+          "%s of process %s: the disk of %s did not answer within the time limit of %s: look at the disk; what is still being written there will be removed"
               .formatted(operation, pid, disk, Printable.of(limit)),
           Failure.of(operation, pid),
           e);
     }
   }
 
-  /** Tidies up, for a while also when the time of the operation is over. */
+  /** Cleans up, also after the time of the operation is up, but only for so long. */
   public void tidy(String what, Duration patience, Runnable work) {
     try {
       call(
@@ -100,7 +101,7 @@ public final class BoundedDiskTask {
           },
           done -> {});
     } catch (TimeoutException e) {
-      LOG.warn("the disk of {} does not answer; it is tidied up when it does", disk);
+      LOG.warn("the disk of {} does not answer; it is cleaned up when it does", disk);
     }
   }
 
@@ -114,7 +115,7 @@ public final class BoundedDiskTask {
           work,
           (done, failure) -> {
             LOG.info(
-                "{} of process {} at {} came back late: {}",
+                "{} of process {} at {} ended late: {}",
                 what,
                 pid,
                 disk,

@@ -12,7 +12,10 @@ import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** An inventory that nobody waits for longer than for any other call: then nothing is known. */
+/**
+ * An inventory whose calls are bounded by a deadline; after that, nothing is known. Safe for use by
+ * several threads.
+ */
 public record BoundedInventory(GpuInventory inventory, Duration deadline) implements GpuInventory {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -26,7 +29,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
   @Override
   public Optional<GpuReading> read() {
     try {
-      BoundedCall.admit(NVML, "read the GPUs");
+      BoundedCall.requireCapacity(NVML, "read the GPUs");
       return BoundedCall.run(
           NVML, "read the GPUs", deadline, inventory::read, (late, failure) -> {});
     } catch (TimeoutException e) {
@@ -36,7 +39,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
     }
   }
 
-  /** It is there, and does not tell. */
+  /** There is an inventory, but it does not answer. */
   private static Optional<GpuReading> silent(String why) {
     LOG.warn(why);
     return Optional.of(new GpuReading(List.of(), List.of(why)));
@@ -49,7 +52,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
 
   private <T> Optional<T> ask(String what, Supplier<Optional<T>> question) {
     try {
-      BoundedCall.admit(NVML, what);
+      BoundedCall.requireCapacity(NVML, what);
       return BoundedCall.run(NVML, what, deadline, question, (late, failure) -> {});
     } catch (TimeoutException e) {
       LOG.warn("NVML did not {} within {}", what, deadline);

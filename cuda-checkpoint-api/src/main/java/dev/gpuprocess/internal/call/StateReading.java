@@ -8,19 +8,17 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The question for a process's state. The driver answers it only when the checkpoint, restore or
- * lock that is under way has ended, which takes as long as it takes. So however many ask, one call
- * is under way for each process and driver; whoever comes meanwhile shares the next one, since the
- * one that is out may have its answer already, from before they asked.
+ * A call that reads the state of a process. The driver answers only when the checkpoint, restore or
+ * lock under way has ended. So for each process and driver at most one call is under way; callers
+ * that arrive in the meantime share the next one, because the current call may already have an
+ * answer from before they asked. Safe for use by several threads.
  *
- * <p>A call that all who asked have left stays alone, so it counts among the abandoned ones but is
- * no reason to refuse anything.
+ * <p>A call that all its callers have abandoned remains the only one, so it counts as abandoned but
+ * is no reason to refuse operations.
  */
 public final class StateReading {
 
@@ -34,7 +32,7 @@ public final class StateReading {
     }
   }
 
-  /** The call that is out, and the question after it if somebody has one. */
+  /** The call that is under way, and the next one if somebody waits for it. */
   private record Line(StateReading current, @Nullable StateReading next) {}
 
   private static final Map<Subject, Line> LINES = new ConcurrentHashMap<>();
@@ -47,12 +45,12 @@ public final class StateReading {
     name = "getState " + pid;
   }
 
-  /** How many calls are out that somebody gave up waiting for. */
+  /** How many calls are under way that a caller gave up waiting for. */
   public static int leftBehind() {
     return (int) LINES.values().stream().filter(line -> line.current().isLeft()).count();
   }
 
-  /** Asks. The answer is never older than this. */
+  /** Asks. The answer is never older than this call. */
   public static StateReading ask(CudaDriver driver, int pid) {
     Subject subject = new Subject(driver, pid);
     Line line = LINES.compute(subject, (of, found) -> joined(found, pid));
@@ -72,9 +70,9 @@ public final class StateReading {
   }
 
   /**
-   * Asks for a verb whose turn it is, so that nobody should be moving the process: where a call was
-   * left behind all the same it does not wait for that one, but makes its own. A few of these may
-   * hang.
+   * Asks on behalf of a verb that holds the process's lock, so that nobody should be moving the
+   * process. If a call was abandoned nevertheless, this does not wait for it but makes its own, of
+   * which a few may hang.
    *
    * @throws TimeoutException when there is no answer within the bound
    */
@@ -95,7 +93,9 @@ public final class StateReading {
     }
   }
 
-  /** Tells whether no verb is under way at a process, which the driver answers at once then. */
+  /**
+   * Tells whether no driver operation is under way on a process: the driver answers at once then.
+   */
   public static boolean isIdle(CudaDriver driver, int pid) {
     StateReading reading = ask(driver, pid);
     try {
@@ -125,7 +125,7 @@ public final class StateReading {
     }
   }
 
-  /** The question that has its turn now; null when nobody has one. */
+  /** The next call to make; null when nobody waits for one. */
   private static @Nullable StateReading after(Subject subject) {
     Line line =
         LINES.computeIfPresent(
@@ -143,32 +143,16 @@ public final class StateReading {
   }
 
   /**
-   * Waits for the answer. An interrupt does not shorten the wait; the flag stays set. May be called
-   * again.
+   * Waits for the answer. An interrupt does not shorten the wait; the thread's flag stays set. May
+   * be called again.
    *
    * @throws TimeoutException when there is none within the bound
    */
   public CudaAnswer<ProcessState> await(Duration bound) throws TimeoutException {
-    long end = Durations.end(bound);
-    boolean interrupted = false;
-    try {
-      while (true) {
-        try {
-          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
-        } catch (InterruptedException e) {
-          interrupted = true;
-        } catch (ExecutionException e) {
-          throw BoundedCall.rethrow(e.getCause());
-        }
-      }
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
-    }
+    return BoundedCall.await(answer, Durations.end(bound));
   }
 
-  /** Nobody who asked may need the answer any more: the call is told to be left behind. */
+  /** Marks the call as abandoned: the caller no longer waits for it. */
   public synchronized void leave() {
     if (left == null && !answer.isDone()) {
       left = new AbandonedCallEvent(name);

@@ -1,3 +1,3 @@
-/** Calls that can hang, made where they can be left behind. */
+/** Calls that can hang, on threads that can be abandoned. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.call;

@@ -16,19 +16,19 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** Collects findings. What is asked may throw or never return: that is a finding too. */
+/** Collects findings. A check that throws or never returns is a finding too. */
 final class Checkup {
 
   private final List<Finding> findings = new ArrayList<>();
 
-  /** Findings of looks that are under way, by the thread that looks. */
+  /** Findings of checks that are under way, by the thread that runs them. */
   private final Map<Thread, List<Finding>> parts = new ConcurrentHashMap<>();
 
   void ok(String subject, String what) {
     add(new Finding(Severity.OK, subject, what, ""));
   }
 
-  /** Works as it is; the cure would make it better. */
+  /** It works; the cure would make it work better. */
   void ok(String subject, String what, String cure) {
     add(new Finding(Severity.OK, subject, what, cure));
   }
@@ -45,32 +45,32 @@ final class Checkup {
     parts.getOrDefault(Thread.currentThread(), findings).add(finding);
   }
 
-  /** Goes through several things, each of which is asked or looked at in its own time. */
+  /** Runs several checks that each have their own deadline. */
   void look(String subject, Runnable body) {
     try {
       body.run();
     } catch (RuntimeException e) {
-      problem(subject, "cannot be looked at: " + e, "run as root");
+      problem(subject, "cannot be checked: " + e, "run as root");
     }
   }
 
   /**
-   * Looks at something that is only read; what cannot be read is a problem, and so is what cannot
-   * be read in time, as on a file system that hangs. What is found later then is dropped.
+   * Runs a check that only reads. If it fails or takes too long, as on a file system that hangs,
+   * that is a problem; late findings are dropped.
    */
   void look(String subject, Duration deadline, Runnable body) {
     try {
       String name = "doctor: " + subject;
-      BoundedCall.admit(name, name);
+      BoundedCall.requireCapacity(name, name);
       BoundedCall.run(name, name, deadline, () -> found(body), (value, failure) -> {})
           .forEach(this::add);
     } catch (TimeoutException e) {
       problem(
           subject,
           "does not answer within " + Printable.of(deadline) + ": a file system may hang",
-          "look into the kernel's log (dmesg) and at the mounts for what hangs");
+          "look for what hangs in the kernel's log (dmesg) and in the mounts");
     } catch (RuntimeException e) {
-      problem(subject, "cannot be looked at: " + e, "run as root");
+      problem(subject, "cannot be checked: " + e, "run as root");
     }
   }
 
@@ -86,18 +86,18 @@ final class Checkup {
   }
 
   /**
-   * Asks; no answer is a problem.
+   * Asks a question; it is a problem if there is no answer.
    *
-   * @return empty when there was none
+   * @return empty when there was no answer
    */
   <T> Optional<T> ask(String subject, Duration deadline, Supplier<@Nullable T> question) {
     return ask("doctor: " + subject, subject, deadline, question);
   }
 
   /**
-   * The same about something that hangs for reasons of its own.
+   * Asks a question about something that may hang for its own reasons.
    *
-   * @param about what is asked, such as a process
+   * @param about the subject, such as a process
    */
   <T> Optional<T> ask(
       Object about, String subject, Duration deadline, Supplier<@Nullable T> question) {
@@ -106,7 +106,7 @@ final class Checkup {
         subject,
         deadline,
         () -> {
-          BoundedCall.admit(about, name);
+          BoundedCall.requireCapacity(about, name);
           return BoundedCall.run(
               about,
               name,
@@ -116,15 +116,15 @@ final class Checkup {
         });
   }
 
-  /** What waits by itself, for that long. */
+  /** A wait that bounds itself. */
   interface Waiting<T> {
     Optional<T> answer() throws TimeoutException;
   }
 
   /**
-   * Waits for what is asked already; no answer is a problem.
+   * Waits for an answer; it is a problem if there is none.
    *
-   * @return empty when there was none
+   * @return empty when there was no answer
    */
   <T> Optional<T> await(String subject, Duration deadline, Waiting<T> question) {
     try {
@@ -133,7 +133,7 @@ final class Checkup {
       problem(
           subject,
           "does not answer within " + Printable.of(deadline),
-          "look into the kernel's log (dmesg) for what hangs");
+          "look for what hangs in the kernel's log (dmesg)");
     } catch (GpuCheckpointException | IllegalArgumentException e) {
       // Its message says what to do.
       problem(subject, String.valueOf(e.getMessage()), "");
@@ -143,7 +143,7 @@ final class Checkup {
     return Optional.empty();
   }
 
-  /** Whether this was looked at and found right. */
+  /** Whether a check of this subject was successful. */
   boolean hasPassed(String subject) {
     return findings.stream()
         .anyMatch(found -> found.severity() == Severity.OK && found.subject().equals(subject));

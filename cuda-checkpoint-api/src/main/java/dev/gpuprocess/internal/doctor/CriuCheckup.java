@@ -11,13 +11,13 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** Looks at CRIU and at what it needs. */
+/** Checks CRIU and what it needs. */
 final class CriuCheckup {
 
-  /** The driver bounds its calls itself; this is for one that does not. */
+  /** A driver should bound its own calls; this is for one that does not. */
   private static final Duration DEADLINE = Duration.ofMinutes(2);
 
-  /** What says that CRIU may do its work here. */
+  /** The check that tells whether CRIU works here. */
   static final String CHECK = "criu check";
 
   private static final String FIREWALL = "iptables-restore";
@@ -30,7 +30,7 @@ final class CriuCheckup {
     this.context = context;
   }
 
-  /** Whether there is a driver to ask. */
+  /** The CRIU driver, if there is one. */
   Optional<CriuDriver> driver() {
     return checkup.ask("CRIU", DEADLINE, context::criu);
   }

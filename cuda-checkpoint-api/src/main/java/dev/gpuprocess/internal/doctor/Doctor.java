@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** Goes through everything in order. */
+/** Runs all checks of the machine or of a process, in order. */
 public final class Doctor {
 
   private final Checkup checkup = new Checkup();
@@ -40,7 +40,7 @@ public final class Doctor {
     return checkup.diagnosis();
   }
 
-  /** What is used as seen by NVML; what it does not tell was said before. */
+  /** The GPU memory in use, as NVML reports it; another finding says if it does not. */
   private long bytesOnGpus() {
     return new Checkup()
             .ask("GPUs", context.timeouts().call(), context.gpus()::gpus)

@@ -14,16 +14,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** Looks at the CUDA driver and the GPUs. */
+/** Checks the CUDA driver and the GPUs. */
 final class DriverCheckup {
 
   /**
-   * A pid above the kernel's highest: no process ever has it, so each function answers that at once
-   * and changes nothing.
+   * A pid above the kernel's highest: no process ever has it, so each function fails at once and
+   * changes nothing.
    */
   private static final int NOBODY = Integer.MAX_VALUE;
 
-  /** What {@code cuDriverGetVersion} says of driver 580 and of driver 615. */
+  /** What {@code cuDriverGetVersion} returns for driver 580 and for driver 615. */
   private static final int FIRST_WITH_PAIRS = 13000;
 
   private static final int FIRST_WITH_STORAGE = 13040;
@@ -109,7 +109,7 @@ final class DriverCheckup {
     if (asked.isEmpty()) {
       checkup.warning(
           "GPUs",
-          "NVML does not tell of any, so a resume cannot be kept from running out of GPU memory",
+          "NVML reports none, so a resume cannot be protected from running out of GPU memory",
           "install the driver's libnvidia-ml.so.1");
       return;
     }
@@ -118,11 +118,11 @@ final class DriverCheckup {
       checkup.problem(
           "GPUs",
           "NVML cannot read " + unreadable + ", so no process is resumed there",
-          "look with nvidia-smi, and into the kernel's log (dmesg) for Xid lines");
+          "run nvidia-smi, and look for Xid lines in the kernel's log (dmesg)");
     }
     if (gpus.isEmpty() && asked.get().unreadable().isEmpty()) {
       checkup.problem(
-          "GPUs", "NVML finds none", "look whether the device is passed to this machine (lspci)");
+          "GPUs", "NVML finds none", "check that the device is passed to this machine (lspci)");
       return;
     }
     for (Gpu gpu : gpus) {
@@ -141,7 +141,7 @@ final class DriverCheckup {
             users.isEmpty() ? "" : ", used by " + users);
   }
 
-  /** The driver makes them when it is loaded; in a container they must be handed in. */
+  /** The driver creates them when it is loaded; a container must be given them. */
   private void lookAtDeviceFiles() {
     for (String name : List.of("/dev/nvidiactl", "/dev/nvidia-uvm")) {
       Path file = Path.of(name);
@@ -149,9 +149,11 @@ final class DriverCheckup {
         checkup.warning(
             name,
             Files.exists(file)
-                ? "is closed to this user, who can start no CUDA program"
+                ? "cannot be opened by this user, who therefore cannot start CUDA programs"
                 : "is missing, so CUDA programs cannot start here",
-            Files.exists(file) ? "open it to the user" : "run nvidia-modprobe -u -c 0");
+            Files.exists(file)
+                ? "give the user read and write permission"
+                : "run nvidia-modprobe -u -c 0");
       }
     }
     if (Files.exists(PERSISTENCE)) {

@@ -10,7 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/** Looks at the kernel, our rights, memory and directories. */
+/** Checks the kernel, our capabilities, memory and directories. */
 final class HostCheckup {
 
   private final Checkup checkup;
@@ -18,10 +18,10 @@ final class HostCheckup {
   private final Capabilities ours;
 
   /**
-   * Looks at a machine.
+   * Checks a machine.
    *
    * @param root where its {@code /proc} and {@code /sys} are
-   * @param ours what this JVM may do
+   * @param ours the capabilities of this JVM
    */
   HostCheckup(Checkup checkup, Path root, Capabilities ours) {
     this.checkup = checkup;
@@ -38,9 +38,10 @@ final class HostCheckup {
 
   private void lookAtCapabilities() {
     if (ours.handsOn(Capability.SYS_ADMIN) || ours.handsOn(Capability.CHECKPOINT_RESTORE)) {
-      checkup.ok("rights for CRIU", "it gets CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE from us");
+      checkup.ok(
+          "rights for CRIU", "it inherits CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE from this JVM");
     } else if (checkup.hasPassed(CriuCheckup.CHECK)) {
-      checkup.ok("rights for CRIU", "it has them from elsewhere, as its check shows");
+      checkup.ok("rights for CRIU", "it gets them in another way, as criu check shows");
     } else {
       checkup.problem(
           "rights for CRIU",
@@ -63,7 +64,7 @@ final class HostCheckup {
     }
   }
 
-  /** Yama: who may trace whom, which CRIU must. */
+  /** Yama restricts tracing, which CRIU needs. */
   private void lookAtPtraceScope() {
     String scope = read("proc/sys/kernel/yama/ptrace_scope").orElse("0");
     boolean mayTrace = ours.has(Capability.SYS_PTRACE);
@@ -71,7 +72,7 @@ final class HostCheckup {
       checkup.problem(
           "ptrace_scope",
           "is 3: no process may trace another, not even root's, and CRIU must",
-          "boot with another value of kernel.yama.ptrace_scope; 3 cannot be taken back");
+          "boot with another value of kernel.yama.ptrace_scope; 3 cannot be changed at run time");
     } else if (!scope.equals("0") && !mayTrace) {
       checkup.problem(
           "ptrace_scope",
@@ -96,9 +97,9 @@ final class HostCheckup {
   }
 
   /**
-   * What moves off the GPUs must fit beside everything else.
+   * What is moved off the GPUs must fit in the host's memory.
    *
-   * @param onGpus what processes hold there, in bytes
+   * @param onGpus how much processes hold on the GPUs, in bytes
    */
   void lookAtMemory(long onGpus) {
     HostMemory memory = HostMemory.read(root.resolve("proc/meminfo"));
@@ -120,16 +121,16 @@ final class HostCheckup {
       checkup.problem(
           "state directory",
           trouble.get() + "; without it nothing is suspended",
-          "mend that, or name another directory in GPUPROCESS_STATE_DIR");
+          "fix that, or name another directory in GPUPROCESS_STATE_DIR");
     } else {
       checkup.ok("state directory", directory.path() + " can be written");
     }
   }
 
   /**
-   * Where images are to go.
+   * Checks a directory for images.
    *
-   * @param directory an image is made in it
+   * @param directory where an image is to be written
    * @param needed the size of the image, 0 when not known
    */
   void lookAtImageDirectory(Path directory, long needed) {
@@ -142,12 +143,12 @@ final class HostCheckup {
     }
     try {
       long room = Files.getFileStore(directory).getUsableSpace();
-      String what = "%s has room for %s".formatted(directory, Bytes.text(room));
+      String what = "%s has %s free".formatted(directory, Bytes.text(room));
       if (room < needed) {
         checkup.problem(
             "image directory",
             "%s, and the image needs about %s".formatted(what, Bytes.text(needed)),
-            "free some, or name a directory on another file system");
+            "free some space, or name a directory on another file system");
       } else {
         checkup.ok(
             "image directory",
@@ -155,7 +156,7 @@ final class HostCheckup {
       }
     } catch (IOException e) {
       checkup.problem(
-          "image directory", directory + " does not tell its room: " + e, "name another");
+          "image directory", directory + " does not report its free space: " + e, "name another");
     }
   }
 

@@ -6,8 +6,8 @@ import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.NoRoom;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** Looks at what a process holds on the GPUs, and whether it fits where it would go. */
+/** Checks how much memory a process holds on the GPUs, and whether it fits where it would go. */
 final class MemoryCheckup {
 
   private static final Path HOST = Path.of("/proc/meminfo");
@@ -30,7 +30,7 @@ final class MemoryCheckup {
     this.process = process;
   }
 
-  /** Of a checkpointed process: whether a resume would be refused. */
+  /** For a checkpointed process: whether a resume would be refused. */
   void lookAtWayBack() {
     Holdings held =
         new Journal(context.state()).find(process).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
@@ -40,11 +40,11 @@ final class MemoryCheckup {
         .isEmpty()) {
       checkup.warning(
           "GPU memory",
-          "there is no NVML here, so a resume cannot be kept from running out",
-          "make sure that as much is free as it had: " + held);
+          "there is no NVML here, so a resume cannot be protected from running out of GPU memory",
+          "make sure that as much is free as it held: " + held);
       return;
     }
-    Optional<NoRoom> shortage =
+    Optional<GpuMemoryRefusal> shortage =
         checkup
             .ask(
                 "GPU memory",
@@ -62,12 +62,12 @@ final class MemoryCheckup {
           "GPU memory",
           shortage.get().text(),
           shortage.get().isKnown()
-              ? "free it, or let resume wait for it"
-              : "free more, or say what it held with ResumeOptions.needs");
+              ? "free some, or let resume wait (ResumeOptions.waitForMemory)"
+              : "free more, or state what it held with ResumeOptions.needs");
     }
   }
 
-  /** Of a process on the GPU: whether the host has room for what a suspend moves there. */
+  /** For a process on the GPU: whether the host has room for what a suspend moves there. */
   void lookAtWayOff() {
     Holdings held = heldNow();
     long bytes = held.bytes();
@@ -80,14 +80,14 @@ final class MemoryCheckup {
     if (room < bytes) {
       checkup.problem(
           "host memory",
-          "%s are free, and its GPU memory would fill more: the kernel would end something"
+          "%s are free, and its GPU memory needs more: the kernel would kill a process"
               .formatted(Bytes.text(room)),
-          "free some before the suspend");
+          "free some memory before the suspend");
     }
     if (limit.isPresent() && limit.getAsLong() < bytes) {
       checkup.problem(
           "memory limit",
-          "its control group allows %s more, and its GPU memory would fill more: the kernel would end it"
+          "its control group allows %s more, and its GPU memory needs more: the kernel would kill it"
               .formatted(Bytes.text(limit.getAsLong())),
           "raise memory.max of its control group before the suspend");
     }

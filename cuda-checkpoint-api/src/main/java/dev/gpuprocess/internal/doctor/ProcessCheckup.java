@@ -26,7 +26,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
-/** Looks at one process: what state it is in, and what would stop a suspend, resume or dump. */
+/** Checks one process: its state, and what would prevent a suspend, resume or dump. */
 final class ProcessCheckup {
 
   private final Checkup checkup;
@@ -45,12 +45,12 @@ final class ProcessCheckup {
     this.children = ProcFs.descendants(process.pid());
   }
 
-  /** What the driver says; null where it was not asked or did not tell. */
+  /** The state that the driver reports; null where it was not asked or did not answer. */
   @Nullable ProcessState state() {
     return state;
   }
 
-  /** Looks at the process itself; false when it has ended, and nothing more is to be seen. */
+  /** Checks the process itself; false when it has ended, so that there is nothing more to check. */
   boolean look() {
     Optional<ProcStat> stat = Processes.stat(process);
     if (stat.isEmpty() || stat.get().isDead()) {
@@ -90,7 +90,7 @@ final class ProcessCheckup {
             children.size());
   }
 
-  /** A driver call on a process that stands still would hang. */
+  /** A driver call on a stopped process would hang. */
   private boolean lookAtWhatHoldsIt() {
     Freezer.State frozen = Freezer.look().of(process.pid());
     if (frozen == Freezer.State.FROZEN) {
@@ -100,8 +100,8 @@ final class ProcessCheckup {
     if (frozen == Freezer.State.UNKNOWN) {
       checkup.warning(
           subject,
-          "has a control group that cannot be seen from here, so whether it is frozen is not known",
-          "look from the machine's own cgroup namespace");
+          "has a control group that cannot be seen from here, so it is not known whether it is frozen",
+          "run this in the host's cgroup namespace");
     }
     Optional<Standstill> still = Standstill.of(process.pid());
     still.ifPresent(
@@ -123,15 +123,15 @@ final class ProcessCheckup {
   private void tellEntry(JournalEntry entry) {
     String controller = "process " + entry.controller().pid();
     if (entry.controller().isSelf()) {
-      checkup.ok("journal", "we are at it: " + entry.step());
+      checkup.ok("journal", "this JVM works on it: " + entry.step());
     } else if (entry.hasLiveController()) {
       checkup.warning(
-          "journal", controller + " is at it: " + entry.step(), "leave it to that controller");
+          "journal", controller + " works on it: " + entry.step(), "leave it to that controller");
     } else {
       checkup.warning(
           "journal",
-          controller + " was at it (" + entry.step() + ") and has died",
-          "GpuCheckpoints.recover() mends what it left");
+          controller + " worked on it (" + entry.step() + ") and has died",
+          "GpuCheckpoints.recover() brings the process back");
     }
   }
 
@@ -178,7 +178,7 @@ final class ProcessCheckup {
       checkup.problem(
           "CUDA",
           "the driver cannot reach this process",
-          "run as root or as the user it runs as, in the machine's own pid namespace");
+          "run as root or as the user of the process, in the host's pid namespace");
     } else {
       checkup.problem("CUDA", "the driver answers " + result, "");
     }
@@ -195,12 +195,14 @@ final class ProcessCheckup {
       case CHECKPOINTED -> checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
       case FAILED ->
           checkup.problem(
-              "CUDA", "FAILED: nothing brings it back", "end it and restore an image of it");
-      default -> checkup.warning("CUDA", found + ": a controller is at it", "wait for it");
+              "CUDA",
+              "FAILED: it cannot be brought back",
+              "kill it and restore an image of it, if there is one");
+      default -> checkup.warning("CUDA", found + ": a controller works on it", "wait for it");
     }
   }
 
-  /** Children with a GPU stop a dump of the tree; they do not stop a suspend. */
+  /** Children that use a GPU prevent a dump of the tree, but not a suspend. */
   void lookAtChildren() {
     Freezer freezer = Freezer.look();
     for (int child : children) {
@@ -243,7 +245,9 @@ final class ProcessCheckup {
         && !ProcFs.isFrozen(pid);
   }
 
-  /** What CRIU would refuse, less what a suspend takes away and what was said of the children. */
+  /**
+   * What CRIU would refuse, except what a suspend removes and what was reported for the children.
+   */
   void lookAtDump(CriuDriver criu, DumpCheck dump) {
     List<Finding> findings =
         checkup
@@ -260,7 +264,7 @@ final class ProcessCheckup {
       }
     }
     if (DumpCheck.isOnGpu(state) && TreeCheck.deviceOf(process.pid()).isPresent()) {
-      checkup.ok("device files", "it holds those of the GPU; a suspend lets go of them");
+      checkup.ok("device files", "it has the GPU's device files open; a suspend closes them");
     }
   }
 }

@@ -1,3 +1,3 @@
-/** Looks at the machine and at processes, and says what would stop a verb. */
+/** Checks the machine and processes for what would prevent a verb. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.doctor;

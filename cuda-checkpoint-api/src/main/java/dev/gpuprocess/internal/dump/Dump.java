@@ -64,7 +64,7 @@ public final class Dump {
   /** Dumps a checkpointed process as one verb. */
   public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
     TrackedProcess target = self.target();
-    BoundedCall.admit(target.identity, "dump");
+    BoundedCall.requireCapacity(target.identity, "dump");
     return target.exclusively(
         "dump",
         ProcessLock.Kind.MOVE,
@@ -94,7 +94,7 @@ public final class Dump {
     // The deadline covers the checks as well.
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
-    disk.admit();
+    disk.requireCapacity();
     List<Integer> children = ProcFs.descendants(pid);
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
     new TreeCheck(operation, limit).require(children);

@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.store.ImageTarget;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -118,7 +118,7 @@ public final class DumpCheck {
 
   private String lookAtPlace() {
     long needed = bytes();
-    long room = StagedImage.check(directory, process, needed);
+    long room = ImageTarget.check(directory, process, needed);
     return "%s has room for %s, about %s needed"
         .formatted(directory, Bytes.text(room), Bytes.text(needed));
   }

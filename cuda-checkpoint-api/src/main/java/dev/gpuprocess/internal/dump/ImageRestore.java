@@ -18,9 +18,9 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
-import dev.gpuprocess.internal.store.Reading;
+import dev.gpuprocess.internal.store.ReadLimit;
 import dev.gpuprocess.internal.store.VerifiedImage;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
@@ -62,7 +62,7 @@ public final class ImageRestore {
       lock.atCriu(true);
       return restore(all);
     } finally {
-      lock.end();
+      lock.release();
     }
   }
 
@@ -109,9 +109,9 @@ public final class ImageRestore {
   private StateHandle restore(RestoreOptions options) {
     BoundedDiskTask disk =
         new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
-    disk.admit();
-    Reading reading =
-        Reading.within(
+    disk.requireCapacity();
+    ReadLimit reading =
+        ReadLimit.within(
             "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         steps.run("verify", () -> verified(disk, reading), checked -> manifest.bytes())) {
@@ -149,7 +149,7 @@ public final class ImageRestore {
     }
   }
 
-  private VerifiedImage verified(BoundedDiskTask disk, Reading reading) {
+  private VerifiedImage verified(BoundedDiskTask disk, ReadLimit reading) {
     return disk.run(
         "verify",
         () -> image.verified(reading),
@@ -168,7 +168,7 @@ public final class ImageRestore {
    * @param why gets what is in the way
    */
   private boolean isSurvivorNoted(ProcessKey expected, Holdings held, Throwable why) {
-    try (Patience patience = new Patience(context.timeouts().call())) {
+    try (Polling patience = new Polling(context.timeouts().call())) {
       while (true) {
         try {
           ProcessIdentity.of(expected.pid())

@@ -43,7 +43,7 @@ public final class OlderImages {
         journal.remove(anyone);
       }
     } finally {
-      lock.end();
+      lock.release();
     }
   }
 }

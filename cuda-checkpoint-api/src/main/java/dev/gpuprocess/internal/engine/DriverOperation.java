@@ -72,7 +72,7 @@ public final class DriverOperation {
    */
   public static DriverOperation reading(EngineContext context, long pid, String name) {
     TrackedProcess target = TrackedProcess.of(context, pid, name);
-    BoundedCall.admit(target.identity, name);
+    BoundedCall.requireCapacity(target.identity, name);
     DriverOperation reading = new DriverOperation(target, name, null);
     reading.states.awaitCriu(target.identity);
     target.requireReachable(name);
@@ -102,9 +102,9 @@ public final class DriverOperation {
    * Releases the lock, after bringing the process back if a close asked for that meanwhile. Does
    * nothing while an abandoned call is still out.
    */
-  void endLock() {
+  void releaseLock() {
     if (lock != null && !abandoned) {
-      lock.end(this::bringBackInTime);
+      lock.release(this::bringBackInTime);
     }
   }
 
@@ -346,7 +346,7 @@ public final class DriverOperation {
     } finally {
       room.close();
       if (lock != null) {
-        lock.end(wayBack::go);
+        lock.release(wayBack::go);
       }
     }
   }

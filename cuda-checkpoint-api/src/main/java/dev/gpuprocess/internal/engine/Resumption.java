@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.NoRoom;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.List;
@@ -39,7 +39,7 @@ public final class Resumption {
     }
   }
 
-  private InsufficientGpuMemoryException refusal(DriverOperation operation, NoRoom why) {
+  private InsufficientGpuMemoryException refusal(DriverOperation operation, GpuMemoryRefusal why) {
     return why.exception(
         operation.failure(null, ProcessState.CHECKPOINTED), RoomWait.advice(options));
   }

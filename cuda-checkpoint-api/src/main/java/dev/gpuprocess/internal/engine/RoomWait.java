@@ -13,7 +13,7 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
-import dev.gpuprocess.internal.room.NoRoom;
+import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
@@ -90,7 +90,7 @@ public final class RoomWait {
             .map(cancellation -> cancellation.onCancel(() -> LockSupport.unpark(thread)))
             .orElse(() -> {});
     try (wake) {
-      Optional<NoRoom> refused;
+      Optional<GpuMemoryRefusal> refused;
       do {
         pauseOrThrow(refusal);
         requireNotCancelled();
@@ -105,8 +105,8 @@ public final class RoomWait {
    * Waiting does not mend a GPU that cannot be read, and each look at a hung one leaves a thread
    * behind.
    */
-  private void countUnreadable(Optional<NoRoom> refused, GpuCheckpointException refusal) {
-    boolean unreadable = refused.map(NoRoom::shortage).isEmpty() && refused.isPresent();
+  private void countUnreadable(Optional<GpuMemoryRefusal> refused, GpuCheckpointException refusal) {
+    boolean unreadable = refused.map(GpuMemoryRefusal::shortage).isEmpty() && refused.isPresent();
     looksInVain = unreadable ? looksInVain + 1 : 0;
     if (looksInVain == MOST_LOOKS_IN_VAIN) {
       throw refused

@@ -42,7 +42,7 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
    */
   public <T> T move(
       String name, ProcessState from, ProcessState to, Work work, Function<StateHandle, T> next) {
-    BoundedCall.admit(target.identity, name);
+    BoundedCall.requireCapacity(target.identity, name);
     return target.exclusively(
         name,
         ProcessLock.Kind.MOVE,

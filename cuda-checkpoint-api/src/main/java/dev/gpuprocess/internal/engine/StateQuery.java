@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.lock.LockHolder;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
@@ -78,7 +78,7 @@ final class StateQuery {
    * @throws OperationInProgressException when that takes longer than a call may
    */
   void awaitCriu(ProcessIdentity process) {
-    try (Patience patience = new Patience(deadline)) {
+    try (Polling patience = new Polling(deadline)) {
       while (true) {
         Optional<LockHolder> other =
             ProcessLock.holderAtCriu(ProcessKey.of(process), context.state());

@@ -256,7 +256,7 @@ public final class TrackedProcess {
       adoptHeld();
       return body.apply(operation);
     } finally {
-      operation.endLock();
+      operation.releaseLock();
     }
   }
 

@@ -8,8 +8,8 @@ import jnr.ffi.byref.PointerByReference;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The functions of {@code libcuda.so.1} as {@code cuda.h} declares them, for JNR alone, which needs
- * a public interface. Use {@code CudaDriver}.
+ * The functions of {@code libcuda.so.1} as {@code cuda.h} declares them, for JNR, which needs a
+ * public interface. Use {@code CudaDriver}.
  */
 public interface CudaFunctions {
 

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.jnr;
 
 import jnr.ffi.annotations.In;
 
-/** The functions of the C library that make a file in a directory that others may change. */
+/** The functions of the C library that create a file in a directory that others can change. */
 public interface FileFunctions {
 
   int open(@In byte[] path, int flags);

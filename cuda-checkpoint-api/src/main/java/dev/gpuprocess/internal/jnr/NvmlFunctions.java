@@ -8,8 +8,8 @@ import jnr.ffi.byref.PointerByReference;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The functions of {@code libnvidia-ml.so.1} as {@code nvml.h} declares them, for JNR alone, which
- * needs a public interface. Use {@code GpuInventory}.
+ * The functions of {@code libnvidia-ml.so.1} as {@code nvml.h} declares them, for JNR, which needs
+ * a public interface. Use {@code GpuInventory}.
  */
 public interface NvmlFunctions {
 

@@ -2,7 +2,10 @@ package dev.gpuprocess.internal.jnr;
 
 import jnr.ffi.annotations.In;
 
-/** The functions of the C library that set what a task of another process is allowed. */
+/**
+ * The functions of the C library that set the CPU affinity and I/O priority of a task of another
+ * process.
+ */
 public interface TaskFunctions {
 
   int sched_setaffinity(int task, long bytes, @In byte[] mask);

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.journal;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.internal.lock.HeldLock;
-import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.os.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
@@ -30,9 +30,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One small file for each process that is not running because of us, so that {@link
- * GpuCheckpoints#recover()} finds it when we are dead. It lives where files do not outlive a
- * reboot: the processes do not either.
+ * Records each process that a controller has taken off its GPU, in a small file of its own, so that
+ * {@code GpuCheckpoints.recover()} finds the process if the controller dies. The files need not
+ * survive a reboot, as the processes do not either. Safe for use by several threads and JVMs.
  */
 public final class Journal {
 
@@ -51,7 +51,7 @@ public final class Journal {
   }
 
   /**
-   * Says what is about to be done.
+   * Writes an entry before an operation begins, replacing an older one of the process.
    *
    * @throws StateDirectoryException when it cannot be written
    */
@@ -63,7 +63,7 @@ public final class Journal {
             .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
     try {
       state.make();
-      StateDirectory.writeNew(half, entry.text());
+      SmallFile.replace(half, entry.text());
       Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       removeOwnHalf(half);
@@ -71,7 +71,9 @@ public final class Journal {
     }
   }
 
-  /** What was made before it could not be written, for want of descriptors or room. */
+  /**
+   * Removes a partial entry that could not be completed because descriptors or disk space ran out.
+   */
   private static void removeOwnHalf(Path half) {
     try {
       Files.deleteIfExists(half);
@@ -80,13 +82,13 @@ public final class Journal {
     }
   }
 
-  /** Says what a process has come to. The entry that is there already would do for a recovery. */
+  /** Updates an entry. If that fails, a recovery can still use the older one. */
   public void update(JournalEntry entry) {
     try {
       write(entry);
     } catch (StateDirectoryException e) {
       LOG.warn(
-          "process {} is {}, which the journal does not say: {}",
+          "process {} is {}, but the journal could not be updated: {}",
           entry.pid(),
           entry.step(),
           e.getMessage());
@@ -94,9 +96,9 @@ public final class Journal {
   }
 
   /**
-   * Says that CRIU is about to bring a process back.
+   * Writes that CRIU is about to restore a process.
    *
-   * @return the entry's key, under which it is removed
+   * @return the key of the entry, to remove it by
    */
   public ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
@@ -104,31 +106,33 @@ public final class Journal {
     return notBefore;
   }
 
-  /** The process runs, or is gone: nothing is left to mend. */
+  /**
+   * Removes the entry of a process that runs or is gone, so that there is nothing left to recover.
+   */
   public void remove(ProcessKey process) {
     try {
       if (state.exists()) {
         Files.deleteIfExists(file(process));
       }
     } catch (IOException e) {
-      // recover() will find that there is nothing to do.
+      // A recovery will find that there is nothing to do.
       LOG.warn("{} could not be removed: {}", file(process), e.toString());
     }
   }
 
-  /** What is written of a process; empty also where the state directory cannot be believed. */
+  /** The entry of a process; also empty when the state directory cannot be trusted. */
   public Optional<JournalEntry> find(ProcessKey process) {
     try {
       return state.exists()
           ? read(file(process)).filter(entry -> entry.key().equals(process) && entry.isOfThisBoot())
           : Optional.empty();
     } catch (IOException e) {
-      LOG.warn("the journal in {} is not believed: {}", state.path(), state.explain(e));
+      LOG.warn("the journal in {} is not used: {}", state.path(), state.explain(e));
       return Optional.empty();
     }
   }
 
-  /** What is written of a process. */
+  /** The entry of a process. */
   public Optional<JournalEntry> find(ProcessIdentity process) {
     return find(ProcessKey.of(process));
   }
@@ -144,15 +148,16 @@ public final class Journal {
   }
 
   /**
-   * Puts aside what is no entry, or is one of another process than its name says. What cannot be
-   * read now, as when too many files are open, stays.
+   * Renames files that are not entries, or not entries of the process in their name. Files that
+   * cannot be read now, say because too many files are open, stay.
    */
   public void putAsideWhatIsNoEntry() {
     for (Path file : list(SUFFIX)) {
       try {
         if (!isEntry(file)) {
           Path aside = file.resolveSibling(file.getFileName() + ASIDE);
-          LOG.warn("{} is not the journal entry that its name says; it is {} now", file, aside);
+          LOG.warn(
+              "{} is not the journal entry that its name says, and is renamed to {}", file, aside);
           Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING);
         }
       } catch (NoSuchFileException goneMeanwhile) {
@@ -164,17 +169,17 @@ public final class Journal {
   }
 
   private boolean isEntry(Path file) throws IOException {
-    if (!StateDirectory.isSmallFile(file)) {
+    if (!SmallFile.is(file)) {
       return false;
     }
     try {
-      return file.equals(file(JournalEntry.parse(StateDirectory.read(file)).key()));
+      return file.equals(file(JournalEntry.parse(SmallFile.read(file)).key()));
     } catch (IllegalArgumentException | CharacterCodingException nonsense) {
       return false;
     }
   }
 
-  /** Removes what controllers were writing when they died. */
+  /** Removes partial entries of controllers that died while they wrote them. */
   public void removeHalves() {
     for (Path file : list(HALF)) {
       Matcher name = HALF_OF.matcher(file.getFileName().toString());
@@ -215,7 +220,7 @@ public final class Journal {
   }
 
   /**
-   * Lets one recovery run at a time, over all controllers of this machine.
+   * Runs one recovery at a time, across all controllers of this machine.
    *
    * @throws OperationTimedOutException when another one does not end in time
    */
@@ -224,17 +229,15 @@ public final class Journal {
       if (!state.exists()) {
         return body.get();
       }
-      Optional<HeldLock> lock = state.lock(LOCK, "recover", patience);
+      Optional<NamedLock> lock = state.lock(LOCK, "recover", patience);
       if (lock.isEmpty()) {
         throw new OperationTimedOutException(
-            "another recovery with the journal in %s does not end (%s): look at what it waits for"
-                .formatted(
-                    state.path(),
-                    state.holder(LOCK).map(LockHolder::toString).orElse("it is not known whose")),
+            "another recovery with the journal in %s does not end (%s): find out what it waits for"
+                .formatted(state.path(), state.describeHolder(LOCK)),
             Failure.of("recover", 0));
       }
-      try (HeldLock held = lock.get()) {
-        LOG.debug("recovering alone, after {}", held.note());
+      try (NamedLock held = lock.get()) {
+        LOG.debug("recovering exclusively, after {}", held.note());
         return body.get();
       }
     } catch (IOException e) {
@@ -244,7 +247,7 @@ public final class Journal {
 
   private StateDirectoryException unreadable(IOException e) {
     return new StateDirectoryException(
-        "the journal in %s cannot be read (%s): mend that, or name another directory in GPUPROCESS_STATE_DIR"
+        "the journal in %s cannot be read (%s): fix that, or name another directory in GPUPROCESS_STATE_DIR"
             .formatted(state.path(), state.explain(e)),
         Failure.of("recover", 0),
         e);
@@ -252,7 +255,7 @@ public final class Journal {
 
   private static Optional<JournalEntry> read(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(StateDirectory.read(file)));
+      return Optional.of(JournalEntry.parse(SmallFile.read(file)));
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {

@@ -18,17 +18,17 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What is being done to a process, for whoever comes after us.
+ * What a controller is doing to a process, for a recovery if the controller dies. Immutable.
  *
- * @param boot since when the machine runs of which all this is said
- * @param key the process; for a restore from an image the pid it will have, and as start time the
- *     moment before which it cannot have started
- * @param pid its pid as its controller knows it
- * @param controller who is at it
+ * @param boot the kernel's boot id; all this is only valid for that boot
+ * @param key the process; for a restore from an image, the pid it will have, with the earliest
+ *     possible start time
+ * @param pid its pid as its controller sees it
+ * @param controller the JVM that works on it
  * @param step how far it got, such as {@code lock} or {@code checkpointed}
- * @param held what the process held on each GPU
- * @param image where its image is or will be, null where none is involved
- * @param log the directory of CRIU's log while CRIU is at work, else null
+ * @param held how much the process held on each GPU
+ * @param image where its image is or will be; null for none
+ * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
  */
 public record JournalEntry(
     String boot,
@@ -45,7 +45,7 @@ public record JournalEntry(
 
   private static final String COMPLETE = "complete";
 
-  /** Of something that we do now. */
+  /** For an operation of this JVM. */
   public static JournalEntry of(
       ProcessKey key,
       int pid,
@@ -65,24 +65,24 @@ public record JournalEntry(
   }
 
   /**
-   * Whether somebody goes on with it. A controller that we cannot see, as it is in a pid namespace
-   * beside or above ours, counts as alive.
+   * Whether its controller is alive. A controller that we cannot see, because its pid namespace is
+   * not ours or below ours, counts as alive.
    */
   public boolean hasLiveController() {
     return isOfThisBoot() && !controller.hasEnded();
   }
 
-  /** The process as its controller knew it. */
+  /** The process as its controller saw it. */
   public ProcessIdentity target() {
     return new ProcessIdentity(pid, key.startTicks());
   }
 
-  /** The process as it can be seen from here. */
+  /** Looks for the process from here. */
   public ProcessSearch find() {
     if (!isOfThisBoot()) {
       return new ProcessSearch(Optional.empty(), true);
     }
-    // A controller of our own namespace saw what we see, and under the same pid.
+    // A controller of our own namespace saw the process under the same pid.
     boolean sameView = controller.namespace() == ProcessKey.self().namespace();
     return ProcessSearch.find(
         sameView ? controller.namespace() : key.namespace(),
@@ -114,7 +114,7 @@ public record JournalEntry(
     return text.toString();
   }
 
-  /** Reads an entry; throws IllegalArgumentException when the text is not one. */
+  /** Parses an entry; throws IllegalArgumentException when the text is not one. */
   static JournalEntry parse(String text) {
     Properties properties = new Properties();
     try {

@@ -5,16 +5,16 @@ import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * Names one move of a process among all that were ever made, by whatever controller. It is in the
- * file of the process's lock, and a state object remembers the one that led to it.
+ * Identifies one move of a process among all moves by all controllers. It is recorded in the file
+ * of the process's lock, and each state object remembers the move that led to it.
  *
- * @param boot since when the machine runs
- * @param startTicks when the process started that was moved
- * @param name as no other move is called
+ * @param boot the kernel's boot id
+ * @param startTicks when the moved process started, in clock ticks since boot
+ * @param name unique among all moves
  */
 public record Generation(String boot, long startTicks, String name) {
 
-  /** Of a move that is about to be made. */
+  /** For a move that is about to be made. */
   static Generation next(ProcessKey process) {
     String unique =
         ProcessKey.self().text()
@@ -29,7 +29,7 @@ public record Generation(String boot, long startTicks, String name) {
     return "%s %s %s".formatted(boot, Long.toString(startTicks), name);
   }
 
-  /** Reads the note of a lock; empty when it is of another process that had the pid. */
+  /** Parses the note of a lock; empty when it concerns another process that had the pid. */
   static Optional<Generation> parse(String note, ProcessKey process) {
     return parse(note)
         .filter(Generation::isOfThisBoot)
@@ -40,7 +40,7 @@ public record Generation(String boot, long startTicks, String name) {
     return boot.equals(ProcessKey.boot());
   }
 
-  /** Reads a note; empty when it is none of ours. */
+  /** Parses a note; empty when it is malformed. */
   static Optional<Generation> parse(String note) {
     String[] words = note.split(" ", 3);
     return words.length == 3 && words[1].matches("\\d{1,18}")

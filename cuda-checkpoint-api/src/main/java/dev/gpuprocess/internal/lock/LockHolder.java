@@ -7,12 +7,12 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * Who has locked something, as it wrote it into the locked file.
+ * Who holds a lock, as written in the lock's file. Immutable.
  *
  * @param controller the JVM
- * @param verb what it does with it
- * @param atCriu whether CRIU is at the process, which must not be asked for its state then: it is
- *     stopped, and what a call has open in it would go into the image
+ * @param verb the verb it runs
+ * @param atCriu whether CRIU is working on the process. Its state must not be read then: the
+ *     process is stopped, and what a driver call has open in it would become part of the image
  */
 public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
 
@@ -35,7 +35,7 @@ public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
             verb.replaceAll("\\s+", " ") + (atCriu ? AT_CRIU : ""));
   }
 
-  /** Reads what {@link #text} wrote; empty when it is something else. */
+  /** Parses what {@link #text} returned; empty for anything else. */
   static Optional<LockHolder> parse(String text) {
     String[] words = text.split(" ", 4);
     if (words.length < 4) {
@@ -54,19 +54,19 @@ public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
     }
   }
 
-  /** What is told to those who have to wait for it. */
+  /** The exception for those that have to wait for the holder. */
   public OperationInProgressException inProgress(String message, Failure failure) {
     return new OperationInProgressException(message, failure, verb, controllerHere());
   }
 
-  /** The controller's pid here; empty in another pid namespace. */
+  /** The controller's pid; empty when it is in another pid namespace. */
   OptionalLong controllerHere() {
     return controller.namespace() == ProcessKey.self().namespace()
         ? OptionalLong.of(controller.pid())
         : OptionalLong.empty();
   }
 
-  /** Who it is, for people of our pid namespace. */
+  /** The holder in words, for readers in our pid namespace. */
   @Override
   public String toString() {
     ProcessKey self = ProcessKey.self();

@@ -1,12 +1,10 @@
 package dev.gpuprocess.internal.lock;
 
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.process.ProcessSearch;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -16,52 +14,38 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A verb's turn at a process: one verb at a time, over all JVMs of this machine that have the same
- * state directory.
+ * The lock of a process: one verb at a time works on it, across all JVMs of this machine that use
+ * the same state directory. Safe for use by several threads.
  */
 public final class ProcessLock {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** What a verb is about to do, which tells what it needs of the other JVMs. */
+  /** What a verb is about to do, which determines how strict the lock is. */
   public enum Kind {
-    /** Moves the process, and must not without being alone; does not wait for others. */
+    /** Moves the process away from running: needs the lock, and does not wait for it. */
     MOVE,
     /**
-     * Brings the process nearer to running: waits for others, and does without a state directory
-     * where there is none to use.
+     * Brings the process back towards running: waits for the lock, and goes on without a state
+     * directory if none can be used.
      */
     BRING_BACK
   }
 
-  private static final Pattern LOCK_NAME = Pattern.compile("(\\d{1,18})-(\\d{1,9})");
-
-  /** By the name of the lock. */
+  /** The locks that this JVM holds, by name. */
   private static final Map<String, ProcessLock> TAKEN = new ConcurrentHashMap<>();
-
-  /** Who has the turn that cannot be had: in words, and as far as is known. */
-  private record Other(String words, Optional<LockHolder> holder) {
-
-    OperationInProgressException inProgress(String message, Failure failure) {
-      return holder
-          .map(known -> known.inProgress(message, failure))
-          .orElseGet(() -> new OperationInProgressException(message, failure));
-    }
-  }
 
   private final ProcessKey process;
   private final int pid;
   private final String verb;
   private final Kind kind;
   private final StateDirectory state;
-  private @Nullable HeldLock lock;
+  private @Nullable NamedLock held;
   private boolean wantedBack;
   private volatile boolean atCriu;
 
@@ -74,12 +58,13 @@ public final class ProcessLock {
   }
 
   /**
-   * Takes a turn, to be ended.
+   * Takes the lock; to be released.
    *
-   * @param process who it is; whoever has its pid shares the turns with it
+   * @param process the process; the lock is that of its pid, whichever process has it
    * @param pid its pid here
-   * @param patience how long what brings back waits for others
-   * @throws OperationInProgressException when another verb is at it, here or in another JVM
+   * @param patience how long {@link Kind#BRING_BACK} waits for others
+   * @throws OperationInProgressException when another verb works on the process, in this JVM or
+   *     another
    * @throws StateDirectoryException when the state directory cannot be used
    */
   public static ProcessLock take(
@@ -89,30 +74,25 @@ public final class ProcessLock {
       Kind kind,
       StateDirectory state,
       Duration patience) {
-    ProcessLock turn = new ProcessLock(process, pid, verb, kind, state);
-    try (Patience waiting = new Patience(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
+    ProcessLock lock = new ProcessLock(process, pid, verb, kind, state);
+    try (Polling waiting = new Polling(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
       while (true) {
-        Optional<Other> other = turn.tryTake();
-        if (other.isEmpty()) {
-          return turn;
+        Optional<LockConflict> conflict = lock.tryTake();
+        if (conflict.isEmpty()) {
+          return lock;
         }
         if (!waiting.pause()) {
-          throw other
-              .get()
-              .inProgress(
-                  "%s on process %s; %s has to wait until it ends"
-                      .formatted(other.get().words(), pid, verb),
-                  Failure.of(verb, pid));
+          throw conflict.get().inProgress(verb, pid);
         }
       }
     }
   }
 
-  /** Takes it, or tells what is under way. */
-  private Optional<Other> tryTake() {
+  /** Takes the lock, or says what prevents it. */
+  private Optional<LockConflict> tryTake() {
     ProcessLock other = TAKEN.putIfAbsent(lockName(process), this);
     if (other != null) {
-      return Optional.of(new Other(other.verb + " is under way", Optional.of(other.self())));
+      return Optional.of(new LockConflict(other.verb + " is under way", Optional.of(other.self())));
     }
     boolean taken = false;
     try {
@@ -122,7 +102,7 @@ public final class ProcessLock {
       }
       Optional<LockHolder> holder = lockHolder(process, state);
       return Optional.of(
-          new Other(
+          new LockConflict(
               holder.map(LockHolder::toString).orElse("another JVM") + " is at work", holder));
     } finally {
       if (!taken) {
@@ -133,11 +113,10 @@ public final class ProcessLock {
 
   private synchronized boolean lock() {
     try {
-      lock = state.tryLock(lockName(process), verb).orElse(null);
-      return lock != null;
+      held = state.tryLock(lockName(process), verb).orElse(null);
+      return held != null;
     } catch (IOException e) {
-      // For want of descriptors it cannot be seen whose turn it is: whoever has it is not
-      // disturbed.
+      // Without free descriptors it cannot be seen who holds the lock, so it must not be ignored.
       if (kind == Kind.MOVE || Descriptors.areUsedUp(e)) {
         throw state.unusable(e, verb, pid);
       }
@@ -146,12 +125,12 @@ public final class ProcessLock {
     }
   }
 
-  /** One for each pid, whoever has it: what CRIU is about to restore has no start time yet. */
+  /** One lock for each pid: a process that CRIU is about to restore has no start time yet. */
   private static String lockName(ProcessKey process) {
     return "%s-%s".formatted(Long.toString(process.namespace()), Integer.toString(process.pid()));
   }
 
-  /** Whose turn it is, in this JVM or another; empty when it is nobody's, as far as is known. */
+  /** Who holds the lock, in this JVM or another; empty when nobody does, as far as is known. */
   public static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
     return here != null ? Optional.of(here.self()) : lockHolder(process, state);
@@ -162,22 +141,24 @@ public final class ProcessLock {
   }
 
   /**
-   * Who has CRIU at a process, in this JVM or another; empty when nobody has, as far as is known.
+   * Who holds the lock and has CRIU working on the process; empty when nobody does, as far as is
+   * known.
    */
   public static Optional<LockHolder> holderAtCriu(ProcessKey process, StateDirectory state) {
     return holder(process, state).filter(LockHolder::atCriu);
   }
 
   /**
-   * Says that CRIU is about to stop or build the process, or is done; readers keep off meanwhile.
+   * Records that CRIU is about to stop or build the process, or is done; others do not read its
+   * state in the meantime.
    */
   public synchronized void atCriu(boolean now) {
     atCriu = now;
-    if (lock != null) {
+    if (held != null) {
       try {
-        lock.sign(self());
+        held.sign(self());
       } catch (IOException e) {
-        LOG.warn("that CRIU is at process {} is known in this JVM alone: {}", pid, e.toString());
+        LOG.warn("only this JVM knows that CRIU works on process {}: {}", pid, e.toString());
       }
     }
   }
@@ -186,12 +167,12 @@ public final class ProcessLock {
     try {
       return state.holder(lockName(process));
     } catch (IOException e) {
-      LOG.debug("who is at process {} cannot be read", process, e);
+      LOG.debug("the holder of the lock of process {} cannot be read", process, e);
       return Optional.empty();
     }
   }
 
-  /** Says whose turn it is, for people. */
+  /** Says in words who works on a process; empty when nobody does, as far as is known. */
   public static Optional<String> describe(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
     return here != null
@@ -200,7 +181,7 @@ public final class ProcessLock {
   }
 
   /**
-   * Tells which move of the process was the last one, over all JVMs.
+   * Reads which move of the process was the last one, across all JVMs.
    *
    * @return empty when that is not known
    */
@@ -208,21 +189,21 @@ public final class ProcessLock {
     try {
       return Generation.parse(state.note(lockName(process)), process);
     } catch (IOException e) {
-      LOG.debug("what was done to process {} cannot be read", process, e);
+      LOG.debug("the last move of process {} cannot be read", process, e);
       return Optional.empty();
     }
   }
 
-  /** The same, as nobody else can change it now. */
+  /** The last move of the locked process, which nobody else can change now. */
   public synchronized Optional<Generation> lastMove() {
-    return lock == null ? Optional.empty() : Generation.parse(lock.note(), process);
+    return held == null ? Optional.empty() : Generation.parse(held.note(), process);
   }
 
   /**
-   * Says that the process is moved now, which all state objects but the caller's are told by.
+   * Records that the process is moved now, which makes all state objects but the caller's stale.
    *
-   * @return empty when it could not be written down
-   * @throws StateDirectoryException when it could not, and must be
+   * @return empty when it could not be recorded
+   * @throws StateDirectoryException when it could not be recorded, and must be
    */
   public Optional<Generation> move() {
     try {
@@ -235,7 +216,7 @@ public final class ProcessLock {
     }
   }
 
-  /** The same for one towards running, which is made in any case. */
+  /** The same for a move towards running, which is made in any case. */
   public Optional<Generation> moveBack() {
     try {
       return writeMove();
@@ -245,28 +226,28 @@ public final class ProcessLock {
   }
 
   private Optional<Generation> notWritten(IOException e) {
-    LOG.warn("{} of process {} is not written down: {}", verb, pid, e.toString());
+    LOG.warn("{} of process {} could not be recorded: {}", verb, pid, e.toString());
     return Optional.empty();
   }
 
   private synchronized Optional<Generation> writeMove() throws IOException {
-    if (lock == null) {
+    if (held == null) {
       return Optional.empty();
     }
     Generation next = Generation.next(process);
-    lock.note(next.text());
+    held.note(next.text());
     return Optional.of(next);
   }
 
   /**
-   * Asks for the process to run again when the turn that is taken in this JVM ends: nobody else can
-   * get at it before.
+   * Asks for the process to be brought back when the lock that this JVM holds is released, before
+   * anybody else can take it.
    *
-   * @return false when it is nobody's turn any more
+   * @return false when this JVM no longer holds the lock
    */
   public static boolean wantBack(ProcessKey process) {
-    ProcessLock turn = TAKEN.get(lockName(process));
-    return turn != null && turn.wantBack();
+    ProcessLock lock = TAKEN.get(lockName(process));
+    return lock != null && lock.wantBack();
   }
 
   private synchronized boolean wantBack() {
@@ -275,71 +256,48 @@ public final class ProcessLock {
   }
 
   /**
-   * Lets other verbs at the process again, after bringing it back if that was asked for.
+   * Releases the lock, after bringing the process back if that was asked for.
    *
-   * @param bringBack false when it goes on by itself, and ends the turn then
+   * @param bringBack returns false when that continues on another thread, which releases the lock
+   *     then
    */
-  public void end(BooleanSupplier bringBack) {
-    while (!endUnlessWantedBack()) {
+  public void release(BooleanSupplier bringBack) {
+    while (!releaseUnlessWantedBack()) {
       try {
         if (!bringBack.getAsBoolean()) {
           return;
         }
       } catch (RuntimeException | Error e) {
-        LOG.warn("process {} could not be brought back; inspect finds it", pid, e);
+        LOG.warn(
+            "process {} could not be brought back; GpuProcess.inspect returns its state", pid, e);
       }
     }
   }
 
-  private synchronized boolean endUnlessWantedBack() {
+  private synchronized boolean releaseUnlessWantedBack() {
     if (wantedBack) {
       wantedBack = false;
       return false;
     }
-    end();
+    release();
     return true;
   }
 
-  /** Lets other verbs at the process again. */
-  public synchronized void end() {
+  /** Releases the lock. Does nothing the second time. */
+  public synchronized void release() {
     try {
-      if (lock != null) {
+      if (held != null) {
         if (Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
-          lock.closeAndForget();
+          held.closeAndForget();
         } else {
-          lock.close();
+          held.close();
         }
       }
     } catch (IOException e) {
       LOG.warn("the lock of process {} stays as a file: {}", pid, e.toString());
     } finally {
-      lock = null;
+      held = null;
       TAKEN.remove(lockName(process), this);
     }
-  }
-
-  /** Removes the locks of processes that have ended. */
-  public static void removeLocksOfTheDead(StateDirectory state) throws IOException {
-    for (String name : state.lockNames()) {
-      Matcher of = LOCK_NAME.matcher(name);
-      if (of.matches() && hasEnded(of, state.note(name))) {
-        Optional<HeldLock> lock = state.tryLock(name, "tidy up");
-        if (lock.isPresent()) {
-          lock.get().closeAndForget();
-        }
-      }
-    }
-  }
-
-  /** The note says which of those that had the pid it was, if it was moved at all. */
-  private static boolean hasEnded(Matcher name, String note) {
-    Optional<Generation> last = Generation.parse(note);
-    return last.map(Generation::isOfThisBoot).orElse(true)
-        ? ProcessSearch.find(
-                Long.parseLong(name.group(1)),
-                Integer.parseInt(name.group(2)),
-                start -> last.isEmpty() || last.get().startTicks() == start)
-            .isGone()
-        : true;
   }
 }

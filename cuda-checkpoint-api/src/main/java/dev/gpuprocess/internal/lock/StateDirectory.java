@@ -2,10 +2,11 @@ package dev.gpuprocess.internal.lock;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.DirectoryTrust;
+import dev.gpuprocess.internal.os.FileSystemRoom;
 import dev.gpuprocess.internal.os.LockedFile;
-import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -15,8 +16,6 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -24,20 +23,22 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Where the controllers of this machine that run as one user meet: the journal and the locks. What
- * stands there is believed and acted upon, so nobody else may write there, or put another directory
- * in its place.
+ * The directory that all controllers of one user on this machine share: the journal and the locks.
+ * Its content is trusted, so no other user may write to it or replace it. Immutable.
  *
- * @param path where it is; made when needed
+ * @param path where it is; created when needed
  */
 public record StateDirectory(Path path) {
 
   private static final String LOCKS = "locks.d";
-  private static final int LARGEST = 1 << 16;
   private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
 
-  /** Where every controller on this machine that runs as this user keeps its state. */
+  /**
+   * The directory that every controller of this user uses by default: that of the system property
+   * {@code gpuprocess.state.dir} or the environment variable {@code GPUPROCESS_STATE_DIR}, or else
+   * one below {@code /run}, the user's runtime directory or the temporary files.
+   */
   public static StateDirectory standard() {
     String named =
         System.getProperty("gpuprocess.state.dir", System.getenv("GPUPROCESS_STATE_DIR"));
@@ -59,20 +60,24 @@ public record StateDirectory(Path path) {
             : Path.of(System.getProperty("java.io.tmpdir"), "gpuprocess-" + user()));
   }
 
-  /** Not every user has a name, as in a container that is given any number. */
+  /** A user may have no name, as in a container that runs with an arbitrary uid. */
   private static String user() {
     String name = System.getProperty("user.name");
     return name.equals(NAMELESS) ? uid() : name;
   }
 
   private static String uid() {
-    return ProcFs.status(ProcessHandle.current().pid()).getOrDefault("Uid", "?").split("\\s+")[0];
+    try {
+      return Integer.toUnsignedString(CurrentUser.get().realUid());
+    } catch (IOException unknown) {
+      return NAMELESS;
+    }
   }
 
   /**
-   * Tells whether it is there.
+   * Tells whether it exists.
    *
-   * @throws IOException when it is, and must not be used
+   * @throws IOException when it exists but must not be used
    */
   public boolean exists() throws IOException {
     try {
@@ -84,9 +89,9 @@ public record StateDirectory(Path path) {
   }
 
   /**
-   * Makes it if it is not there.
+   * Creates it if it does not exist.
    *
-   * @throws IOException when it cannot be made, or must not be used
+   * @throws IOException when it cannot be created, or must not be used
    */
   public void make() throws IOException {
     make(path);
@@ -95,7 +100,7 @@ public record StateDirectory(Path path) {
   private static void make(Path directory) throws IOException {
     if (Files.notExists(directory, LinkOption.NOFOLLOW_LINKS)) {
       try {
-        // Above it there may be links.
+        // The directories above it may be links.
         if (directory.getParent() != null && Files.notExists(directory.getParent())) {
           make(directory.getParent());
         }
@@ -103,41 +108,42 @@ public record StateDirectory(Path path) {
             directory,
             PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
       } catch (FileAlreadyExistsException made) {
-        // By another controller, just now, or by a stranger, which is seen next.
+        // By another controller just now, or by another user, which is checked next.
       }
     }
     DirectoryTrust.require(directory);
   }
 
   /**
-   * Locks something that controllers use one at a time, over all JVMs and class loaders of this
-   * machine. The kernel takes the lock away when this JVM dies.
+   * Takes a lock, which one controller at a time can hold, across all JVMs and class loaders of
+   * this machine. The kernel releases it when this JVM dies.
    *
-   * @param name of letters, digits, points, hyphens and underscores
-   * @param verb what it is locked for, which others are told
-   * @return empty when somebody has it, in this JVM or another; {@link #holder} tells who
+   * @param name letters, digits, dots, hyphens and underscores
+   * @param verb what it is locked for, for the messages of others
+   * @return empty when somebody holds it, in this JVM or another; see {@link #holder}
    * @throws IOException when the directory cannot or must not be used
    */
-  public Optional<HeldLock> tryLock(String name, String verb) throws IOException {
+  public Optional<NamedLock> tryLock(String name, String verb) throws IOException {
     Path file = file(name);
     make();
     make(locks());
     Optional<LockedFile> locked = LockedFile.tryLock(file);
     return locked.isEmpty()
         ? Optional.empty()
-        : Optional.of(HeldLock.of(locked.get(), LockHolder.self(verb)));
+        : Optional.of(NamedLock.of(locked.get(), LockHolder.self(verb)));
   }
 
   /**
-   * The same, waiting for the others. An interrupt does not shorten the wait; the flag stays set.
+   * Takes a lock, waiting for it. An interrupt does not shorten the wait; the thread's flag stays
+   * set.
    *
-   * @param patience how long
-   * @return empty when somebody still has it
+   * @param patience how long to wait
+   * @return empty when somebody still holds it
    */
-  public Optional<HeldLock> lock(String name, String verb, Duration patience) throws IOException {
-    try (Patience waiting = new Patience(patience)) {
+  public Optional<NamedLock> lock(String name, String verb, Duration patience) throws IOException {
+    try (Polling waiting = new Polling(patience)) {
       while (true) {
-        Optional<HeldLock> lock = tryLock(name, verb);
+        Optional<NamedLock> lock = tryLock(name, verb);
         if (lock.isPresent() || !waiting.pause()) {
           return lock;
         }
@@ -146,20 +152,31 @@ public record StateDirectory(Path path) {
   }
 
   /**
-   * Finds out who has something locked, and takes it from nobody by that.
+   * Finds out who holds a lock, without taking it.
    *
-   * @return empty when nobody has, or when the directory is not there
+   * @return empty when nobody does, or when the directory does not exist
    */
   public Optional<LockHolder> holder(String name) throws IOException {
-    Path file = file(name);
-    return exists() && LockedFile.isLocked(file)
-        ? LockedFile.read(file).flatMap(record -> LockHolder.parse(firstLine(record)))
-        : Optional.empty();
+    return exists() && LockedFile.isLocked(file(name)) ? record(name).holder() : Optional.empty();
   }
 
-  /** What the last holder of a lock noted; empty when nobody did. */
+  /** Who holds a lock, in words; {@code another controller} when that cannot be found out. */
+  public String describeHolder(String name) {
+    String unknown = "another controller";
+    try {
+      return holder(name).map(LockHolder::toString).orElse(unknown);
+    } catch (IOException e) {
+      return unknown;
+    }
+  }
+
+  /** What the last holder of a lock noted; empty when nothing was noted. */
   public String note(String name) throws IOException {
-    return exists() ? LockedFile.read(file(name)).map(HeldLock::noteIn).orElse("") : "";
+    return exists() ? record(name).note() : "";
+  }
+
+  private LockRecord record(String name) throws IOException {
+    return LockRecord.parse(LockedFile.read(file(name)).orElse(""));
   }
 
   /** The names of all locks that have a file, held or not. */
@@ -175,13 +192,9 @@ public record StateDirectory(Path path) {
     return names;
   }
 
-  private static String firstLine(String record) {
-    return record.lines().findFirst().orElse("");
-  }
-
   private Path file(String name) {
     if (!name.matches("[\\w-][\\w.-]*")) {
-      throw new IllegalArgumentException("not a lock's name: " + name);
+      throw new IllegalArgumentException("not the name of a lock: " + name);
     }
     return locks().resolve(name);
   }
@@ -191,42 +204,14 @@ public record StateDirectory(Path path) {
   }
 
   /**
-   * Reads a small file. Never opens what is not a plain file: a pipe would keep us waiting.
+   * Checks whether verbs can use it; changes nothing.
    *
-   * @throws NoSuchFileException when there is none
-   */
-  public static String read(Path file) throws IOException {
-    if (!isSmallFile(file)) {
-      throw new FileSystemException(file.toString(), null, "is not a small regular file");
-    }
-    return Files.readString(file);
-  }
-
-  /** Whether {@link #read} would read it; throws when there is none. */
-  public static boolean isSmallFile(Path file) throws IOException {
-    BasicFileAttributes found =
-        Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-    return found.isRegularFile() && found.size() <= LARGEST;
-  }
-
-  /** Writes a file that only we can read, in place of one that is there. */
-  public static void writeNew(Path file, String text) throws IOException {
-    Files.deleteIfExists(file);
-    Files.createFile(
-        file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-    // A channel would be closed by an interrupt.
-    Files.writeString(file, text, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
-  }
-
-  /**
-   * Tells what a verb that needs it would stumble over; changes nothing.
-   *
-   * @return empty when all is well
+   * @return what is wrong; empty when nothing is
    */
   public Optional<String> trouble() {
     try {
       Path there = exists() ? path : DirectoryTrust.requirePlaceFor(path);
-      LockedFile.Room room = LockedFile.room(there);
+      FileSystemRoom room = FileSystemRoom.of(there);
       if (!Files.isWritable(there)) {
         return Optional.of(there + " cannot be written");
       }
@@ -241,16 +226,16 @@ public record StateDirectory(Path path) {
     }
   }
 
-  /** What a verb throws that cannot do without the directory. */
+  /** The exception for a verb that cannot do without the directory. */
   public StateDirectoryException unusable(IOException why, String verb, long pid) {
     return new StateDirectoryException(
-        "the state directory %s cannot be used (%s): mend that, or name another directory in GPUPROCESS_STATE_DIR; process %s was not touched"
+        "the state directory %s cannot be used (%s): fix that, or name another directory in GPUPROCESS_STATE_DIR; process %s was not touched"
             .formatted(path, explain(why), Long.toString(pid)),
         Failure.of(verb, pid),
         why);
   }
 
-  /** Says why, as an operator would. */
+  /** Describes an error for an operator. */
   public String explain(IOException why) {
     if (why instanceof FileSystemException failed && failed.getReason() != null) {
       return path.toString().equals(failed.getFile())

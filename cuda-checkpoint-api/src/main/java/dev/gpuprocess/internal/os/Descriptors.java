@@ -1,45 +1,27 @@
 package dev.gpuprocess.internal.os;
 
-import dev.gpuprocess.internal.jnr.DirectoryFunctions;
-import dev.gpuprocess.internal.text.NativePath;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.FileSystemException;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import jnr.ffi.LastError;
-import jnr.ffi.Runtime;
 
 /**
- * Files and directories by descriptor. Unlike the JDK's channels these are not closed by an
- * interrupt of the thread that uses them.
+ * Files and directories by descriptor. Unlike the JDK's channels, these are not closed when a
+ * thread that uses them is interrupted.
  */
 public final class Descriptors {
 
-  // The same on every architecture that CRIU runs on, which O_DIRECTORY and O_NOFOLLOW are not.
-  private static final int O_RDONLY = 0;
-  private static final int O_PATH = 0x200000;
-
-  private static final int O_CLOEXEC = 0x80000;
-
-  private static final int ENOENT = 2;
-  private static final int EINTR = 4;
-  private static final int ENFILE = 23;
-  private static final int EMFILE = 24;
-  private static final int ENOSPC = 28;
-  private static final int EDQUOT = 122;
+  private static final int SYNC_FILE_RANGE_WRITE = 2;
 
   private Descriptors() {}
 
-  /** Loaded when first needed. */
-  private static final class C {
-    static final DirectoryFunctions LIBRARY = NativeLibraries.load(DirectoryFunctions.class, "c");
-  }
-
-  /** Holds a file or directory without a right to read it; to be closed. */
+  /**
+   * Opens a descriptor that pins a file or directory, without needing permission to read it ({@code
+   * O_PATH}).
+   */
   public static int hold(Path path) throws FileSystemException {
-    return open(path, O_PATH);
+    return Libc.open(path, Libc.O_PATH, 0);
   }
 
   /**
@@ -48,7 +30,7 @@ public final class Descriptors {
    * @throws FileSystemException when it cannot be opened
    */
   public static RandomAccessFile read(Path file) throws IOException {
-    int descriptor = open(file, O_RDONLY);
+    int descriptor = Libc.open(file, Libc.O_RDONLY, 0);
     try {
       return new RandomAccessFile("/proc/self/fd/" + descriptor, "r");
     } catch (FileNotFoundException e) {
@@ -58,26 +40,19 @@ public final class Descriptors {
     }
   }
 
-  private static int open(Path path, int flags) throws FileSystemException {
-    int descriptor = C.LIBRARY.open(NativePath.cString(path), flags | O_CLOEXEC);
-    if (descriptor < 0) {
-      throw failed(path, "cannot be opened");
-    }
-    return descriptor;
-  }
-
-  /** Nothing is written through these descriptors, so there is no error to hear of. */
+  /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */
   public static void close(int descriptor) {
-    C.LIBRARY.close(descriptor);
+    Libc.LIBRARY.close(descriptor);
   }
 
   /** Waits until a file, or the names in a directory, are on the disk. */
   public static void sync(Path path) throws FileSystemException {
-    int descriptor = open(path, O_RDONLY);
+    int descriptor = Libc.open(path, Libc.O_RDONLY, 0);
     try {
-      while (C.LIBRARY.fsync(descriptor) != 0) {
-        if (errno() != EINTR) {
-          throw failed(path, "cannot be synced");
+      while (Libc.LIBRARY.fsync(descriptor) != 0) {
+        int errno = Libc.errno();
+        if (errno != Libc.EINTR) {
+          throw Libc.failed(path, "cannot be synced", errno);
         }
       }
     } finally {
@@ -85,33 +60,37 @@ public final class Descriptors {
     }
   }
 
-  private static FileSystemException failed(Path path, String what) {
-    int errno = errno();
-    if (errno == ENOENT) {
-      return new NoSuchFileException(path.toString());
+  /**
+   * Has the kernel start to write a part of a file to its disk ({@code sync_file_range}). Does not
+   * wait for the disk, unless that has too much to do already.
+   *
+   * @throws FileSystemException when the file cannot be opened, or its file system cannot do it
+   */
+  public static void startWriteback(Path file, long from, long bytes) throws FileSystemException {
+    int descriptor = Libc.open(file, Libc.O_RDONLY, 0);
+    try {
+      if (Libc.LIBRARY.sync_file_range(descriptor, from, bytes, SYNC_FILE_RANGE_WRITE) != 0) {
+        throw Libc.failed(file, "cannot be written back early", Libc.errno());
+      }
+    } finally {
+      close(descriptor);
     }
-    return new FileSystemException(
-        path.toString(), null, what + ": " + C.LIBRARY.strerror(errno) + " (errno " + errno + ")");
-  }
-
-  private static int errno() {
-    return LastError.getLastError(Runtime.getSystemRuntime());
   }
 
   /**
-   * Whether the system's words for an error are those for a full disk. The JDK hands on no number,
-   * and the words are in the language of the JVM's environment.
+   * Whether an error message is the system's for a full disk. The JDK does not keep errno, and the
+   * message is in the language of the JVM's locale.
    */
   public static boolean saysFull(String reason) {
-    return reason.contains(C.LIBRARY.strerror(ENOSPC))
-        || reason.contains(C.LIBRARY.strerror(EDQUOT));
+    return reason.contains(Libc.LIBRARY.strerror(Libc.ENOSPC))
+        || reason.contains(Libc.LIBRARY.strerror(Libc.EDQUOT));
   }
 
-  /** Whether an error is for want of descriptors, in this JVM or on the machine. */
+  /** Whether an error means that descriptors have run out, in this JVM or on the machine. */
   public static boolean areUsedUp(Throwable thrown) {
     return thrown instanceof FileSystemException failed
         && failed.getReason() != null
-        && (failed.getReason().contains(C.LIBRARY.strerror(EMFILE))
-            || failed.getReason().contains(C.LIBRARY.strerror(ENFILE)));
+        && (failed.getReason().contains(Libc.LIBRARY.strerror(Libc.EMFILE))
+            || failed.getReason().contains(Libc.LIBRARY.strerror(Libc.ENFILE)));
   }
 }

@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
-/** Files as an image needs them: private, and on the disk and not only in its cache. */
+/** Files as images need them: private, and on disk rather than only in the page cache. */
 public final class DurableFiles {
 
   public static final Set<PosixFilePermission> PRIVATE_FILE =
@@ -44,9 +44,9 @@ public final class DurableFiles {
   }
 
   /**
-   * Reads a small file that is no link, by a path that is good as text.
+   * Reads a small file whose path survives as text.
    *
-   * @throws FileSystemException when it is longer
+   * @throws FileSystemException when it is longer than {@code most} bytes
    */
   public static byte[] read(Path file, int most) throws IOException {
     // Not a channel, as above.
@@ -64,7 +64,7 @@ public final class DurableFiles {
     Descriptors.sync(path);
   }
 
-  /** The entries of a directory, in the order of their names. */
+  /** The entries of a directory, ordered by name. */
   public static List<Path> list(Path directory) throws IOException {
     List<Path> entries = new ArrayList<>();
     try (DirectoryStream<Path> stream = Files.newDirectoryStream(directory)) {
@@ -77,13 +77,13 @@ public final class DurableFiles {
   }
 
   /**
-   * Removes a directory of ours with all that is in it; links are removed, not followed. Does
-   * nothing when it is gone.
+   * Removes a directory of ours with everything in it; links are removed, not followed. Does
+   * nothing when it does not exist.
    */
   public static void delete(Path directory) throws IOException {
     try (PinnedDirectory held = PinnedDirectory.openItself(directory)) {
       if (!Ownership.of(held).isOurs()) {
-        throw new IOException(directory + " belongs to others: it is not removed");
+        throw new IOException(directory + " belongs to another user, so it is not removed");
       }
       deleteContent(held.path());
     } catch (NoSuchFileException gone) {

@@ -2,18 +2,19 @@ package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The end of the name of a directory among temporary files, for a log or for what else is gone when
- * its maker is: who made it.
+ * The name of a temporary directory, after its prefix: it identifies the process that created the
+ * directory, so that leftovers of dead processes are recognized.
  *
  * @param boot the first digits of the kernel's boot id
- * @param namespace the inode of the maker's pid namespace
- * @param maker the process that made it
+ * @param namespace the inode of the creator's pid namespace
+ * @param maker the process that created it
  */
 public record LogName(String boot, String namespace, ProcessIdentity maker) {
 
@@ -22,10 +23,10 @@ public record LogName(String boot, String namespace, ProcessIdentity maker) {
           "gpuprocess-[a-z]{1,20}-([0-9a-f]{8})-(\\d{1,20})-(\\d{1,9})-(\\d{1,18})-[0-9a-f]{8}");
 
   /**
-   * Of a directory that this JVM makes now; no other has it.
+   * For a directory that this JVM creates now; unique.
    *
-   * @return what goes behind {@code gpuprocess-WORD-}
-   * @throws IOException when /proc does not say who we are
+   * @return the rest of the name after {@code gpuprocess-WORD-}
+   * @throws IOException when {@code /proc} cannot be read
    */
   public static String ours() throws IOException {
     StagingName name = StagingName.of(new ProcessIdentity(1, 0));
@@ -35,15 +36,10 @@ public record LogName(String boot, String namespace, ProcessIdentity maker) {
             name.namespace(),
             Integer.toString(name.maker().pid()),
             Long.toString(name.maker().startTicks()),
-            hex(ThreadLocalRandom.current().nextInt()));
+            HexFormat.of().toHexDigits(ThreadLocalRandom.current().nextInt()));
   }
 
-  private static String hex(int number) {
-    String digits = Integer.toHexString(number);
-    return "0".repeat(8 - digits.length()) + digits;
-  }
-
-  /** Reads a name; empty when it is of something else. */
+  /** Parses the name of a directory; empty when it has another form. */
   public static Optional<LogName> parse(String name) {
     Matcher form = FORM.matcher(name);
     return form.matches()
@@ -56,7 +52,7 @@ public record LogName(String boot, String namespace, ProcessIdentity maker) {
         : Optional.empty();
   }
 
-  /** Whether its maker is dead; of one in another pid namespace that cannot be told. */
+  /** Whether its creator is dead. A creator in another pid namespace counts as alive. */
   public boolean isAbandoned() throws IOException {
     return new StagingName(boot, namespace, maker, maker).isAbandoned();
   }

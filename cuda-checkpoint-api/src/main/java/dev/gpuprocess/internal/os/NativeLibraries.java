@@ -6,16 +6,17 @@ import jnr.ffi.LibraryOption;
 import jnr.ffi.Runtime;
 
 /**
- * Binds native libraries, for both modules: nothing else calls JNR's loaders.
+ * Binds native libraries for both modules; nothing else calls JNR's loaders. Safe for use by
+ * several threads.
  *
  * <p>The first binding makes jffi, which JNR is built on, write its own library to a file and load
- * it. By default that file is in the directory for temporary files with the rights that the umask
- * leaves, and whoever opens it for writing before it is removed can change the code that this JVM
- * runs. So it is written into a directory that only we can enter.
+ * it. By default that file is among the temporary files with permissions that depend on the umask,
+ * and another user who opens it for writing before it is removed can change the code that this JVM
+ * runs. So it is written to a directory that only we can enter.
  */
 public final class NativeLibraries {
 
-  /** Where jffi puts its library. It reads this once, when it is loaded. */
+  /** Where jffi writes its library. It reads this property once, when it is loaded. */
   private static final String EXTRACT_DIRECTORY = "jffi.extract.dir";
 
   /** Where jffi finds a library that is installed already. */
@@ -42,12 +43,12 @@ public final class NativeLibraries {
   }
 
   /**
-   * Loads jffi, for those who go on with a JNR library that does its own binding. Leaves alone what
-   * the user of the JVM has set, and does nothing when jffi is loaded already.
+   * Loads jffi, for JNR libraries that do their own binding. Respects what is set on the command
+   * line of the JVM, and does nothing when jffi is loaded already.
    */
   public static synchronized void prepare() {
     if (!loaded) {
-      // One lock for all class loaders: each has a jffi of its own, the property is the JVM's.
+      // One lock for all class loaders: each has its own jffi, but they share the property.
       synchronized (System.getProperties()) {
         extract();
       }
@@ -62,7 +63,7 @@ public final class NativeLibraries {
     }
     Optional<PrivateDirectory> directory = PrivateDirectory.create();
     if (directory.isEmpty()) {
-      // Nothing can be run from any directory that is ours: jffi says so in its own words.
+      // No directory of ours allows executing code: jffi reports that itself.
       loadJffi();
       return;
     }

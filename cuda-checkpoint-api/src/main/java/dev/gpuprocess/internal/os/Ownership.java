@@ -7,10 +7,12 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
 
 /**
- * Who could have written a file. The mode tells of access lists too: with one, its group bits are
- * the most that the list gives to anybody.
+ * Who could have written a file. The mode covers access control lists too: with one, the group bits
+ * are the most that the list grants to anybody.
  *
  * @param uid the owner
  * @param mode the permission bits
@@ -19,69 +21,78 @@ public record Ownership(int uid, int mode) {
 
   private static final int WRITABLE_BY_OTHERS = 0022;
   private static final int OPEN_TO_OTHERS = 0077;
+  private static final int STICKY = 01000;
 
-  /** Of a directory or file; a link as itself. */
+  /** Of a directory or file; links are not followed. */
   public static Ownership of(Path file) throws IOException {
     return of(file, LinkOption.NOFOLLOW_LINKS);
   }
 
-  /** Of a directory that is held. */
+  /** Of a pinned directory. */
   public static Ownership of(PinnedDirectory directory) throws IOException {
-    return of(directory.path(), new LinkOption[0]);
+    return ofTarget(directory.path());
+  }
+
+  /** Of what a path leads to, through links. */
+  static Ownership ofTarget(Path path) throws IOException {
+    return of(path, new LinkOption[0]);
   }
 
   private static Ownership of(Path file, LinkOption... options) throws IOException {
-    return new Ownership(
-        number(Files.getAttribute(file, "unix:uid", options)),
-        number(Files.getAttribute(file, "unix:mode", options)) & 07777);
+    Map<String, Object> found = Files.readAttributes(file, "unix:uid,mode", options);
+    return new Ownership(number(found, "uid"), number(found, "mode") & 07777);
   }
 
-  private static int number(Object attribute) {
-    return ((Number) attribute).intValue();
+  private static int number(Map<String, Object> attributes, String name) {
+    return ((Number) Objects.requireNonNull(attributes.get(name))).intValue();
   }
 
   /** Whether only root and the user of this JVM can write to it. */
   public boolean isOurs() throws IOException {
-    return isTrusted() && (mode & WRITABLE_BY_OTHERS) == 0;
+    return isTrusted() && !isWritableByOthers();
   }
 
-  /** The same, and it is the user's own: what root made, only root can remove. */
+  /** Whether users other than the owner can write to it. */
+  boolean isWritableByOthers() {
+    return (mode & WRITABLE_BY_OTHERS) != 0;
+  }
+
+  /** Whether users other than its owner can replace what is in this directory. */
+  boolean letsOthersReplace() {
+    return isWritableByOthers() && (mode & STICKY) == 0;
+  }
+
+  /** Whether this JVM may remove it as well: what root made, only root removes. */
   public boolean isOursToRemove() throws IOException {
-    int user = effectiveUid();
+    int user = CurrentUser.get().effectiveUid();
     return isOurs() && (user == 0 || user == uid);
   }
 
-  /** Whether only root and the user of this JVM can so much as read it. */
+  /** Whether only root and the user of this JVM can read it. */
   public boolean isSecret() throws IOException {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;
   }
 
-  /** Whether it is root's, who alone can write to it, and this JVM's user is somebody else. */
+  /** Whether only root can write to it, it is root's, and this JVM's user is somebody else. */
   public boolean isRootsAndNotOurs() throws IOException {
-    return uid == 0 && effectiveUid() != 0 && (mode & WRITABLE_BY_OTHERS) == 0;
+    return uid == 0 && CurrentUser.get().effectiveUid() != 0 && !isWritableByOthers();
   }
 
-  private boolean isTrusted() throws IOException {
-    return uid == 0 || uid == effectiveUid();
+  /** Whether it belongs to root or to the user of this JVM. */
+  boolean isTrusted() throws IOException {
+    return uid == 0 || uid == CurrentUser.get().effectiveUid();
   }
 
-  /** Restoring runs what is in the image with our rights, so nobody else may have a hand in it. */
+  /**
+   * Refuses what others could have written: restoring runs what is in the image with our rights.
+   */
   public void requireOurs(Path shown) throws IOException {
     if (!isOurs()) {
       throw new ImageNotTrustedException(
-          "%s (%s) could have been written by others, and restoring it would run their code as us: look where it comes from, then copy the image as root"
+          "%s (%s) could have been written by others, and restoring it would run their code with our rights: find out where it comes from, then copy the image as root"
               .formatted(shown, this),
           Failure.of("open", 0));
     }
-  }
-
-  private static int effectiveUid() throws IOException {
-    for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-      if (line.startsWith("Uid:")) {
-        return Integer.parseUnsignedInt(line.split("\\s+")[2]);
-      }
-    }
-    throw new IOException("/proc/self/status does not tell the user of this process");
   }
 
   @Override

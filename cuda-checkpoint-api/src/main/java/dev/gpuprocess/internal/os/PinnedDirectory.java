@@ -11,8 +11,9 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.Objects;
 
 /**
- * A directory held by a descriptor. Whoever may write in its parent can put another directory in
- * its place at any moment; {@link #path} goes on to mean the one that was looked at.
+ * A directory that is kept open by a descriptor. Users who can write to its parent can replace it
+ * at any moment, but {@link #path} keeps referring to the directory that was checked. Not for use
+ * by several threads.
  */
 public final class PinnedDirectory implements AutoCloseable {
 
@@ -25,17 +26,17 @@ public final class PinnedDirectory implements AutoCloseable {
     this.descriptor = descriptor;
   }
 
-  /** Holds the directory that a name leads to, through links too. */
+  /** Opens the directory that a path leads to, following links. */
   public static PinnedDirectory open(Path name) throws IOException {
     return opened(name, name);
   }
 
-  /** Holds the directory of this very name; a link is refused as what it is: no directory. */
+  /** Opens the directory of this very name; a link is refused as not a directory. */
   public static PinnedDirectory openItself(Path name) throws IOException {
     return opened(name, name, LinkOption.NOFOLLOW_LINKS);
   }
 
-  /** Holds a directory in this one. */
+  /** Opens a directory in this one; links are refused. */
   public PinnedDirectory child(String child) throws IOException {
     return opened(name.resolve(child), path().resolve(child), LinkOption.NOFOLLOW_LINKS);
   }
@@ -59,22 +60,22 @@ public final class PinnedDirectory implements AutoCloseable {
     }
   }
 
-  /** The directory, wherever its name leads now. Good in this process, until closed. */
+  /** The directory, whatever its name leads to now. Valid in this process until closed. */
   public Path path() {
     return Path.of("/proc/self/fd/" + descriptor);
   }
 
-  /** What it was called when it was opened. */
+  /** Its path when it was opened. */
   public Path name() {
     return name;
   }
 
-  /** A file in here by the name that an operator knows. */
+  /** The path of a file in this directory as an operator knows it. */
   public Path shown(Path file) {
     return name.resolve(path().relativize(file));
   }
 
-  /** Whether a name leads to this very directory now, itself and not through a link. */
+  /** Whether a path names this very directory now, not through a link. */
   public boolean isAt(Path other) throws IOException {
     BasicFileAttributes there =
         Files.readAttributes(other, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
@@ -82,7 +83,7 @@ public final class PinnedDirectory implements AutoCloseable {
     return Objects.equals(there.fileKey(), here.fileKey());
   }
 
-  /** Says why, with the names that an operator knows. */
+  /** Describes an error with the paths that an operator knows. */
   public String explain(IOException e) {
     String text = e.toString();
     if (e instanceof NoSuchFileException missing) {

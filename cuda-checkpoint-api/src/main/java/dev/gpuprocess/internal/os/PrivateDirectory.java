@@ -16,8 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A new directory that nobody else can enter, replace, or have replaced, and from which code can be
- * loaded.
+ * A new directory that no other user can enter or replace, and from which code can be loaded.
  *
  * @param path where it is
  */
@@ -29,10 +28,10 @@ record PrivateDirectory(Path path) {
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
       PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
 
-  private static final int WRITABLE_BY_OTHERS = 0022;
-  private static final int STICKY = 01000;
-
-  /** Makes one, among temporary files or, where those cannot be executed, elsewhere. */
+  /**
+   * Creates one among the temporary files or, if code cannot be loaded from there, in the home or
+   * working directory.
+   */
   static Optional<PrivateDirectory> create() {
     return Stream.of("java.io.tmpdir", "user.home", "user.dir")
         .flatMap(property -> Stream.ofNullable(System.getProperty(property)))
@@ -40,11 +39,11 @@ record PrivateDirectory(Path path) {
         .findFirst();
   }
 
-  /** Empty when it cannot be made there, or code cannot be loaded from there. */
+  /** Empty when it cannot be created there, or code cannot be loaded from there. */
   static Optional<PrivateDirectory> in(String parent) {
     try {
       Path place = Path.of(parent).toRealPath();
-      // By its name a recovery finds one whose maker was killed before it could remove it.
+      // A recovery recognizes leftovers of killed JVMs by this name.
       PrivateDirectory made =
           new PrivateDirectory(
               Files.createDirectory(place.resolve(PREFIX + LogName.ours()), OURS_ALONE));
@@ -59,33 +58,14 @@ record PrivateDirectory(Path path) {
   }
 
   private boolean isUsable() throws IOException {
-    // Named in a property, so its name has to be one that survives as text.
-    return NativePath.survivesAsText(path) && isOutOfReach() && isExecutable();
+    // It is named in a property, so its path must survive as text.
+    return NativePath.survivesAsText(path)
+        && Ownership.of(path).isSecret()
+        && DirectoryTrust.isOurs(path)
+        && isExecutable();
   }
 
-  /** Whether nobody but us and root can put another directory in its place, or above it. */
-  private boolean isOutOfReach() throws IOException {
-    int uid = number(path, "unix:uid");
-    if ((number(path, "unix:mode") & 0777) != 0700) {
-      return false;
-    }
-    for (Path above = path.getParent(); above != null; above = above.getParent()) {
-      int owner = number(above, "unix:uid");
-      int mode = number(above, "unix:mode");
-      boolean trusted = owner == 0 || owner == uid;
-      boolean open = (mode & WRITABLE_BY_OTHERS) != 0 && (mode & STICKY) == 0;
-      if (!trusted || open) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  private static int number(Path file, String attribute) throws IOException {
-    return ((Number) Files.getAttribute(file, attribute)).intValue();
-  }
-
-  /** The kernel says no of a program on a file system that is mounted noexec. */
+  /** The kernel denies execution on a file system that is mounted noexec. */
   private boolean isExecutable() throws IOException {
     Path program = Files.createTempFile(path, "probe", "", OURS_ALONE);
     try {
@@ -95,7 +75,7 @@ record PrivateDirectory(Path path) {
     }
   }
 
-  /** Removes it with what is in it; what is loaded from there stays loaded. */
+  /** Removes it with its content; libraries loaded from there stay loaded. */
   void delete() {
     try {
       try (DirectoryStream<Path> files = Files.newDirectoryStream(path)) {

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.os;
 
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.io.UncheckedIOException;
 import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
@@ -11,12 +11,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The name of a directory in which an image grows. It says who makes it of whom, and since a
- * directory has its name from its first moment, there is none of which that is not known.
+ * The name of a directory in which an image is being written. It identifies the process that writes
+ * the image and the one that is dumped, from the moment the directory exists.
  *
  * @param boot the first digits of the kernel's boot id
- * @param namespace the inode of the maker's pid namespace
- * @param maker the process that makes it
+ * @param namespace the inode of the pid namespace of the maker
+ * @param maker the process that writes the image
  * @param process the process that is dumped
  */
 public record StagingName(
@@ -25,17 +25,15 @@ public record StagingName(
   private static final Pattern FORM =
       Pattern.compile(
           "\\.gpuprocess-([0-9a-f]{8})-(\\d{1,20})-(\\d{1,10})-(\\d{1,19})-(\\d{1,10})-(\\d{1,19})-[0-9a-f]{8}\\.partial");
-  private static final Pattern NAMESPACE = Pattern.compile("pid:\\[(\\d+)]");
 
-  /** For a directory that this JVM makes now. */
+  /** For a directory that this JVM creates now. */
   public static StagingName of(ProcessIdentity process) throws IOException {
-    ProcessIdentity maker =
-        ProcessIdentity.of(ProcessHandle.current().pid())
-            .orElseThrow(() -> new IOException("/proc does not show this process"));
+    ProcessKey self = ourKey();
+    ProcessIdentity maker = new ProcessIdentity(self.pid(), self.startTicks());
     return new StagingName(currentBoot(), currentNamespace(), maker, process);
   }
 
-  /** Reads a name; empty when it is of something else. */
+  /** Parses the name of a directory; empty when it has another form. */
   public static Optional<StagingName> parse(String name) {
     Matcher form = FORM.matcher(name);
     if (!form.matches()) {
@@ -53,7 +51,7 @@ public record StagingName(
     }
   }
 
-  /** A name that no other directory has. */
+  /** The text of the name, made unique by random digits. */
   public String text() {
     return ".gpuprocess-%s-%s-%s-%s-%s-%s-%s.partial"
         .formatted(
@@ -67,28 +65,35 @@ public record StagingName(
   }
 
   /**
-   * Whether nobody goes on with it: the maker is dead, or ran before this machine was started. Of a
-   * maker in another pid namespace of this machine that cannot be told; it counts as alive.
+   * Whether nobody continues it: the maker is dead, or this machine was rebooted since. A maker in
+   * another pid namespace of this machine counts as alive.
    */
   public boolean isAbandoned() throws IOException {
     return !isOfThisBoot() || (namespace.equals(currentNamespace()) && !maker.isAlive());
   }
 
-  /** Whether this machine was not started anew since, so that pids mean what they meant. */
+  /** Whether this machine has not been rebooted since, so that the pids are still valid. */
   public boolean isOfThisBoot() throws IOException {
     return boot.equals(currentBoot());
   }
 
   private static String currentBoot() throws IOException {
-    return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).substring(0, 8);
+    try {
+      return ProcessKey.boot().substring(0, 8);
+    } catch (UncheckedIOException e) {
+      throw e.getCause();
+    }
   }
 
   private static String currentNamespace() throws IOException {
-    String link = Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
-    Matcher form = NAMESPACE.matcher(link);
-    if (!form.matches()) {
-      throw new IOException("/proc/self/ns/pid leads to " + link);
+    return Long.toString(ourKey().namespace());
+  }
+
+  private static ProcessKey ourKey() throws IOException {
+    try {
+      return ProcessKey.self();
+    } catch (UncheckedIOException e) {
+      throw e.getCause();
     }
-    return form.group(1);
   }
 }

@@ -1,3 +1,3 @@
-/** Files, descriptors and native libraries, where the JDK has no word for what is needed. */
+/** Files, descriptors and native libraries: what the JDK lacks. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.os;

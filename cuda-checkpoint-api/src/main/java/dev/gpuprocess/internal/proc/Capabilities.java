@@ -6,23 +6,23 @@ import java.util.Map;
  * The capabilities of a process ({@code /proc/PID/status}).
  *
  * @param root whether its effective user is root
- * @param effective what it may do, a bit each
- * @param inheritable what it hands on to programs that ask for it
- * @param bounding what programs that it starts can have at most
- * @param ambient what it hands on to every program
+ * @param effective the capabilities that it has, one bit each
+ * @param inheritable those that it passes to programs that ask for them
+ * @param bounding the most that programs it starts can have
+ * @param ambient those that it passes to every program
  */
 public record Capabilities(
     boolean root, long effective, long inheritable, long bounding, long ambient) {
 
-  /** Some of the capabilities, with the kernel's numbers. */
+  /** The capabilities that matter here, with the kernel's numbers. */
   public enum Capability {
-    /** Networks. */
+    /** Configuring networks. */
     NET_ADMIN(12),
-    /** Other users' processes. */
+    /** Tracing other users' processes. */
     SYS_PTRACE(19),
-    /** Nearly everything. */
+    /** Most of what root may do. */
     SYS_ADMIN(21),
-    /** Limits. */
+    /** Raising limits. */
     SYS_RESOURCE(24),
     /** What CRIU needs of SYS_ADMIN, since Linux 5.9. */
     CHECKPOINT_RESTORE(40);
@@ -40,10 +40,10 @@ public record Capabilities(
   }
 
   /**
-   * Reads those of a process.
+   * Reads the capabilities of a process.
    *
    * @param pid the process
-   * @return none at all when it is gone
+   * @return none when it is gone
    */
   public static Capabilities of(long pid) {
     Map<String, String> status = ProcFs.status(pid);
@@ -61,9 +61,9 @@ public record Capabilities(
   }
 
   /**
-   * Tells whether the process may do it.
+   * Tells whether the process has a capability.
    *
-   * @param capability what
+   * @param capability which
    * @return whether it is effective
    */
   public boolean has(Capability capability) {
@@ -71,9 +71,10 @@ public record Capabilities(
   }
 
   /**
-   * Tells whether a program that the process starts may do it, if that makes itself root.
+   * Tells whether a program that the process starts can get a capability by becoming root, as with
+   * sudo.
    *
-   * @param capability what
+   * @param capability which
    * @return whether it can be effective
    */
   public boolean leaves(Capability capability) {
@@ -81,10 +82,10 @@ public record Capabilities(
   }
 
   /**
-   * Tells whether a program that the process starts may do it, if the program has no capabilities
+   * Tells whether a program that the process starts gets a capability, if the program file has none
    * of its own.
    *
-   * @param capability what
+   * @param capability which
    * @return whether it will be effective
    */
   public boolean handsOn(Capability capability) {

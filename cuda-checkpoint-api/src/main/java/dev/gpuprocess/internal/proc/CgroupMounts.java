@@ -8,7 +8,10 @@ import java.util.List;
 import java.util.Optional;
 import java.util.regex.Pattern;
 
-/** Where this process sees the hierarchies of control groups ({@code /proc/self/mountinfo}). */
+/**
+ * The mount points of the control group hierarchies that this process sees ({@code
+ * /proc/self/mountinfo}).
+ */
 final class CgroupMounts {
 
   private static final Path MOUNTS = Path.of("/proc/self/mountinfo");
@@ -27,7 +30,7 @@ final class CgroupMounts {
           : Arrays.asList(controllers.split(",")).contains(controller);
     }
 
-    /** Both the root and the group are told as seen from our own group namespace. */
+    /** Both the root and the group are as seen from our own cgroup namespace. */
     Optional<Path> directory(String group) {
       String above = root.equals("/") ? "" : root;
       if (!group.equals(root) && !group.startsWith(above + "/")) {
@@ -42,14 +45,14 @@ final class CgroupMounts {
 
   private CgroupMounts() {}
 
-  /** Those of this process, as of now. */
+  /** The mounts of this process, as of now. */
   static CgroupMounts ours() {
     CgroupMounts mounts = new CgroupMounts();
     ProcFile.lines(MOUNTS, mounts::add);
     return mounts;
   }
 
-  /** Those that some lines of {@code mountinfo} tell. */
+  /** The mounts that lines of {@code mountinfo} describe. */
   static CgroupMounts of(List<String> lines) {
     CgroupMounts mounts = new CgroupMounts();
     lines.forEach(mounts::add);
@@ -80,7 +83,7 @@ final class CgroupMounts {
                     Character.toString((char) Integer.parseInt(code.group(1), 8))));
   }
 
-  /** Where the groups of version 2 begin that this process sees; empty where there are none. */
+  /** The mount point of cgroup version 2; empty where it is not mounted. */
   Optional<Path> unified() {
     return mounts.stream().filter(mount -> mount.has(UNIFIED)).map(Mount::place).findFirst();
   }

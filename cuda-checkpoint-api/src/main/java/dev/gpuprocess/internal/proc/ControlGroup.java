@@ -18,11 +18,11 @@ public final class ControlGroup {
   private ControlGroup() {}
 
   /**
-   * How much more memory a process may take before the limit of its group, or of one above, kills
-   * something.
+   * How much more memory a process can use before the limit of its group, or of a group above,
+   * makes the kernel kill a process.
    *
    * @param pid the process
-   * @return bytes, what is only cached not counted; empty when there is no limit that can be seen
+   * @return bytes, not counting page cache; empty when no limit can be seen
    */
   public static OptionalLong memoryRoom(long pid) {
     Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));

@@ -7,14 +7,14 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What {@code stat} says of a file.
+ * The result of {@code stat} for a file.
  *
  * @param device the file system it is on
  * @param inode its number there
  * @param mode type and permissions
- * @param links how many names it has; 0 when it was removed and is only still open
+ * @param links how many names it has; 0 when it was removed and is still open
  * @param bytes its length
- * @param number the device it is, when it is one
+ * @param number the device number, if it is a device
  */
 public record FileNode(long device, long inode, int mode, int links, long bytes, long number) {
 
@@ -24,10 +24,10 @@ public record FileNode(long device, long inode, int mode, int links, long bytes,
   private static final int REGULAR = 0100000;
 
   /**
-   * Looks at a file, through links such as {@code /proc/PID/fd/N} too.
+   * Examines a file, following links such as {@code /proc/PID/fd/N}.
    *
    * @param path any path
-   * @return empty when it is gone or not ours to see
+   * @return empty when it is gone or permission is missing
    */
   public static Optional<FileNode> at(Path path) {
     try {
@@ -77,7 +77,7 @@ public record FileNode(long device, long inode, int mode, int links, long bytes,
   }
 
   /**
-   * The kind of device.
+   * The kind of the device.
    *
    * @return the major number
    */
@@ -86,7 +86,7 @@ public record FileNode(long device, long inode, int mode, int links, long bytes,
   }
 
   /**
-   * Which of its kind.
+   * The device among those of its kind.
    *
    * @return the minor number
    */

@@ -7,25 +7,27 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Tells whether processes stand still because a control group is frozen, their own or one above.
- * Every thread is looked at: threads of one process may be in different groups. A group that this
- * process does not see, as from a container, is judged by where its threads wait.
+ * Tells whether processes are stopped because their control group, or one above it, is frozen.
+ * Every thread is checked, as the threads of one process may be in different groups. If this
+ * process cannot see a group, as in a container, the answer depends on where the group's threads
+ * wait.
  *
- * <p>For one look: what is known of a group is not asked twice.
+ * <p>Caches what it learns about groups, so an instance is for one check. Not for use by several
+ * threads.
  */
 public final class Freezer {
 
-  /** What is known. */
+  /** The state of a process. */
   public enum State {
     /** No group of any thread is frozen, or about to be. */
     THAWED,
     /** At least one thread is frozen, or about to be. */
     FROZEN,
-    /** A group cannot be seen from here, and its threads wait somewhere that tells nothing. */
+    /** A group cannot be seen from here, and where its threads wait does not tell. */
     UNKNOWN
   }
 
-  /** Where the kernel keeps frozen threads. Only these functions; a sleep can be elsewhere too. */
+  /** The kernel functions in which frozen threads wait ({@code wchan}). */
   private static final Set<String> ICE = Set.of("do_freezer_trap", "get_signal", "__refrigerator");
 
   private static final String SECOND = "0::";
@@ -39,9 +41,9 @@ public final class Freezer {
   }
 
   /**
-   * Begins to look.
+   * Starts a check.
    *
-   * @return for one look at any number of processes
+   * @return to be asked about any number of processes
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mounts of this process cannot
    *     be read
    */
@@ -54,11 +56,12 @@ public final class Freezer {
   }
 
   /**
-   * Looks at all threads of a process.
+   * Checks all threads of a process.
    *
    * @param pid the process
    * @return thawed also when it is gone
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when that cannot be read
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read for
+   *     it
    */
   public State of(long pid) {
     State state = State.THAWED;
@@ -99,7 +102,9 @@ public final class Freezer {
     return State.THAWED;
   }
 
-  /** The events tell of groups above that cannot be seen; the order comes before the event. */
+  /**
+   * The events also cover groups above that cannot be seen, but lag behind {@code cgroup.freeze}.
+   */
   private State ofSecond(Path group) {
     if (ProcFile.isGone(group)) {
       return State.UNKNOWN;
@@ -119,7 +124,7 @@ public final class Freezer {
     return !ProcFile.isGone(group.resolve("cgroup.procs"));
   }
 
-  /** The state of a group of version 1 counts those above in. */
+  /** The state of a version 1 group includes the groups above it. */
   private static State ofFirst(Path group) {
     if (ProcFile.isGone(group)) {
       return State.UNKNOWN;

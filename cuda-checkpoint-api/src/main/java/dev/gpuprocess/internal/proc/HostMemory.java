@@ -4,14 +4,13 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.Set;
 
 /**
  * The memory of the host, or of a control group.
  *
- * @param available what can be used without swapping, in bytes
- * @param swap what is free of the swap space, in bytes
+ * @param available how much can be used without swapping, in bytes
+ * @param swap how much swap space is free, in bytes
  */
 public record HostMemory(long available, long swap) {
 
@@ -19,7 +18,8 @@ public record HostMemory(long available, long swap) {
    * Reads a file like {@code /proc/meminfo}.
    *
    * @param file the file
-   * @return what it says
+   * @return its content
+   * @throws UncheckedIOException when it cannot be read
    */
   public static HostMemory read(Path file) {
     try {
@@ -31,12 +31,11 @@ public record HostMemory(long available, long swap) {
   }
 
   private static long bytes(String text, String name) {
-    Matcher line = Pattern.compile("(?m)^" + name + ":\\s*(\\d+) kB").matcher(text);
-    return line.find() ? Long.parseLong(line.group(1)) << 10 : 0;
+    return ProcFields.bytes(text, Set.of(name)).orElse(0);
   }
 
   /**
-   * What can be used before something must be killed.
+   * How much can be used before the kernel kills processes.
    *
    * @return bytes
    */

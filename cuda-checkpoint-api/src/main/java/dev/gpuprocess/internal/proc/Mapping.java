@@ -11,21 +11,21 @@ import java.util.regex.Pattern;
  * @param end the address after its last
  * @param device the file system of the file behind it, such as {@code fe:00}
  * @param inode of the file behind it, 0 when there is none
- * @param name the file behind it, or what the kernel calls it, such as {@code [heap]}; empty when
- *     it has no name
+ * @param name the file behind it, or what the kernel calls it, such as {@code [heap]}; empty for
+ *     unnamed memory
  */
 public record Mapping(long start, long end, String device, long inode, String name) {
 
-  /** In the name may be anything but a newline, which the kernel writes as {@code \012}. */
+  /** The name may contain anything but a newline, which the kernel writes as {@code \012}. */
   private static final Pattern LINE =
       Pattern.compile(
           "([0-9a-f]{1,16})-([0-9a-f]{1,16}) \\S+ \\S+ (\\S+) (\\d{1,18})(?: +(.*))?",
           Pattern.DOTALL);
 
   /**
-   * Reads one line.
+   * Parses one line.
    *
-   * @return empty when it is none of a mapping
+   * @return empty when it does not describe a mapping
    */
   static Optional<Mapping> parse(String line) {
     Matcher fields = LINE.matcher(line);
@@ -43,7 +43,7 @@ public record Mapping(long start, long end, String device, long inode, String na
   }
 
   /**
-   * The addresses as {@code /proc/PID/map_files} names them.
+   * The address range as in the names of {@code /proc/PID/map_files}.
    *
    * @return such as {@code 7f00-7f80}
    */

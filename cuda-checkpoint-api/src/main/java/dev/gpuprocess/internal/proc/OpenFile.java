@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.proc;
 
 /**
- * A descriptor of a process.
+ * An open descriptor of a process.
  *
  * @param number the descriptor
  * @param target what {@code /proc/PID/fd/N} points to: a path, or {@code socket:[N]} and the like

@@ -20,17 +20,17 @@ import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
- * Reads one file, link or directory below {@code /proc}. That it is gone is one answer; that it
- * cannot be read is another, and is thrown.
+ * Reads one file, link or directory below {@code /proc}. A missing one gives an empty answer; one
+ * that exists but cannot be read throws {@link ProcessUnreadableException}.
  *
- * <p>The JDK tells ENOENT alone by type, and every other error by a text in the user's language. So
- * what failed is looked at once more with {@code lstat}, which needs no descriptor and says ENOENT
- * of everything that belongs to a task that is gone.
+ * <p>The JDK has an exception type for ENOENT only; every other error is a text in the user's
+ * language. So after a failure the path is checked with {@code lstat}, which needs no descriptor
+ * and answers ENOENT for everything that belongs to a task that is gone.
  */
 final class ProcFile {
 
-  /** More than any file read as a whole has on a machine that is well. */
-  private static final int MOST_BYTES = 16 << 20;
+  /** More than any file that is read as a whole has on a healthy machine. */
+  private static final int MAX_BYTES = 16 << 20;
 
   /** Longer than the longest path, even when the kernel writes each byte of it as four. */
   private static final int LONGEST_LINE = 1 << 15;
@@ -48,20 +48,20 @@ final class ProcFile {
   /**
    * Reads a file.
    *
-   * @throws ProcessUnreadableException when it is there and cannot be read, or has no end
+   * @throws ProcessUnreadableException when it exists and cannot be read, or is too long
    */
   static Optional<String> text(Path file) {
-    Optional<byte[]> bytes = head(file, MOST_BYTES + 1);
-    if (bytes.isPresent() && bytes.get().length > MOST_BYTES) {
+    Optional<byte[]> bytes = head(file, MAX_BYTES + 1);
+    if (bytes.isPresent() && bytes.get().length > MAX_BYTES) {
       throw new ProcessUnreadableException(
           "%s has more than %s MiB, which no healthy process needs: look at what the process does"
-              .formatted(file, MOST_BYTES >> 20),
+              .formatted(file, MAX_BYTES >> 20),
           failure(file));
     }
     return bytes.map(all -> new String(all, StandardCharsets.UTF_8));
   }
 
-  /** Reads the beginning of a file. */
+  /** Reads at most that many bytes from the beginning of a file. */
   static Optional<byte[]> head(Path file, int most) {
     return unlessGone(
         file,
@@ -75,7 +75,7 @@ final class ProcFile {
   /**
    * Reads a file line by line. Only a newline ends a line: names may hold any other character.
    *
-   * @param each told what was read until the task went
+   * @param each gets the lines that were read before the task ended
    */
   static void lines(Path file, Consumer<String> each) {
     Optional<InputStream> opened = unlessGone(file, () -> Files.newInputStream(file));
@@ -115,15 +115,15 @@ final class ProcFile {
     line.write(buffer, start, Math.min(end - start, LONGEST_LINE - line.size()));
   }
 
-  /** What a link says. */
+  /** Reads the target of a link. */
   static Optional<String> link(Path link) {
     return unlessGone(link, () -> Files.readSymbolicLink(link).toString());
   }
 
   /**
-   * Goes through the names in a directory.
+   * Lists the names in a directory.
    *
-   * @param each told while the directory is open
+   * @param each called while the directory is open
    */
   static void names(Path directory, Consumer<String> each) {
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
@@ -149,7 +149,7 @@ final class ProcFile {
         if (isGone(path)) {
           return Optional.empty();
         }
-        // Between a failure and the look a pid may have changed hands; then it can be read.
+        // The pid may have been reused between the failure and the check; then it can be read.
         if (attempt == ATTEMPTS) {
           throw unreadable(path, e);
         }
@@ -163,7 +163,7 @@ final class ProcFile {
     }
   }
 
-  /** Tells whether there is no such thing; that it cannot be seen does not mean that. */
+  /** Tells whether the path certainly does not exist, rather than being inaccessible. */
   static boolean isGone(Path path) {
     try {
       Files.readAttributes(path, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
@@ -187,13 +187,13 @@ final class ProcFile {
           e);
     }
     return new ProcessUnreadableException(
-        "%s cannot be read (%s), so nothing is known of that process: %s"
+        "%s cannot be read (%s), so nothing is known about that process: %s"
             .formatted(
                 path,
                 reason,
                 canOpen(SELF)
                     ? "try again"
-                    : "this JVM can open no file at all, so close some or raise its limit"
+                    : "this JVM cannot open any file: close some, or raise its limit"
                         + " (RLIMIT_NOFILE, ulimit -n)"),
         failure(path),
         e);

@@ -5,37 +5,30 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
-import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.Consumer;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
 /**
  * Reads {@code /proc}. A process may end at any moment, so every answer can be empty; nothing here
- * throws because a process is gone. What is there and cannot be read is never taken for gone: every
- * method throws {@link ProcessUnreadableException} then.
+ * throws because a process is gone. A process that exists but cannot be read is never taken for
+ * gone: every method then throws {@link ProcessUnreadableException}. Safe for use by several
+ * threads.
  *
- * <p>A process lives as long as one of its threads does. The kernel shows one whose first thread
- * has ended as a zombie without descriptors, mappings and control groups; these are read from a
- * thread that lives.
+ * <p>A process lives as long as one of its threads does. The kernel shows a process whose main
+ * thread has ended as a zombie without descriptors, mappings and control groups; these are read
+ * from another thread that is alive.
  */
 public final class ProcFs {
 
-  private static final Pattern NEWLINE = Pattern.compile("\n", Pattern.LITERAL);
   private static final Path PROC = Path.of("/proc");
-  private static final long SIGKILL_BIT = 1L << (9 - 1);
-  private static final int MOST_ARGUMENT_BYTES = 4096;
+  private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
+  private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
-  private static final int MOST_DESCENDANTS = 1 << 15;
 
   private ProcFs() {}
 
@@ -55,13 +48,13 @@ public final class ProcFs {
         : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  /** The thread to look at in place of the first one. */
+  /** A thread that stands in for the main thread. */
   private static Optional<ProcStat> livingThread(long pid) {
     return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
   }
 
   /**
-   * Reads the states of all threads of a process.
+   * Reads the {@code stat} files of all threads of a process.
    *
    * @param pid the process
    * @return one for each thread, with the thread's id in place of the pid; empty when it is gone
@@ -77,7 +70,7 @@ public final class ProcFs {
       return line.map(ProcStat::parse);
     } catch (IllegalArgumentException e) {
       throw new ProcessUnreadableException(
-          "%s is not understood (%s): this kernel writes it in another way"
+          "%s cannot be parsed (%s): this kernel writes it in an unknown format"
               .formatted(file, e.getMessage()),
           Failure.of("read stat", 0),
           e);
@@ -92,7 +85,9 @@ public final class ProcFs {
     return directory(pid).resolve("task").resolve(Integer.toString(thread));
   }
 
-  /** Where what a process has is to be seen: with its first thread, or with one that lives. */
+  /**
+   * The directory that shows what a process has: that of its main thread, or of one that is alive.
+   */
   private static Path alive(long pid) {
     return stat(pid).filter(ProcStat::firstThreadEnded).isEmpty()
         ? directory(pid)
@@ -103,64 +98,34 @@ public final class ProcFs {
    * Reads the arguments of a process, up to 4096 bytes of them.
    *
    * @param pid the process
-   * @return program first; the last one ends with {@code ...} when there is more; empty for a
-   *     kernel thread, a zombie, or a process that is gone
+   * @return the program first; the last argument ends with {@code ...} when there are more bytes;
+   *     empty for a kernel thread, a zombie, or a process that is gone
    */
   public static List<String> commandLine(long pid) {
     byte[] bytes =
-        ProcFile.head(alive(pid).resolve("cmdline"), MOST_ARGUMENT_BYTES + 1).orElse(new byte[0]);
-    boolean cut = bytes.length > MOST_ARGUMENT_BYTES;
+        ProcFile.head(alive(pid).resolve("cmdline"), MAX_ARGUMENT_BYTES + 1).orElse(new byte[0]);
+    boolean cut = bytes.length > MAX_ARGUMENT_BYTES;
     String line =
-        new String(bytes, 0, Math.min(bytes.length, MOST_ARGUMENT_BYTES), StandardCharsets.UTF_8);
+        new String(bytes, 0, Math.min(bytes.length, MAX_ARGUMENT_BYTES), StandardCharsets.UTF_8);
     return line.isEmpty() ? List.of() : List.of((cut ? line + CUT : line).split("\0"));
   }
 
   /**
    * Finds all descendants of a process, parents before children.
    *
-   * @param pid the root, not part of the answer
+   * @param pid the root, which is not part of the answer
    * @return pids, as of now
    * @throws ProcessUnreadableException also when there are more than 32768
    */
   public static List<Integer> descendants(long pid) {
-    Set<Integer> found = new LinkedHashSet<>();
-    Deque<Long> todo = new ArrayDeque<>(List.of(pid));
-    while (!todo.isEmpty()) {
-      long parent = todo.remove();
-      for (int thread : threads(parent)) {
-        for (String child : children(task(parent, thread)).split(" ")) {
-          if (!child.isBlank() && found.add(Integer.valueOf(child.trim()))) {
-            todo.add(Long.valueOf(child.trim()));
-          }
-        }
-        if (found.size() > MOST_DESCENDANTS) {
-          throw new ProcessUnreadableException(
-              "process %s has more than %s descendants, too many to look at: end some"
-                  .formatted(pid, MOST_DESCENDANTS),
-              Failure.of("read children", pid));
-        }
-      }
-    }
-    return List.copyOf(found);
-  }
-
-  private static String children(Path task) {
-    Path file = task.resolve("children");
-    Optional<String> children = ProcFile.text(file);
-    if (children.isEmpty() && !ProcFile.isGone(task) && ProcFile.isGone(file)) {
-      throw new ProcessUnreadableException(
-          "this kernel does not tell the children of a process: it needs CONFIG_PROC_CHILDREN, as"
-              + " CRIU does",
-          Failure.of("read children", 0));
-    }
-    return children.orElse("");
+    return Descendants.of(pid);
   }
 
   /**
    * Lists what the descriptors of a process point to.
    *
    * @param pid the process
-   * @return one entry a descriptor, in no order
+   * @return one entry for each descriptor, in no particular order
    */
   public static List<OpenFile> openFiles(long pid) {
     List<OpenFile> files = new ArrayList<>();
@@ -169,10 +134,10 @@ public final class ProcFs {
   }
 
   /**
-   * Goes through the descriptors of a process, of which there may be a million.
+   * Visits the descriptors of a process, of which there may be a million.
    *
    * @param pid the process
-   * @param each told what one points to; what it throws ends the walk
+   * @param each called with each descriptor and its target; an exception ends the walk
    */
   public static void openFiles(long pid, Consumer<OpenFile> each) {
     Path directory = alive(pid).resolve("fd");
@@ -184,10 +149,10 @@ public final class ProcFs {
   }
 
   /**
-   * Lists what the descriptors of a process point to, as far as we may know it.
+   * Lists what the descriptors of a process point to, if we have permission.
    *
    * @param pid the process
-   * @return one entry a descriptor, in no order; none of a process that we may not look into
+   * @return one entry for each descriptor, in no particular order; empty without permission
    */
   public static List<OpenFile> visibleFiles(long pid) {
     try {
@@ -204,7 +169,7 @@ public final class ProcFs {
    * Lists the mappings of a process.
    *
    * @param pid the process
-   * @return in the order of their addresses
+   * @return ordered by address
    */
   public static List<Mapping> memory(long pid) {
     List<Mapping> mappings = new ArrayList<>();
@@ -213,11 +178,10 @@ public final class ProcFs {
   }
 
   /**
-   * Goes through the mappings of a process, of which there may be a million.
+   * Visits the mappings of a process, of which there may be a million.
    *
    * @param pid the process
-   * @param each told of one after the other, in the order of their addresses; what it throws ends
-   *     the walk
+   * @param each called with each mapping, ordered by address; an exception ends the walk
    */
   public static void memory(long pid, Consumer<Mapping> each) {
     ProcFile.lines(alive(pid).resolve("maps"), line -> Mapping.parse(line).ifPresent(each));
@@ -230,14 +194,12 @@ public final class ProcFs {
    * @return the values by name, such as {@code TracerPid}; empty when it is gone
    */
   public static Map<String, String> status(long pid) {
-    Map<String, String> values = new HashMap<>();
-    for (String line : read(pid, "status").orElse("").split("\n")) {
-      int colon = line.indexOf(':');
-      if (colon > 0) {
-        values.put(line.substring(0, colon), line.substring(colon + 1).strip());
-      }
-    }
-    return values;
+    return ProcFields.parse(read(pid, "status").orElse(""));
+  }
+
+  /** The status of one thread; empty when it is gone. */
+  static Map<String, String> status(long pid, int thread) {
+    return ProcFields.parse(ProcFile.text(task(pid, thread).resolve("status")).orElse(""));
   }
 
   /**
@@ -253,70 +215,55 @@ public final class ProcFs {
   }
 
   /**
-   * Finds who traces a process, by any of its threads.
+   * Finds the tracer of a process or of any of its threads.
    *
    * @param pid the process
-   * @return the tracer's pid; empty when nobody does, or nobody in this pid namespace
+   * @return the tracer's pid; empty when it is not traced, or by a process outside this pid
+   *     namespace
    */
   public static OptionalInt tracer(long pid) {
     return threads(pid).stream()
-        .map(thread -> status(thread).getOrDefault("TracerPid", "0"))
+        .map(thread -> status(pid, thread).getOrDefault("TracerPid", "0"))
         .filter(tracer -> !tracer.equals("0"))
         .mapToInt(Integer::parseInt)
         .findFirst();
   }
 
   /**
-   * Sums up the memory that a dump of a process would write: resident pages that no file backs.
+   * The memory that a dump of a process would write: resident pages that no file backs.
    *
    * @param pid the process
    * @return bytes; 0 when it is gone
    */
   public static long anonymousBytes(long pid) {
-    return read(pid, "status")
-        .map(
-            text ->
-                lines(text)
-                    .filter(line -> line.startsWith("RssAnon:") || line.startsWith("RssShmem:"))
-                    .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) << 10)
-                    .sum())
-        .orElse(0L);
+    return ProcFields.bytes(read(pid, "status").orElse(""), ANONYMOUS).orElse(0);
   }
 
   /**
-   * Tells whether a process stands still because a control group of it is frozen, or about to.
+   * Tells whether a process is stopped, or about to be, because a control group is frozen.
    *
    * @param pid the process
-   * @return true for a frozen group of any of its threads, or above, of either version of cgroups
+   * @return true when the group of any of its threads, or one above it, is frozen, in either
+   *     version of cgroups
    */
   public static boolean isFrozen(long pid) {
     return Freezer.look().of(pid) == Freezer.State.FROZEN;
   }
 
   /**
-   * Tells whether a process is on its way out: killed, and not yet a zombie. That takes a tenth of
-   * a second when the kernel has much to tear down.
+   * Tells whether a process has ended or is about to: it was killed or exits, but is not yet a
+   * zombie. That takes a tenth of a second when the kernel has much to tear down.
    *
    * @param pid the process
    * @return true also when it is gone or a zombie
    */
   public static boolean isEnding(long pid) {
-    Optional<ProcStat> stat = stat(pid);
-    return stat.isEmpty()
-        || stat.get().isDead()
-        || stat.get().isExiting()
-        || read(pid, "status").map(ProcFs::isKilled).orElse(true);
-  }
-
-  private static boolean isKilled(String status) {
-    return lines(status)
-        .filter(line -> line.startsWith("SigPnd:") || line.startsWith("ShdPnd:"))
-        .map(line -> line.substring(line.indexOf(':') + 1).strip())
-        .anyMatch(mask -> (Long.parseUnsignedLong(mask, 16) & SIGKILL_BIT) != 0);
+    LifeSign sign = LifeSign.of(pid);
+    return sign == LifeSign.GONE || sign == LifeSign.ENDING;
   }
 
   /**
-   * The time as start times are counted.
+   * The current time in the units of process start times.
    *
    * @return clock ticks since boot
    */
@@ -340,13 +287,5 @@ public final class ProcFs {
    */
   public static Optional<String> read(long pid, String file) {
     return ProcFile.text(alive(pid).resolve(file));
-  }
-
-  /**
-   * The lines of a text of the kernel. Only a newline ends one: a carriage return, which {@link
-   * String#lines()} takes for an end too, can be in the name of a process, a group or a file.
-   */
-  static Stream<String> lines(String text) {
-    return text.isEmpty() ? Stream.empty() : NEWLINE.splitAsStream(text);
   }
 }

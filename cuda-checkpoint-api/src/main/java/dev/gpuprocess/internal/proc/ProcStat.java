@@ -6,14 +6,14 @@ package dev.gpuprocess.internal.proc;
  * @param pid the process id
  * @param name the command name, at most 15 bytes, which the process may choose
  * @param state the kernel's letter: R, S, D, T (stopped), t (traced), Z (zombie), X (dead), I. Of a
- *     process whose first thread has ended while others live, that of one that lives
+ *     process whose main thread has ended, that of a thread that is alive
  * @param parent the parent's pid
  * @param group the process group
  * @param session the session
  * @param flags the kernel's {@code PF_} flags, of the same thread as the state
  * @param startTicks when it started, in clock ticks since boot
- * @param firstThreadEnded whether the process goes on without the thread that it began with, as
- *     after {@code pthread_exit} in {@code main}; the kernel shows it as a zombie then
+ * @param firstThreadEnded whether the process lives on without its main thread, as after {@code
+ *     pthread_exit} in {@code main}; the kernel then shows it as a zombie
  */
 public record ProcStat(
     int pid,
@@ -30,9 +30,9 @@ public record ProcStat(
   private static final int FIELDS = 20;
 
   /**
-   * Reads the line.
+   * Parses the line.
    *
-   * @throws IllegalArgumentException when it is none
+   * @throws IllegalArgumentException when it is malformed
    */
   static ProcStat parse(String line) {
     // The name is in parentheses and may itself hold blanks, parentheses and newlines.
@@ -57,14 +57,14 @@ public record ProcStat(
         false);
   }
 
-  /** The process as its first thread is no more and this one lives on. */
+  /** The process after its main thread has ended, with the state of a thread that is alive. */
   ProcStat livingAs(ProcStat thread) {
     return new ProcStat(
         pid, name, thread.state, parent, group, session, thread.flags, startTicks, true);
   }
 
   /**
-   * Tells whether signals or a tracer keep it from running.
+   * Tells whether a signal or a tracer has stopped it.
    *
    * @return true in the states T and t
    */
@@ -73,7 +73,7 @@ public record ProcStat(
   }
 
   /**
-   * Tells whether a tracer keeps it from running.
+   * Tells whether a tracer has stopped it.
    *
    * @return true in the state t
    */
@@ -84,16 +84,16 @@ public record ProcStat(
   /**
    * Tells whether it has ended.
    *
-   * @return true for a zombie, which only waits for its parent
+   * @return true for a zombie, which only waits to be reaped by its parent
    */
   public boolean isDead() {
     return state == 'Z' || state == 'X' || state == 'x';
   }
 
   /**
-   * Tells whether it is ending at this moment.
+   * Tells whether it is exiting.
    *
-   * @return true from when its exit began
+   * @return true from the beginning of its exit
    */
   public boolean isExiting() {
     return (flags & PF_EXITING) != 0;
@@ -102,7 +102,7 @@ public record ProcStat(
   /**
    * Tells whether it is the leader of its session.
    *
-   * @return true when session and pid are one number
+   * @return true when the session id is the pid
    */
   public boolean leadsSession() {
     return session == pid;

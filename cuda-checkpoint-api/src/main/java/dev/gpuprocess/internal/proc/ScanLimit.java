@@ -6,8 +6,8 @@ import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 
 /**
- * How long a look through a process tree may take. A tree can be made so large that the look takes
- * longer than the operation that it is for. Immutable.
+ * How long a scan of a process tree may take. A tree can be so large that the scan takes longer
+ * than the operation that needs it. Immutable.
  */
 public final class ScanLimit {
 
@@ -28,7 +28,7 @@ public final class ScanLimit {
   /**
    * Begins now.
    *
-   * @param operation what the look is for, such as {@code dump}
+   * @param operation what the scan is for, such as {@code dump}
    * @param pid the root of the tree
    * @param total how long it may take
    * @return the limit
@@ -38,7 +38,7 @@ public final class ScanLimit {
   }
 
   /**
-   * What is left for the next part of the same operation.
+   * The time left for the next part of the same operation.
    *
    * @return at least a millisecond
    */
@@ -48,14 +48,14 @@ public final class ScanLimit {
   }
 
   /**
-   * Called for every few things that were looked at.
+   * To be called after every few items.
    *
-   * @throws OperationTimedOutException when the time is over
+   * @throws OperationTimedOutException when the time is up
    */
   public void check() {
     if (System.nanoTime() - start > Durations.nanos(total)) {
       throw new OperationTimedOutException(
-          "%s of process %s: its tree has so much that looking through it took the %s that the operation had; nothing was touched: allow more time (DumpOptions.deadline), or look what the job opens and maps"
+          "%s of process %s: scanning its tree took all of the %s that the operation had, and nothing was touched: allow more time (DumpOptions.deadline), or find out why the job has so many files and mappings"
               .formatted(operation, pid, total),
           Failure.of(operation, pid));
     }

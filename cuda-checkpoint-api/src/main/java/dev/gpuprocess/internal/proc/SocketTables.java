@@ -25,7 +25,7 @@ public final class SocketTables {
   public static Map<Long, TcpSocket> tcp(long pid) {
     Map<Long, TcpSocket> sockets = new HashMap<>();
     for (String table : new String[] {"net/tcp", "net/tcp6"}) {
-      ProcFs.lines(ProcFs.read(pid, table).orElse(""))
+      ProcFields.lines(ProcFs.read(pid, table).orElse(""))
           .skip(1)
           .map(line -> line.strip().split(" +"))
           .filter(fields -> fields.length >= FIELDS)

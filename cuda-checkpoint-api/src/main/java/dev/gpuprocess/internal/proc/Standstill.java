@@ -5,18 +5,18 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * Why a process would not answer the driver: a signal or a tracer keeps it, or some of its threads,
- * from running.
+ * Why a process would not answer the driver: a signal or a tracer has stopped it, or some of its
+ * threads.
  *
- * @param what what it is, to follow its name
- * @param cure what lets it go on
+ * @param what the reason, to follow the name of the process
+ * @param cure what lets the process continue
  */
 public record Standstill(String what, String cure) {
 
   /**
-   * Looks at every thread. A tracer can hold single ones while the process seems to run.
+   * Checks every thread: a tracer can stop single threads while the process seems to run.
    *
-   * @return empty when all of them may run, and for one that is gone
+   * @return empty when no thread is stopped, and for a process that is gone
    */
   public static Optional<Standstill> of(int pid) {
     List<ProcStat> threads = ProcFs.tasks(pid);

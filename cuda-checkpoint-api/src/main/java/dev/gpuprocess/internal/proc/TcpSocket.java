@@ -6,8 +6,8 @@ package dev.gpuprocess.internal.proc;
  * @param inode as in {@code socket:[N]}
  * @param state the kernel's number: 1 established, 10 listening
  * @param local address and port, such as {@code 127.0.0.1:80}
- * @param remote the same of the other end
- * @param waiting bytes not read yet; of a listener, connections not accepted yet
+ * @param remote the same for the other end
+ * @param waiting bytes not read yet; for a listener, connections not accepted yet
  */
 public record TcpSocket(long inode, int state, String local, String remote, long waiting) {
 
@@ -17,7 +17,7 @@ public record TcpSocket(long inode, int state, String local, String remote, long
   private static final int LISTENING = 10;
 
   /**
-   * Tells whether it waits for connections.
+   * Tells whether it listens for connections.
    *
    * @return true for a listener
    */
@@ -26,7 +26,7 @@ public record TcpSocket(long inode, int state, String local, String remote, long
   }
 
   /**
-   * Tells whether it has another end, or had one a moment ago.
+   * Tells whether it is connected, or was until a moment ago.
    *
    * @return true from the first SYN to the last ACK
    */

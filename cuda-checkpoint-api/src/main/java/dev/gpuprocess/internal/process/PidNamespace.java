@@ -4,9 +4,9 @@ import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.process.ProcessIdentity;
 
 /**
- * Whether the pids that NVML reports are those of our pid namespace. Drivers that translate them
- * leave out the processes that we cannot see; others report the pids of the machine, and one of
- * these may be the number of another process here.
+ * Whether the pids that NVML reports are those of our pid namespace. Some drivers translate pids
+ * and leave out processes that we cannot see; others report the pids of the initial namespace,
+ * which may belong to other processes here.
  */
 public final class PidNamespace {
 
@@ -15,7 +15,7 @@ public final class PidNamespace {
 
   private PidNamespace() {}
 
-  /** False when a process is listed that is not here, and that we would see if it were. */
+  /** False when NVML lists a pid that does not exist here. */
   public static boolean isOurs(GpuReading reading) {
     return isFirst()
         || reading.gpus().stream()

@@ -13,8 +13,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which process it is, in a way that holds in every pid namespace of this machine until it is
- * started anew. A pid differs between a host and its containers.
+ * The identity of a process that is valid in every pid namespace of this machine until it is
+ * rebooted. The pid of a process differs between a host and its containers. Immutable.
  *
  * @param namespace the inode of the innermost pid namespace that the process is in
  * @param pid its pid there
@@ -49,7 +49,10 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     return known;
   }
 
-  /** Names the time since this machine was started, the same in all its namespaces. */
+  /**
+   * The kernel's boot id, which is the same in all namespaces of this machine and changes with
+   * every boot.
+   */
   public static String boot() {
     String known = boot;
     if (known == null) {
@@ -64,9 +67,9 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   }
 
   /**
-   * Of a process that {@code /proc} shows. One that is gone, or of which the kernel does not tell
-   * us the namespace, counts as one of ours: then it tells no controller that runs as the same
-   * user.
+   * The key of a process that {@code /proc} shows. A process that is gone, or whose namespace the
+   * kernel does not show us, counts as one of our namespace: the kernel then shows it to no
+   * controller that runs as the same user.
    */
   public static ProcessKey of(ProcessIdentity process) {
     long ours = self().namespace();
@@ -86,7 +89,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     return new ProcessKey(ours, process.pid(), process.startTicks());
   }
 
-  /** Empty when the process is gone, or is not ours to look into. Opens no file. */
+  /** Empty when the process is gone, or permission is missing. Opens no file. */
   static OptionalLong namespaceOf(int pid) {
     try {
       return OptionalLong.of(
@@ -112,7 +115,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     return Long.parseLong(form.group(1));
   }
 
-  /** Reads what {@link #text} wrote; throws IllegalArgumentException when it is something else. */
+  /** Parses what {@link #text} returned; throws IllegalArgumentException for anything else. */
   public static ProcessKey parse(String text) {
     Matcher form = TEXT.matcher(text);
     if (!form.matches()) {
@@ -124,7 +127,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
         Long.parseLong(form.group(3)));
   }
 
-  /** As part of a file's name. */
+  /** A form that can be part of a file name. */
   public String text() {
     return "%s-%s-%s"
         .formatted(Long.toString(namespace), Integer.toString(pid), Long.toString(startTicks));
@@ -134,7 +137,10 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     return equals(self());
   }
 
-  /** Whether it is certain that it has ended. Who cannot see it, cannot be certain. */
+  /**
+   * Whether the process has certainly ended. False for a process in a namespace that cannot be seen
+   * from here.
+   */
   public boolean hasEnded() {
     return ProcessSearch.find(namespace, pid, start -> start == startTicks).isGone();
   }

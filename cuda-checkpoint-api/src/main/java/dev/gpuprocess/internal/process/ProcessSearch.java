@@ -14,17 +14,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What {@code /proc} shows of a process that is known by its own pid namespace. Only those of our
- * namespace and the ones below it can be seen.
+ * The result of looking for a process by its pid in its own pid namespace. Only processes of our
+ * namespace and those below it can be seen.
  *
- * @param process its pid here; empty when it was not found
- * @param certain whether it would have been found if it were there
+ * @param process its identity here; empty when it was not found
+ * @param certain whether it would have been found if it existed
  */
 public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** {@code PROC_PID_INIT_INO}: the machine's own, where all processes can be seen. */
+  /** {@code PROC_PID_INIT_INO}: the initial namespace, where all processes can be seen. */
   private static final long INITIAL_NAMESPACE = 0xEFFFFFFCL;
 
   /**
@@ -32,7 +32,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
    *
    * @param namespace the inode of its pid namespace
    * @param pid its pid there
-   * @param start whether it may have started then
+   * @param start tells whether a start time, in clock ticks since boot, can be that of the process
    */
   public static ProcessSearch find(long namespace, int pid, LongPredicate start) {
     long ours = ProcessKey.self().namespace();
@@ -55,7 +55,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
         if (found.process().isPresent() && its.isPresent() && inner.isPresent()) {
           return found;
         }
-        // One that we may not look into might be it.
+        // A process without permission might be the one.
         certain &= found.isGone();
       }
     } catch (IOException | DirectoryIteratorException e) {
@@ -70,7 +70,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
         ProcessIdentity.of(pid).filter(found -> start.test(found.startTicks())), true);
   }
 
-  /** Whether it has ended for certain; a zombie has. */
+  /** Whether it has certainly ended; a zombie has. */
   public boolean isGone() {
     return process.map(found -> !found.isAlive()).orElse(certain);
   }

@@ -5,16 +5,16 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 
-/** What the kernel says of one very process. */
+/** Reads {@code /proc} for one process by its identity. */
 public final class Processes {
 
   private Processes() {}
 
   /**
-   * Reads its state.
+   * Reads its {@code stat} file.
    *
-   * @return empty when it is gone or its pid belongs to another process now
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the kernel could not be asked
+   * @return empty when it is gone, or its pid belongs to another process now
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
    */
   public static Optional<ProcStat> stat(ProcessIdentity process) {
     return ProcFs.stat(process.pid()).filter(stat -> stat.startTicks() == process.startTicks());

@@ -1,3 +1,3 @@
-/** Processes told apart over boots, pid namespaces and reused pids. */
+/** The identity of processes across reboots, pid namespaces and reused pids. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.process;

@@ -15,12 +15,13 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.store.AbandonedImage;
 import dev.gpuprocess.internal.store.LogDirectory;
-import dev.gpuprocess.internal.store.StagedImage;
-import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
@@ -70,7 +71,7 @@ public final class Recovery {
 
   private void removeLocksOfTheDead() {
     try {
-      ProcessLock.removeLocksOfTheDead(context.state());
+      StaleLocks.remove(context.state());
     } catch (IOException e) {
       LOG.warn("locks of processes that have ended stay: {}", e.toString());
     }
@@ -171,7 +172,7 @@ public final class Recovery {
 
   /** A CRIU whose client died lets the tree go when it next talks to its client. */
   private void awaitUntraced(ProcessIdentity process) {
-    try (Patience patience = new Patience(context.timeouts().call())) {
+    try (Polling patience = new Polling(context.timeouts().call())) {
       while (process.isAlive()
           && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
         if (!patience.pause()) {
@@ -224,7 +225,7 @@ public final class Recovery {
   /** Half images of dead controllers lie beside the place they were meant for. */
   private static void removeHalfImages(Path parent) {
     try {
-      StagedImage.removeAbandonedIn(parent);
+      AbandonedImage.removeIn(parent);
     } catch (ImageException e) {
       // The next dump there removes them.
       LOG.warn("half images in {} stay: {}", parent, e.getMessage());

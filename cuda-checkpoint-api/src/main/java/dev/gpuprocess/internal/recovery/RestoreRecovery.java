@@ -95,7 +95,7 @@ final class RestoreRecovery {
       try {
         return body.get();
       } finally {
-        lock.end();
+        lock.release();
       }
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));

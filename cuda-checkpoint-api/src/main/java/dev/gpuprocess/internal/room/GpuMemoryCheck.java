@@ -24,9 +24,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The room that one process needs on the GPUs to be restored there. A restore that runs out of GPU
- * memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44), so it is looked for, and
- * reserved, before. Where there is no inventory at all nothing is known, and nothing is refused.
+ * Checks that there is enough GPU memory to restore a process, and reserves it. A restore that runs
+ * out of GPU memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44). Without an
+ * inventory nothing is known, and nothing is refused.
  */
 public final class GpuMemoryCheck {
 
@@ -40,10 +40,10 @@ public final class GpuMemoryCheck {
   private final Duration patience;
 
   /**
-   * The room for a process.
+   * A check for one process.
    *
-   * @param held what it held, on the GPUs where it was
-   * @param pairs where the memory of each GPU goes; empty for back where it was
+   * @param held how much it held on the GPUs that it was on
+   * @param pairs the GPU that the memory of each GPU goes to; empty for the same GPUs
    */
   public GpuMemoryCheck(
       EngineContext context, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
@@ -51,7 +51,7 @@ public final class GpuMemoryCheck {
     this.reservations =
         new Reservations(
             context.state(),
-            // What CRIU is at is being restored by nobody else.
+            // Nobody else restores a process that CRIU works on.
             other ->
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
                     || StateReading.isIdle(context.cuda(), other.pid()));
@@ -61,22 +61,22 @@ public final class GpuMemoryCheck {
     this.pairs = pairs;
   }
 
-  /** Says why a restore would be refused now, and empty if it would not; touches nothing. */
-  public Optional<NoRoom> whyNot() {
-    List<Claim> others = reservations.look();
+  /** Why a restore would be refused now; empty if it would not. Changes nothing. */
+  public Optional<GpuMemoryRefusal> whyNot() {
+    List<ReservedMemory> others = reservations.look();
     return inventory.read().flatMap(reading -> whyNot(reading, others));
   }
 
   /**
-   * Reserves the room, until the reservation is released or this JVM ends.
+   * Reserves the memory until the reservation is released or this JVM ends.
    *
-   * @param refused makes what is thrown when there is none
-   * @throws InsufficientGpuMemoryException when there is none
-   * @throws dev.gpuprocess.error.OperationInProgressException when others are at the reservations
-   *     for too long
+   * @param refused creates the exception for a refusal
+   * @throws InsufficientGpuMemoryException when there is too little
+   * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
+   *     too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
-  public Reservation reserve(Function<NoRoom, InsufficientGpuMemoryException> refused) {
+  public Reservation reserve(Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
     return reservations.alone(
         process.pid(),
         patience,
@@ -85,15 +85,15 @@ public final class GpuMemoryCheck {
           if (reading.isEmpty()) {
             return Reservation.NONE;
           }
-          Optional<NoRoom> refusal = whyNot(reading.get(), others);
+          Optional<GpuMemoryRefusal> refusal = whyNot(reading.get(), others);
           if (refusal.isPresent()) {
             throw refused.apply(refusal.get());
           }
-          return reservations.add(Claim.of(process, need(reading.get()).bytes()));
+          return reservations.add(ReservedMemory.of(process, need(reading.get()).bytes()));
         });
   }
 
-  /** Reserves the room for an undo; empty when there is none. */
+  /** Reserves the memory for an undo; empty when there is too little. */
   public Optional<Reservation> reserveOrNone() {
     try {
       return Optional.of(
@@ -106,19 +106,19 @@ public final class GpuMemoryCheck {
     }
   }
 
-  private Need need(GpuReading reading) {
+  private GpuMemoryNeed need(GpuReading reading) {
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
     OptionalLong bound =
         held.complete() ? OptionalLong.empty() : SaveArea.bound(process, oneGpu, patience);
-    return Need.of(held, pairs, reading, bound);
+    return GpuMemoryNeed.of(held, pairs, reading, bound);
   }
 
-  private Optional<NoRoom> whyNot(GpuReading reading, List<Claim> claims) {
-    Need need = need(reading);
+  private Optional<GpuMemoryRefusal> whyNot(GpuReading reading, List<ReservedMemory> claims) {
+    GpuMemoryNeed need = need(reading);
     if (!need.isKnown()) {
       return Optional.of(
-          new NoRoom(
-              "what process %s held on the GPUs is not known, nor how much host memory it has for it"
+          new GpuMemoryRefusal(
+              "it is not known how much process %s held on the GPUs, and its host memory cannot be read to estimate it"
                   .formatted(process.pid()),
               null,
               false,
@@ -130,25 +130,27 @@ public final class GpuMemoryCheck {
     if (!allSeen && !reading.unreadable().isEmpty()) {
       return Optional.of(unreadable(reading));
     }
-    List<Claim> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
+    List<ReservedMemory> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
     return gpus.stream()
         .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
         .flatMap(gpu -> shortage(gpu, need, others).stream())
         .findFirst();
   }
 
-  private NoRoom unreadable(GpuReading reading) {
-    return new NoRoom(
-        "it is not known whether there is room for process %s on the GPUs, since NVML cannot read them all (%s)"
+  private GpuMemoryRefusal unreadable(GpuReading reading) {
+    return new GpuMemoryRefusal(
+        "it is not known whether process %s fits on the GPUs, because NVML cannot read all of them (%s)"
             .formatted(process.pid(), String.join("; ", reading.unreadable())),
         null,
         false,
         OptionalLong.empty());
   }
 
-  private Optional<NoRoom> shortage(Gpu gpu, Need need, List<Claim> others) {
+  private Optional<GpuMemoryRefusal> shortage(
+      Gpu gpu, GpuMemoryNeed need, List<ReservedMemory> others) {
     long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
-    long reserved = others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, Need::sum);
+    long reserved =
+        others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
     if (gpu.freeBytes() - reserved >= needed) {
       return Optional.empty();
     }
@@ -161,7 +163,7 @@ public final class GpuMemoryCheck {
             gpu.users().stream().map(Gpu.User::pid).toList());
     boolean isKnown = !need.bounded().contains(gpu.uuid());
     return Optional.of(
-        new NoRoom(
+        new GpuMemoryRefusal(
             isKnown ? text(shortage) : unknownText(shortage),
             shortage,
             isKnown,
@@ -169,7 +171,7 @@ public final class GpuMemoryCheck {
   }
 
   private String text(GpuShortage shortage) {
-    return "%s has %s MiB free%s and process %s needs %s MiB there; %s"
+    return "%s has %s MiB free%s but process %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,
@@ -182,7 +184,7 @@ public final class GpuMemoryCheck {
   }
 
   private String unknownText(GpuShortage shortage) {
-    return "what process %s held on %s is not known, by its host memory at most %s MiB, and %s MiB are free there%s"
+    return "it is not known how much process %s held on %s: judged by its host memory at most %s MiB, and %s MiB are free there%s"
         .formatted(
             process.pid(),
             shortage.gpu(),

@@ -12,11 +12,11 @@ import java.util.OptionalLong;
 import java.util.TreeMap;
 
 /**
- * What a process held on each GPU when it was last seen there. What is not known is not zero: it is
- * found out before a restore, or the restore is refused.
+ * How much memory a process held on each GPU when it was last seen there. Unknown is not zero: an
+ * unknown amount is found out before a restore, or the restore is refused. Immutable.
  *
- * @param known bytes by GPU; 0 where it is known to hold nothing
- * @param complete true when it holds nothing on the GPUs that are not named; else that is not known
+ * @param known bytes by GPU; 0 where it is known that the process held nothing
+ * @param complete true when it held nothing on GPUs that are not named; otherwise that is not known
  */
 public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
 
@@ -27,19 +27,21 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
     known = Map.copyOf(known);
   }
 
-  /** What was written down; nothing at all is not known, since every CUDA context takes memory. */
+  /**
+   * What was recorded. An empty record counts as unknown, since every CUDA context takes memory.
+   */
   public static Holdings of(Map<GpuUuid, Long> recorded) {
     return new Holdings(recorded, !recorded.isEmpty());
   }
 
-  /** What the user says; a GPU that is not named holds nothing. */
+  /** What the user states; nothing is held on a GPU that is not named. */
   public static Holdings told(Map<GpuUuid, Long> needs) {
     return new Holdings(needs, true);
   }
 
   /**
-   * What an inventory says of a process. Of one that it lists nowhere nothing is known: that is how
-   * processes of other pid namespaces look, and clients of MPS.
+   * What an inventory says about a process. If it lists the process nowhere, nothing is known:
+   * processes of other pid namespaces look like that, and clients of MPS.
    */
   public static Holdings of(int pid, Optional<GpuReading> reading) {
     if (reading.isEmpty() || !PidNamespace.isOurs(reading.get())) {
@@ -51,7 +53,8 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
       List<OptionalLong> parts =
           gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
       if (parts.stream().allMatch(OptionalLong::isPresent)) {
-        long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, Need::sum);
+        long bytes =
+            parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuMemoryNeed::sum);
         known.put(gpu.uuid(), bytes);
       } else {
         complete = false;
@@ -64,9 +67,9 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
     return new Holdings(known, false);
   }
 
-  /** Everything that is known, in bytes. */
+  /** The sum of what is known, in bytes. */
   public long bytes() {
-    return known.values().stream().mapToLong(Long::longValue).reduce(0, Need::sum);
+    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);
   }
 
   @Override
@@ -83,7 +86,7 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
               }
             });
     if (!complete) {
-      text.append(text.isEmpty() ? "not known" : ", and elsewhere what is not known");
+      text.append(text.isEmpty() ? "an unknown amount" : ", and an unknown amount elsewhere");
     }
     return text.isEmpty() ? "nothing" : text.toString();
   }

@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.room;
 
-/** Room on GPUs that nobody else is given, until it is released or this JVM ends. */
+/** GPU memory that no other restore may use until it is released or this JVM ends. */
 public interface Reservation extends AutoCloseable {
 
-  /** Of no room at all. */
+  /** Reserves nothing. */
   Reservation NONE = () -> {};
 
-  /** Gives the room back. Does nothing the second time. */
+  /** Releases the memory. Does nothing the second time. */
   @Override
   void close();
 }

@@ -2,8 +2,7 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.internal.lock.HeldLock;
-import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -21,12 +20,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The room on GPUs that restores under way have reserved, over all JVMs with the same state
- * directory. Each reservation is a lock with a note, so that it ends with its holder. Looking and
- * reserving is done by one at a time, restoring by many.
+ * The GPU memory that restores under way have reserved, across all JVMs with the same state
+ * directory. Each reservation is a lock with a note, so it ends with its holder. Checking and
+ * reserving is exclusive; restores run in parallel.
  *
- * <p>Where the state directory cannot be used a restore goes on all the same, and only the restores
- * of this JVM know of each other.
+ * <p>If the state directory cannot be used, restores go on, and only those of this JVM know of each
+ * other. Safe for use by several threads.
  */
 public final class Reservations {
 
@@ -36,8 +35,8 @@ public final class Reservations {
   private static final String GATE = "gpu-room";
   private static final String PREFIX = "room-";
 
-  /** Those of this JVM that are in no directory. */
-  private static final Set<Claim> HERE = ConcurrentHashMap.newKeySet();
+  /** Reservations of this JVM that are not in the state directory. */
+  private static final Set<ReservedMemory> HERE = ConcurrentHashMap.newKeySet();
 
   private final StateDirectory directory;
   private final Predicate<ProcessIdentity> restoreIsOver;
@@ -45,16 +44,16 @@ public final class Reservations {
   /**
    * The reservations of a state directory.
    *
-   * @param restoreIsOver tells of a process whose restore lost its controller whether it has ended:
-   *     the driver goes on with it
+   * @param restoreIsOver tells whether a restore whose controller died has ended; the driver
+   *     completes it without the controller
    */
   public Reservations(StateDirectory state, Predicate<ProcessIdentity> restoreIsOver) {
     this.directory = state;
     this.restoreIsOver = restoreIsOver;
   }
 
-  /** What is reserved at this moment; touches nothing. */
-  public List<Claim> look() {
+  /** What is reserved at this moment. Changes nothing. */
+  public List<ReservedMemory> look() {
     try {
       return claims(this::read);
     } catch (IOException e) {
@@ -62,35 +61,35 @@ public final class Reservations {
     }
   }
 
-  private List<Claim> knownHere(IOException why) {
+  private List<ReservedMemory> knownHere(IOException why) {
     LOG.warn("reservations in {} cannot be read: {}", directory.path(), why.toString());
     return List.copyOf(HERE);
   }
 
   /**
-   * Looks at what others have reserved while nobody else does.
+   * Runs something with the current reservations while nobody else can reserve.
    *
-   * @param pid for whom, for the message
-   * @param patience how long to wait for others that look
+   * @param pid the process to restore, for messages
+   * @param patience how long to wait for others
    * @throws OperationInProgressException when one of them does not end
-   * @throws dev.gpuprocess.error.StateDirectoryException when it cannot be read for want of
-   *     descriptors: then others may have reserved what is not seen
+   * @throws dev.gpuprocess.error.StateDirectoryException when descriptors have run out, so that
+   *     reservations of others cannot be read
    */
-  public <T> T alone(int pid, Duration patience, Function<List<Claim>, T> body) {
-    Optional<HeldLock> gate;
+  public <T> T alone(int pid, Duration patience, Function<List<ReservedMemory>, T> body) {
+    Optional<NamedLock> gate;
     try {
       gate = directory.lock(GATE, VERB, patience);
     } catch (IOException e) {
       requireDescriptors(e, pid);
-      LOG.warn("room for process {} is reserved in this JVM alone: {}", pid, e.toString());
+      LOG.warn("GPU memory for process {} is reserved in this JVM only: {}", pid, e.toString());
       synchronized (HERE) {
         return body.apply(List.copyOf(HERE));
       }
     }
     if (gate.isEmpty()) {
       throw new OperationInProgressException(
-          "%s is looking for room on the GPUs and does not end, so process %s has to wait: find out what stopped it"
-              .formatted(looking(), pid),
+          "%s is checking the memory of the GPUs and does not end, so process %s has to wait: find out what stopped it"
+              .formatted(directory.describeHolder(GATE), pid),
           Failure.of(VERB, pid));
     }
     try {
@@ -100,15 +99,7 @@ public final class Reservations {
     }
   }
 
-  private String looking() {
-    try {
-      return directory.holder(GATE).map(LockHolder::toString).orElse("another controller");
-    } catch (IOException e) {
-      return "another controller";
-    }
-  }
-
-  private List<Claim> claimsAlone(int pid) {
+  private List<ReservedMemory> claimsAlone(int pid) {
     try {
       return claims(name -> readOrForget(name, pid));
     } catch (IOException e) {
@@ -117,15 +108,16 @@ public final class Reservations {
     }
   }
 
-  private List<Claim> claims(Function<String, Optional<Claim>> reader) throws IOException {
-    List<Claim> claims = new ArrayList<>(HERE);
+  private List<ReservedMemory> claims(Function<String, Optional<ReservedMemory>> reader)
+      throws IOException {
+    List<ReservedMemory> claims = new ArrayList<>(HERE);
     directory.lockNames().stream()
         .filter(name -> name.startsWith(PREFIX))
         .forEach(name -> reader.apply(name).ifPresent(claims::add));
     return claims;
   }
 
-  private Optional<Claim> read(String name) {
+  private Optional<ReservedMemory> read(String name) {
     try {
       return directory.holder(name).isPresent() ? parsed(name) : Optional.empty();
     } catch (IOException e) {
@@ -134,10 +126,10 @@ public final class Reservations {
     }
   }
 
-  /** One whose holder has died reserves nothing once the restore has ended that it was made for. */
-  private Optional<Claim> readOrForget(String name, int pid) {
+  /** The reservation of a dead holder is valid until the restore that it was made for has ended. */
+  private Optional<ReservedMemory> readOrForget(String name, int pid) {
     try {
-      Optional<HeldLock> dead = directory.tryLock(name, VERB);
+      Optional<NamedLock> dead = directory.tryLock(name, VERB);
       return dead.isPresent() ? leftBy(dead.get(), name) : parsed(name);
     } catch (IOException e) {
       requireDescriptors(e, pid);
@@ -146,8 +138,8 @@ public final class Reservations {
     }
   }
 
-  private Optional<Claim> leftBy(HeldLock dead, String name) throws IOException {
-    Optional<Claim> claim = parsed(name, dead.note());
+  private Optional<ReservedMemory> leftBy(NamedLock dead, String name) throws IOException {
+    Optional<ReservedMemory> claim = parsed(name, dead.note());
     if (claim.filter(this::isUnderWay).isPresent()) {
       dead.close();
       return claim;
@@ -156,19 +148,19 @@ public final class Reservations {
     return Optional.empty();
   }
 
-  private boolean isUnderWay(Claim claim) {
+  private boolean isUnderWay(ReservedMemory claim) {
     return claim.isOfOurNamespace()
         && claim.process().isAlive()
         && !restoreIsOver.test(claim.process());
   }
 
-  private Optional<Claim> parsed(String name) throws IOException {
+  private Optional<ReservedMemory> parsed(String name) throws IOException {
     return parsed(name, directory.note(name));
   }
 
-  private static Optional<Claim> parsed(String name, String note) {
+  private static Optional<ReservedMemory> parsed(String name, String note) {
     try {
-      return note.isEmpty() ? Optional.empty() : Optional.of(Claim.parse(note));
+      return note.isEmpty() ? Optional.empty() : Optional.of(ReservedMemory.parse(note));
     } catch (IllegalArgumentException e) {
       LOG.warn("{} is not a reservation: {}", name, e.toString());
       return Optional.empty();
@@ -176,10 +168,10 @@ public final class Reservations {
   }
 
   /** Reserves; within {@link #alone}. */
-  Reservation add(Claim claim) {
+  Reservation add(ReservedMemory claim) {
     try {
       String name = PREFIX + UUID.randomUUID();
-      HeldLock held =
+      NamedLock held =
           directory
               .tryLock(name, VERB)
               .orElseThrow(() -> new IOException(name + " is locked already"));
@@ -192,25 +184,28 @@ public final class Reservations {
       }
     } catch (IOException | IllegalArgumentException e) {
       requireDescriptors(e, claim.process().pid());
-      LOG.warn("{} is known in this JVM alone: {}", claim, e.toString());
+      LOG.warn("{} is known in this JVM only: {}", claim, e.toString());
       HERE.add(claim);
       return () -> HERE.remove(claim);
     }
   }
 
-  /** A directory that is there and cannot be read now is not one that others do without. */
+  /**
+   * Others can use the directory, so their reservations must not be ignored only because
+   * descriptors have run out here.
+   */
   private void requireDescriptors(Exception e, long pid) {
     if (e instanceof IOException io && Descriptors.areUsedUp(io)) {
       throw directory.unusable(io, VERB, pid);
     }
   }
 
-  private static void forget(HeldLock held) {
+  private static void forget(NamedLock held) {
     try {
       held.closeAndForget();
     } catch (IOException e) {
-      // It is let go of all the same; whoever looks next removes it.
-      LOG.warn("a lock file stays: {}", e.toString());
+      // The lock is released nevertheless; the next controller that checks removes the file.
+      LOG.warn("a lock file could not be removed: {}", e.toString());
     }
   }
 }

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.proc.ProcFields;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -11,39 +13,40 @@ import java.util.Set;
 import java.util.concurrent.TimeoutException;
 
 /**
- * Where the driver keeps the GPU memory of a checkpointed process: in private anonymous memory of
- * the process itself, which may have other such memory. With one GPU it is one mapping, wholly
- * resident, without a name (measured on an H200); the kernel may have merged it with its
- * neighbours. So the largest stretch of such memory is a bound for what the process held. With more
- * GPUs, where nothing was measured, it is all such memory together.
+ * The memory in which the driver keeps the GPU memory of a checkpointed process: private anonymous
+ * memory of the process itself, which may also have other such memory. With one GPU it is one
+ * mapping, wholly resident, without a name (measured on an H200); the kernel may have merged it
+ * with its neighbours. So the largest range of such memory is a bound for what the process held.
+ * For several GPUs, where nothing was measured, the bound is all such memory together.
  */
 final class SaveArea {
 
   /**
-   * For what a context takes of a GPU and is not saved. Measured on an H200 nothing is: there the
-   * context's 527 MiB are in the save area. Other GPUs and drivers were not measured.
+   * An allowance for GPU memory of a context that is not saved. On an H200 it was measured to be
+   * nothing: the context's 527 MiB are in the save area. Other GPUs and drivers were not measured.
    */
   static final long CONTEXT_BYTES = 1L << 30;
 
   /** Counted page by page by the kernel. */
   private static final Set<String> ROLLUP = Set.of("Anonymous", "Swap", "Private_Hugetlb");
 
-  /** Kept by the kernel as it goes, and off by some MiB on machines with many processors. */
+  /** Maintained by the kernel as it goes, and off by some MiB on machines with many processors. */
   private static final Set<String> STATUS = Set.of("RssAnon", "VmSwap", "HugetlbPages");
 
   private SaveArea() {}
 
   /**
-   * The most that a checkpointed process can have held on one GPU, and on all of them together but
-   * for the contexts.
+   * The most that a checkpointed process can have held on one GPU, or on all of them together apart
+   * from the contexts.
    *
    * @param oneGpu whether it can have been on one GPU only
-   * @param limit how long the kernel may take to count, which waits for what the process maps
-   * @return in bytes; empty when the kernel does not tell
+   * @param limit how long the kernel may take to count; it waits while the process changes its
+   *     mappings
+   * @return in bytes; empty when it cannot be read
    */
   static OptionalLong bound(ProcessIdentity process, boolean oneGpu, Duration limit) {
     try {
-      BoundedCall.admit(process, "count memory");
+      BoundedCall.requireCapacity(process, "count memory");
       return BoundedCall.run(
           process,
           "count memory " + process.pid(),
@@ -56,7 +59,7 @@ final class SaveArea {
   }
 
   private static OptionalLong bound(int pid, boolean oneGpu) {
-    OptionalLong bytes = oneGpu ? LargestStretch.of(pid) : OptionalLong.empty();
+    OptionalLong bytes = oneGpu ? LargestAnonymousRange.of(pid) : OptionalLong.empty();
     if (bytes.isEmpty()) {
       bytes = sum(pid, "smaps_rollup", ROLLUP);
     }
@@ -64,24 +67,18 @@ final class SaveArea {
       bytes = sum(pid, "status", STATUS);
     }
     return bytes.isPresent()
-        ? OptionalLong.of(Need.sum(bytes.getAsLong(), CONTEXT_BYTES))
+        ? OptionalLong.of(GpuMemoryNeed.sum(bytes.getAsLong(), CONTEXT_BYTES))
         : OptionalLong.empty();
   }
 
   private static OptionalLong sum(int pid, String file, Set<String> fields) {
     try {
-      long kibibytes = 0;
-      boolean found = false;
-      for (String line : Files.readAllLines(Path.of("/proc", Integer.toString(pid), file))) {
-        int colon = line.indexOf(':');
-        if (colon > 0 && fields.contains(line.substring(0, colon))) {
-          kibibytes += Long.parseLong(line.substring(colon + 1).replace("kB", "").strip());
-          found = true;
-        }
-      }
-      return found ? OptionalLong.of(kibibytes << 10) : OptionalLong.empty();
+      return ProcFields.bytes(
+          Files.readString(
+              Path.of("/proc", Integer.toString(pid), file), StandardCharsets.ISO_8859_1),
+          fields);
     } catch (IOException | NumberFormatException e) {
-      // It is gone, or its kernel hides it: whoever asked must not take that for zero.
+      // The process is gone or may not be read: the caller must not take that for zero.
       return OptionalLong.empty();
     }
   }

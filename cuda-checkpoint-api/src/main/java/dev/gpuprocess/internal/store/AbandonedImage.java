@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
@@ -11,26 +12,64 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 
 /**
- * A half image whose maker died.
+ * A partial image whose maker died. Immutable.
  *
  * @param path its directory
- * @param maker the process that made it, dead
- * @param process the process that was being dumped, which may live on; empty when this machine was
- *     started anew since
+ * @param maker the process that wrote it, dead now
+ * @param process the process that was being dumped, which may be alive; empty when this machine was
+ *     rebooted since
  */
 public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessIdentity> process) {
 
-  /** Tells whether a directory is one. */
-  static Optional<AbandonedImage> of(Path directory) throws IOException {
+  /**
+   * Finds the partial images of makers that died. Those of living makers are left out, including
+   * those of other JVMs on this machine. Not for a directory that several machines share: makers on
+   * another machine cannot be seen.
+   *
+   * @param parent the directory that contains the images
+   * @return what can be removed; empty when there is no such directory
+   * @throws ImageDirectoryException when the directory cannot be read
+   */
+  public static List<AbandonedImage> in(Path parent) {
+    if (!Files.isDirectory(parent)) {
+      return List.of();
+    }
+    List<AbandonedImage> found = new ArrayList<>();
+    try {
+      for (Path entry : DurableFiles.list(parent)) {
+        of(entry).ifPresent(found::add);
+      }
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          parent + " cannot be searched for partial images: " + e, Failure.of("recover", 0), e);
+    }
+    return found;
+  }
+
+  /**
+   * Removes the partial images of makers that died on this machine since it was booted; those of
+   * other machines that share the directory are not touched.
+   *
+   * @param parent the directory that contains the images
+   * @throws ImageException when one cannot be removed, or the directory cannot be read
+   */
+  public static void removeIn(Path parent) {
+    in(parent).stream().filter(half -> half.process().isPresent()).forEach(AbandonedImage::remove);
+  }
+
+  /** Recognizes one by its name and owner. */
+  private static Optional<AbandonedImage> of(Path directory) throws IOException {
     Optional<StagingName> name = StagingName.parse(String.valueOf(directory.getFileName()));
     if (name.isEmpty() || !Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
       return Optional.empty();
     }
     try {
-      // Others can give their directories such names too.
+      // Other users can give their directories such names too.
       if (!name.get().isAbandoned() || !Ownership.of(directory).isOurs()) {
         return Optional.empty();
       }
@@ -45,7 +84,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Removes it. Does nothing when it is gone.
+   * Removes it. Does nothing when it does not exist any more.
    *
    * @throws ImageException when it cannot be removed
    */
@@ -54,7 +93,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
       DurableFiles.delete(path);
     } catch (IOException e) {
       throw new ImageException(
-          "the half image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);
+          "the partial image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);
     }
   }
 }

@@ -1,8 +1,7 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.jnr.WritebackFunctions;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.NativeLibraries;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -15,9 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Lets the disk begin with what CRIU has written while CRIU still writes, so that less is left to
- * wait for when all of it is synced. Promises nothing: what fails here is tried again by that sync,
- * which says so. Closing stops it.
+ * Starts writing CRIU's files to disk while CRIU is still writing, so that the final sync takes
+ * less time. Best effort: the final sync repeats and reports whatever fails here. Closing stops it.
  */
 final class EarlyWriteback implements AutoCloseable {
 
@@ -25,14 +23,6 @@ final class EarlyWriteback implements AutoCloseable {
   private static final long STEP_BYTES = 8L << 20;
   private static final long PAUSE_NANOS = 10_000_000;
   private static final long PATIENCE_MILLIS = 10_000;
-
-  private static final int O_CLOEXEC = 0x80000;
-  private static final int SYNC_FILE_RANGE_WRITE = 2;
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final WritebackFunctions LIBRARY = NativeLibraries.load(WritebackFunctions.class, "c");
-  }
 
   private final Path images;
   private final Map<Path, Long> begun = new HashMap<>();
@@ -43,7 +33,7 @@ final class EarlyWriteback implements AutoCloseable {
     this.images = images;
   }
 
-  /** Starts, for the files that are in this directory or will be. */
+  /** Starts for the files that are, or will be, in a directory. */
   static EarlyWriteback of(Path images) {
     EarlyWriteback writeback = new EarlyWriteback(images);
     writeback.thread.setDaemon(true);
@@ -64,7 +54,7 @@ final class EarlyWriteback implements AutoCloseable {
     }
   }
 
-  /** Only memory is large enough to be worth it, and CRIU appends to it. */
+  /** Only memory images are large enough to be worth it, and CRIU appends to them. */
   private void begin(Path file) throws IOException {
     if (closed
         || !file.getFileName().toString().startsWith("pages-")
@@ -74,24 +64,8 @@ final class EarlyWriteback implements AutoCloseable {
     long from = begun.getOrDefault(file, 0L);
     long size = Files.size(file);
     if (size - from >= STEP_BYTES) {
-      begin(file, from, size - from);
+      Descriptors.startWriteback(file, from, size - from);
       begun.put(file, size);
-    }
-  }
-
-  /** Does not wait for the disk, unless it has too much to do already. */
-  private static void begin(Path file, long from, long bytes) throws IOException {
-    int descriptor = C.LIBRARY.open(file.toString(), O_CLOEXEC);
-    if (descriptor < 0) {
-      throw new IOException(file + " cannot be opened");
-    }
-    try {
-      if (C.LIBRARY.sync_file_range(descriptor, from, bytes, SYNC_FILE_RANGE_WRITE) != 0) {
-        throw new IOException(file + " cannot be written back early");
-      }
-    } finally {
-      // Nothing was written through this descriptor, so there is no error to hear of.
-      C.LIBRARY.close(descriptor);
     }
   }
 
@@ -113,7 +87,7 @@ final class EarlyWriteback implements AutoCloseable {
       Thread.currentThread().interrupt();
     }
     if (thread.isAlive()) {
-      LOG.warn("the disk of an image does not take what is written: look at it");
+      LOG.warn("the disk of an image does not accept data: look at the disk");
     }
   }
 }

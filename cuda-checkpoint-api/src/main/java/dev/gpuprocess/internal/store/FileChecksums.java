@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** The sums of a file that is being read, chunk by chunk, by threads of their own. */
+/** The checksums of a file whose chunks are read in parallel. */
 final class FileChecksums {
 
   private final String path;
@@ -24,9 +24,9 @@ final class FileChecksums {
     this.checksum = checksum;
   }
 
-  /** Starts to read a file, named as in the manifest. */
+  /** Starts to read a file, which is named as in the manifest. */
   static FileChecksums start(
-      IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, Reading reading)
+      IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, ReadLimit reading)
       throws IOException {
     Path file = image.path().resolve(path);
     long bytes = Files.size(file);
@@ -34,7 +34,7 @@ final class FileChecksums {
     for (long at = 0; at < bytes; at += ImageFile.CHUNK_BYTES) {
       long from = at;
       long to = Math.min(bytes, at + ImageFile.CHUNK_BYTES);
-      sums.chunks.add(cores.start(() -> PartSum.of(checksum, file, from, to, reading)));
+      sums.chunks.add(cores.start(() -> ChunkChecksum.of(checksum, file, from, to, reading)));
     }
     return sums;
   }

@@ -17,20 +17,20 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An image that is there. Opening reads the manifest; {@link #verify} reads everything. Immutable;
- * may be shared between threads.
+ * A complete image. Opening it reads the manifest; {@link #verify} reads everything. Immutable; may
+ * be shared between threads.
  *
- * <p>Restoring an image runs what is in it with our rights. So an image is trusted only if its
- * directory, its files and its manifest belong to root or to the user of this JVM, and nobody else
- * may write to them; links are refused. Everything is read through a descriptor of the directory
- * and handed to CRIU through the same one: who may write in a directory above can move the image
- * away, but cannot make a restore read what was not verified. What this cannot see: a process that
- * opened a file for writing before the image got its owner and mode (copy such an image instead of
- * changing its owner), a file system whose server lies about owners, and root. {@link ImageKey} is
- * for images that travelled.
+ * <p>Restoring an image runs its content with our rights. So an image is trusted only if its
+ * directory, its files and its manifest belong to root or to the user of this JVM and nobody else
+ * can write to them; links are refused. Everything is read through a descriptor of the directory,
+ * and CRIU gets the same descriptor: a user who can write to a directory above can move the image
+ * away, but cannot make a restore read anything that was not verified. What this cannot detect: a
+ * process that opened a file for writing before the image got its owner and mode (copy such an
+ * image instead of changing its owner), a file system whose server lies about owners, and root.
+ * {@link ImageKey} is for images that were elsewhere.
  *
  * @param path the directory
- * @param manifest what is in it
+ * @param manifest its manifest
  */
 public record ImageDirectory(Path path, Manifest manifest) {
 
@@ -41,7 +41,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
    *
    * @param directory an image
    * @return the image, its files not yet verified
-   * @throws ImageMissingException when there is none
+   * @throws ImageMissingException when there is no image
    * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
    * @throws ImageCorruptException when the manifest was altered
    * @throws ImageNotTrustedException when somebody else could have written it
@@ -54,9 +54,9 @@ public record ImageDirectory(Path path, Manifest manifest) {
    * Reads the manifest of an image that was made with a key.
    *
    * @param directory an image
-   * @param key what it was made with; null asks for none
+   * @param key the key it was made with; null for none
    * @return the image, its files not yet verified
-   * @throws ImageMissingException when there is none
+   * @throws ImageMissingException when there is no image
    * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
    * @throws ImageCorruptException when the manifest was altered
    * @throws ImageNotTrustedException when somebody else could have written it, or it was made with
@@ -65,12 +65,13 @@ public record ImageDirectory(Path path, Manifest manifest) {
   public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
     Path path = directory.toAbsolutePath().normalize();
     if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
-      throw missing(path + " is not a directory: there is no image");
+      throw missing(
+          path + " is not a directory, so there is no image: name the directory of an image");
     }
     try (PinnedDirectory held = PinnedDirectory.openItself(path)) {
       if (!Files.exists(held.path().resolve(ManifestFile.NAME), LinkOption.NOFOLLOW_LINKS)) {
         throw missing(
-            path + " has no " + ManifestFile.NAME + ": it is no image, or not a complete one");
+            path + " has no " + ManifestFile.NAME + ": it is not an image, or not a complete one");
       }
       return open(held, key);
     } catch (IOException e) {
@@ -101,15 +102,17 @@ public record ImageDirectory(Path path, Manifest manifest) {
     Path file = held.path().resolve(name);
     Ownership.of(file).requireOurs(held.shown(file));
     if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)
-        || Files.size(file) > ManifestFile.MOST_BYTES) {
-      throw corrupt(held.shown(file) + " is not a manifest's file: it was altered", null);
+        || Files.size(file) > ManifestFile.MAX_BYTES) {
+      throw corrupt(
+          held.shown(file) + " is not a regular file of a manifest's size: the image was altered",
+          null);
     }
-    return DurableFiles.read(file, ManifestFile.MOST_BYTES);
+    return DurableFiles.read(file, ManifestFile.MAX_BYTES);
   }
 
   /**
-   * Where the CRIU image files are. For a look: whoever acts on what they hold wants {@link
-   * #verified}.
+   * The directory of the CRIU image files, for reading only: use {@link #verified} to act on their
+   * content.
    *
    * @return their directory
    */
@@ -131,7 +134,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
   }
 
   /**
-   * Does what {@link #verified(Reading)} does, for as long as it takes.
+   * The same as {@link #verified(ReadLimit)} without a limit.
    *
    * @return the image, to be closed
    * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
@@ -140,26 +143,25 @@ public record ImageDirectory(Path path, Manifest manifest) {
    * @throws ImageMissingException when the image is gone
    */
   public VerifiedImage verified() {
-    return verified(Reading.unlimited("verify", manifest.pid()));
+    return verified(ReadLimit.unlimited("verify", manifest.pid()));
   }
 
   /**
-   * Reads every file, on every core, compares it with the manifest, and holds on to what it read. A
-   * restore does this before CRIU is started, which would loop for ever on a truncated memory
-   * image.
+   * Reads every file, on all cores, compares it with the manifest, and keeps the directory open. A
+   * restore does this before it starts CRIU, which would loop for ever on a truncated memory image.
    *
-   * @param reading for how long
+   * @param reading the limit
    * @return the image, to be closed
    * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
    *     manifest, or the memory images are not as long as their page maps say
    * @throws ImageNotTrustedException when somebody else could have written it
    * @throws ImageMissingException when the image is gone
-   * @throws dev.gpuprocess.error.OperationCancelledException when it is no longer wanted
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is over
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
    */
-  public VerifiedImage verified(Reading reading) {
+  public VerifiedImage verified(ReadLimit reading) {
     if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
-      throw missing(path + " is not there any more");
+      throw missing(path + " does not exist any more");
     }
     PinnedDirectory held;
     try {

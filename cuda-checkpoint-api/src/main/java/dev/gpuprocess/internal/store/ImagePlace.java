@@ -8,20 +8,21 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
- * Where an image will be, as the kernel sees it. A path with {@code ..} or links in it means what
- * the kernel makes of it and not what its text looks like, so that whoever looks for half images
- * beside it looks in the right directory.
+ * The directory of a future image, as the kernel resolves it. A path with {@code ..} or links is
+ * resolved by the kernel's rules and not by its text, so that partial images beside it are looked
+ * for in the right directory.
  */
 public final class ImagePlace {
 
   private ImagePlace() {}
 
   /**
-   * Finds the place, and makes the directories that lead to it.
+   * Resolves the path, and creates the directories above it.
    *
    * @param directory as the caller names it
-   * @return its name in the real directory above it; the name itself is not followed
-   * @throws IOException when there is no such directory and none can be made
+   * @return its name in the real directory above it; if the name itself is a link, it is not
+   *     followed
+   * @throws IOException when the directory above does not exist and cannot be created
    */
   public static Path of(Path directory) throws IOException {
     Path place = named(directory);
@@ -37,10 +38,10 @@ public final class ImagePlace {
   }
 
   /**
-   * Finds the nearest directory on the way to the place that is there already.
+   * Finds the nearest existing directory above it.
    *
    * @param directory as the caller names it
-   * @return an existing directory, or what is in the way
+   * @return an existing directory, or the file that is in the way
    * @throws IOException when the path leads nowhere
    */
   public static Path nearest(Path directory) throws IOException {
@@ -51,13 +52,13 @@ public final class ImagePlace {
     return above.toRealPath();
   }
 
-  /** Whether nothing has to be made on the way from an existing directory to the place. */
+  /** Whether no directory has to be created between an existing directory and the image. */
   static boolean isDirectlyIn(Path directory, Path nearest) throws IOException {
     Path parent = parent(named(directory));
     return Files.isDirectory(parent) && parent.toRealPath().equals(nearest);
   }
 
-  /** With a last name that is one, which {@code .} and {@code ..} are not. */
+  /** Replaces a last {@code .} or {@code ..} by a real name. */
   private static Path named(Path directory) throws IOException {
     Path absolute = directory.toAbsolutePath();
     String last = String.valueOf(absolute.getFileName());
@@ -70,7 +71,7 @@ public final class ImagePlace {
   private static Path parent(Path path) throws IOException {
     Path parent = path.getParent();
     if (parent == null) {
-      throw new FileSystemException(path.toString(), null, "is no name for an image");
+      throw new FileSystemException(path.toString(), null, "is not a name for an image");
     }
     return parent;
   }
@@ -78,13 +79,13 @@ public final class ImagePlace {
   private static Path name(Path path) throws IOException {
     Path name = path.getFileName();
     if (name == null) {
-      throw new FileSystemException(path.toString(), null, "is no name for an image");
+      throw new FileSystemException(path.toString(), null, "is not a name for an image");
     }
     return name;
   }
 
   /**
-   * Says why there is no such place.
+   * Describes an error for an operator.
    *
    * @param e what {@link #of} threw
    * @return such as {@code /a/file is not a directory}

@@ -14,14 +14,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** What is done to CRIU's files before an image may have them. */
+/** Prepares CRIU's files for an image. */
 final class ImageSealer {
 
   private ImageSealer() {}
 
   /**
-   * Makes the files private, checks that the memory is complete, sums them and syncs them. The disk
-   * writes while the cores sum what is still in its cache.
+   * Makes the files private, checks that the memory is complete, and computes checksums while the
+   * files are synced.
    */
   static List<ImageFile> files(StagingDirectory staging, Checksum checksum, int pid)
       throws IOException {
@@ -35,7 +35,7 @@ final class ImageSealer {
         IoExecutor cores = IoExecutor.cores()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       List<FileChecksums> sums = new ArrayList<>();
-      Reading unlimited = Reading.unlimited("dump", pid);
+      ReadLimit unlimited = ReadLimit.unlimited("dump", pid);
       for (Path file : files) {
         syncs.add(disk.start(() -> synced(file)));
         String name = image.path().relativize(file).toString();
@@ -57,9 +57,10 @@ final class ImageSealer {
   private static void makePrivate(PinnedDirectory image, Path file) throws IOException {
     if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
       throw new FileSystemException(
-          image.shown(file).toString(), null, "is no regular file, and CRIU writes no other");
+          image.shown(file).toString(), null, "is not a regular file, and CRIU writes no others");
     }
-    // What a CRIU that is root has written stays root's, and is in a directory of ours alone.
+    // Files that a root CRIU wrote for another user stay root's; they are in a directory that only
+    // this user can enter.
     if (!Ownership.of(file).isRootsAndNotOurs()) {
       Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
     }

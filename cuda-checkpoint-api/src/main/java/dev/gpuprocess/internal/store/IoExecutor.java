@@ -10,13 +10,13 @@ import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Threads for one piece of work on files. Closing drops what has not begun. */
+/** Threads for one piece of work on files. Closing drops tasks that have not begun. */
 final class IoExecutor implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(IoExecutor.class);
   private static final int PATIENCE_SECONDS = 10;
 
-  /** Work that may fail. */
+  /** A task that may fail. */
   interface Work<T> {
     T run() throws IOException;
   }
@@ -34,12 +34,12 @@ final class IoExecutor implements AutoCloseable {
             });
   }
 
-  /** One for each core. */
+  /** One thread for each core. */
   static IoExecutor cores() {
     return new IoExecutor("sum", Runtime.getRuntime().availableProcessors());
   }
 
-  /** A few that wait for the disk; it writes the files of several syncs as one. */
+  /** A few threads that wait for the disk, which can write the files of several syncs together. */
   static IoExecutor disk() {
     return new IoExecutor("sync", 8);
   }
@@ -56,7 +56,7 @@ final class IoExecutor implements AutoCloseable {
     }
   }
 
-  /** Waits for work that was started, and throws what it threw. */
+  /** Waits for a task, and rethrows what it threw. */
   static <T> T await(CompletableFuture<T> started) throws IOException {
     try {
       return started.join();
@@ -74,14 +74,14 @@ final class IoExecutor implements AutoCloseable {
   @Override
   public void close() {
     threads.shutdownNow();
-    // After a failure: whoever called us is about to remove the files or to unmount them. So an
-    // interrupt waits as well.
+    // After a failure the caller may remove the files or unmount their file system, so this waits
+    // even when it is interrupted.
     boolean interrupted = false;
     long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
     while (true) {
       try {
         if (!threads.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
-          LOG.warn("a read or sync of an image does not end: look at its disk");
+          LOG.warn("a read or sync of an image does not end: look at the disk");
         }
         break;
       } catch (InterruptedException e) {

@@ -22,9 +22,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A temporary directory for CRIU's log and statistics. It is not in the image, which may be read
- * only, and of which nothing is left after a failed dump, when the log is wanted most. Its name
- * says who made it, so that what a dead controller left is known as such.
+ * A temporary directory for CRIU's log and statistics. It is not in the image, which may be
+ * read-only, and of which nothing is left after a failed dump, when the log is needed most. Its
+ * name identifies its creator, so that leftovers of dead controllers are recognized.
  *
  * @param path the directory, mode 0700
  */
@@ -34,19 +34,19 @@ public record LogDirectory(Path path) {
 
   private static final String PREFIX = "gpuprocess-";
 
-  /** In a directory that an exception has named. */
+  /** Marks a directory that an exception has named. */
   static final String KEPT = "named-in-an-exception";
 
   private static final List<String> USUAL =
       List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore", KEPT);
 
   /**
-   * Chooses a name where the JVM puts temporary files, and makes nothing yet: it can be written
-   * down before.
+   * Chooses a name among the temporary files without creating the directory, so that the name can
+   * be recorded first.
    *
    * @param operation {@code dump} or {@code restore}
-   * @return the directory, to be made
-   * @throws ImageDirectoryException when /proc does not say who we are
+   * @return the directory, to be created
+   * @throws ImageDirectoryException when {@code /proc} cannot be read
    */
   public static LogDirectory planned(String operation) {
     try {
@@ -61,9 +61,9 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Makes it, and removes old ones that nobody will look for any more.
+   * Creates it, and removes old ones that nobody needs any more.
    *
-   * @throws ImageDirectoryException when there is no room for one
+   * @throws ImageDirectoryException when it cannot be created
    */
   public void make() {
     try {
@@ -78,14 +78,14 @@ public record LogDirectory(Path path) {
 
   private static ImageDirectoryException unmade(String operation, IOException e) {
     return new ImageDirectoryException(
-        "no temporary directory for CRIU's log can be made (%s): set java.io.tmpdir to one that can"
+        "a temporary directory for CRIU's log cannot be created (%s): set java.io.tmpdir to a directory that can be written"
             .formatted(e),
         Failure.of(operation, 0),
         e);
   }
 
   /**
-   * Tells whether a directory has the name of one, for those who find its path written down.
+   * Tells whether a recorded path has the name of a log directory.
    *
    * @param path a directory
    * @return true when it may be removed
@@ -95,11 +95,11 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Tells whether a process has a file open that is in it. Only what we started can, if it is what
-   * {@link #make} made: of mode 0700, and ours.
+   * Tells whether a process has a file of this directory open. Only processes that we started can,
+   * if {@link #make} created it: with mode 0700, and ours.
    *
    * @param process a process
-   * @return false also when this is no such directory
+   * @return false also when this is not such a directory
    */
   public boolean isHeldBy(ProcessIdentity process) {
     try {
@@ -120,7 +120,11 @@ public record LogDirectory(Path path) {
       }
       return false;
     } catch (IOException e) {
-      LOG.warn("whether process {} writes to {} is not known: {}", process, path, e.toString());
+      LOG.warn(
+          "it could not be found out whether process {} writes to {}: {}",
+          process,
+          path,
+          e.toString());
       return false;
     }
   }
@@ -139,7 +143,7 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Removes what controllers that died left where this JVM puts temporary files, except what an
+   * Removes the log directories of dead controllers from the temporary files, except those that an
    * exception has named within the last day.
    */
   public static void removeAbandoned() {
@@ -147,10 +151,10 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Ends its use: it stays if an exception, or a cause of it, names a log in it, and is removed
+   * Keeps the directory if an exception or one of its causes names a log in it, and removes it
    * otherwise.
    *
-   * @param thrown what a dump or restore came to
+   * @param thrown what a dump or restore threw
    */
   public void endedWith(Throwable thrown) {
     if (isNamedIn(thrown)) {
@@ -160,7 +164,7 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Whether somebody will look for a log here. */
+  /** Whether an exception names a log here. */
   boolean isNamedIn(Throwable thrown) {
     if (thrown instanceof CriuReport criu
         && criu.criu().log() != null
@@ -170,7 +174,7 @@ public record LogDirectory(Path path) {
     return thrown.getCause() != null && isNamedIn(thrown.getCause());
   }
 
-  /** Has it stay for a day, or as one of the newest. */
+  /** Keeps it for a day, or as long as it is one of the newest. */
   void keep() {
     try {
       DurableFiles.write(path.resolve(KEPT), new byte[0]);
@@ -179,18 +183,18 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Removes it if nothing was written there. */
+  /** Removes it if it is empty. */
   void deleteIfEmpty() {
     try {
       Files.deleteIfExists(path);
     } catch (DirectoryNotEmptyException e) {
-      LOG.debug("{} stays, for the exception names what is in it", path);
+      LOG.debug("{} stays, because the exception names a log in it", path);
     } catch (IOException e) {
       LOG.warn("{} could not be removed: {}", path, e.toString());
     }
   }
 
-  /** Removes it, if it was made. Not done when an exception names the log in it. */
+  /** Removes it, if it exists. Not to be called when an exception names the log in it. */
   public void delete() {
     try {
       DurableFiles.delete(path);
@@ -200,8 +204,8 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Removes what is usually in it, if nobody else can write there: without a descriptor it cannot
-   * be listed.
+   * Removes the usual files in it, if nobody else can write there: without a free descriptor it
+   * cannot be listed.
    */
   private void deleteUnseen(IOException why) {
     try {

@@ -28,11 +28,11 @@ import java.util.HexFormat;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The text of {@code manifest.json}; of {@code manifest.sha256} beside it, without which a flipped
- * bit in the manifest would go unseen; and of {@code manifest.hmac}, which images with a key have.
+ * Reads and writes {@code manifest.json}; {@code manifest.sha256} beside it, without which a
+ * flipped bit in the manifest would go unnoticed; and {@code manifest.hmac} of images with a key.
  *
- * <p>There is one text for one manifest, and no other is read: nothing that is named twice, left
- * out, unknown or written in another way has to be thought about. Every format begins with {@code
+ * <p>Each manifest has exactly one text, and no other text is accepted: names that are repeated,
+ * missing, unknown or written differently need no further thought. Every format begins with {@code
  * formatVersion}.
  */
 final class ManifestFile {
@@ -41,10 +41,10 @@ final class ManifestFile {
   static final String SUM_NAME = "manifest.sha256";
   static final String CODE_NAME = "manifest.hmac";
 
-  /** Far above any real manifest, far below what would hurt. */
-  static final int MOST_BYTES = 16 << 20;
+  /** Far above the size of any real manifest, far below one that would hurt. */
+  static final int MAX_BYTES = 16 << 20;
 
-  private static final int MOST_REASON = 200;
+  private static final int MAX_REASON = 200;
 
   private static final Gson GSON =
       new GsonBuilder()
@@ -61,7 +61,7 @@ final class ManifestFile {
   }
 
   static byte[] sum(byte[] manifest) {
-    return line(HexFormat.of().formatHex(PartSum.sha256().digest(manifest)));
+    return line(HexFormat.of().formatHex(ChunkChecksum.sha256().digest(manifest)));
   }
 
   static byte[] code(byte[] manifest, ImageKey key) {
@@ -76,12 +76,12 @@ final class ManifestFile {
    * Reads a manifest that only this class could have written.
    *
    * @param file named in exceptions
-   * @param code null when the image has none
-   * @param key null when none is asked for
+   * @param code null when the image has no code
+   * @param key null when no key is required
    */
   static Manifest read(
       Path file, byte[] content, byte[] sum, byte @Nullable [] code, @Nullable ImageKey key) {
-    if (content.length > MOST_BYTES) {
+    if (content.length > MAX_BYTES) {
       throw corrupt(file, "is too large", null);
     }
     if (!MessageDigest.isEqual(sum, sum(content))) {
@@ -93,7 +93,7 @@ final class ManifestFile {
     Manifest manifest = parse(file, content);
     if (key != null
         && manifest.files().stream().anyMatch(each -> each.checksum() != Checksum.SHA256)) {
-      throw untrusted(file, "has sums that can be forged");
+      throw untrusted(file, "has checksums that can be forged");
     }
     return manifest;
   }
@@ -142,7 +142,7 @@ final class ManifestFile {
     }
   }
 
-  /** What an operator can use of it, without what the manifest could have put into it. */
+  /** The part of an error that an operator can use, escaped because the manifest may be hostile. */
   private static String reason(Throwable e) {
     Throwable root = e;
     while (root.getCause() != null) {
@@ -152,7 +152,7 @@ final class ManifestFile {
     if (root instanceof NullPointerException) {
       return root.getMessage() == null ? "a value is missing" : text + " is missing";
     }
-    return Printable.of(text, MOST_REASON);
+    return Printable.of(text, MAX_REASON);
   }
 
   private static ImageCorruptException corrupt(Path file, String why, @Nullable Throwable cause) {
@@ -164,7 +164,7 @@ final class ManifestFile {
 
   private static ImageNotTrustedException untrusted(Path file, String why) {
     return new ImageNotTrustedException(
-        file + " " + why + ": look where the image comes from", Failure.of("open", 0));
+        file + " " + why + ": find out where the image comes from", Failure.of("open", 0));
   }
 
   /** Instants as ISO 8601 text. */

@@ -18,9 +18,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The log directories where a JVM puts temporary files. One that an exception has named stays for a
- * day, and longer if it is among the newest ten; others belong to a call that is under way, or to a
- * maker that died.
+ * The log directories among the temporary files. One that an exception has named stays for a day,
+ * and longer if it is among the newest ten; others belong to a call that is under way, or to a JVM
+ * that died.
  */
 final class OldLogs {
 
@@ -29,7 +29,7 @@ final class OldLogs {
   private static final int NEWEST = 10;
   private static final Duration DAY = Duration.ofDays(1);
 
-  /** Until then somebody may come to mend what its maker was at. */
+  /** How long a recovery may still need the logs of a dead JVM. */
   private static final Duration HOUR = Duration.ofHours(1);
 
   private final Path temporary;
@@ -38,12 +38,12 @@ final class OldLogs {
     this.temporary = temporary;
   }
 
-  /** Removes what nobody will look for, and what dead makers left more than an hour ago. */
+  /** Removes what nobody needs any more, and what dead JVMs left more than an hour ago. */
   void removeOutdated() {
     remove(HOUR);
   }
 
-  /** The same, also what they left just now. */
+  /** The same, including what dead JVMs left just now. */
   void removeAbandoned() {
     remove(Duration.ZERO);
   }
@@ -68,7 +68,7 @@ final class OldLogs {
         }
       }
     } catch (IOException e) {
-      // Whoever comes next may remove them.
+      // The next dump or restore tries again.
       LOG.warn("old logs in {} stay: {}", temporary, e.toString());
     }
   }
@@ -77,7 +77,7 @@ final class OldLogs {
     return time(directory.resolve(LogDirectory.KEPT));
   }
 
-  /** Others can give their directories such names too. */
+  /** Other users can give their directories such names too. */
   private static boolean isOurs(Path directory) throws IOException {
     try {
       return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)

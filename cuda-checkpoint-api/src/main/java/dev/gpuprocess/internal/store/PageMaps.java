@@ -22,18 +22,18 @@ import java.util.Map;
 
 /**
  * Compares CRIU's memory images with their page maps. CRIU loops for ever on a {@code pages-N.img}
- * that is shorter than {@code pagemap-*.img} says, whatever the manifest says of the two, so this
- * is looked at before the dumped process may die and before each restore.
+ * that is shorter than {@code pagemap-*.img} says, whatever the manifest says about the two, so
+ * this is checked before the dumped process may die and before each restore.
  *
  * <p>A page map is two magic numbers and then records of a length and a protobuf message: first
  * {@code pagemap_head}, then one {@code pagemap_entry} for each run of pages. These messages are
- * flat, so a few lines read them, and an image is checked whatever the CRIU driver is.
+ * flat, so a few lines of code read them, and an image is checked independently of the CRIU driver.
  */
 final class PageMaps {
 
   private static final int MAGIC_COMMON = 0x54564319;
   private static final int MAGIC_PAGEMAP = 0x56084025;
-  private static final int MOST_MESSAGE_BYTES = 4096;
+  private static final int MAX_MESSAGE_BYTES = 4096;
 
   // pagemap_head
   private static final int PAGES_ID = 1;
@@ -56,7 +56,7 @@ final class PageMaps {
 
   /**
    * Checks every page map in a directory of CRIU image files, and that no memory image is longer
-   * than the page maps explain: a file of a few blocks can be terabytes long.
+   * than the page maps say: a sparse file of a few blocks can be terabytes long.
    */
   static void requireComplete(PinnedDirectory image, Path images, String operation, long pid)
       throws IOException {
@@ -67,7 +67,7 @@ final class PageMaps {
         try {
           requireComplete(file, explained);
         } catch (ArithmeticException | BufferUnderflowException | EOFException e) {
-          throw corrupt(image.shown(file) + " is cut off or altered", operation, pid, e);
+          throw corrupt(image.shown(file) + " is truncated or altered", operation, pid, e);
         } catch (MismatchException e) {
           throw corrupt(image.shown(file) + " " + e.getMessage(), operation, pid, e);
         }
@@ -86,7 +86,7 @@ final class PageMaps {
       Path file, long bytes, long needed, String operation, long pid) {
     if (bytes > needed) {
       throw new ImageCorruptException(
-          "%s has %s bytes and the page maps speak of %s: it was altered; use another copy of the image"
+          "%s has %s bytes but the page maps say %s: it was altered; use another copy of the image"
               .formatted(file, bytes, needed),
           Failure.of(operation, pid));
     }
@@ -95,19 +95,20 @@ final class PageMaps {
   private static ImageCorruptException corrupt(
       String what, String operation, long pid, Exception cause) {
     return new ImageCorruptException(
-        what + ": the memory of the process is not all there, so this image cannot be restored",
+        what
+            + ": the memory of the process is incomplete, so this image cannot be restored; use another copy of it",
         Failure.of(operation, pid),
         cause);
   }
 
-  /** Adds the memory image that it speaks of, and how much of it. */
+  /** Adds the memory image that it describes, and its length. */
   private static void requireComplete(Path pagemap, Map<String, Long> explained)
       throws IOException, MismatchException {
     try (DataInputStream in =
         new DataInputStream(
             new BufferedInputStream(Files.newInputStream(pagemap, LinkOption.NOFOLLOW_LINKS)))) {
       if (int32(in) != MAGIC_COMMON || int32(in) != MAGIC_PAGEMAP) {
-        throw new MismatchException("is no page map of CRIU");
+        throw new MismatchException("is not a page map of CRIU");
       }
       long id = message(in)[PAGES_ID];
       long pages = 0;
@@ -125,7 +126,7 @@ final class PageMaps {
     }
   }
 
-  /** How many pages of a run are in the memory image, as CRIU reads its own older formats too. */
+  /** How many pages of a run are in the memory image. Handles older formats as CRIU does. */
   private static long present(long[] entry) throws MismatchException {
     boolean present =
         entry[FLAGS] == ABSENT ? entry[IN_PARENT] <= 0 : (entry[FLAGS] & FLAG_PRESENT) != 0;
@@ -146,7 +147,7 @@ final class PageMaps {
 
   private static long[] message(DataInputStream in) throws IOException, MismatchException {
     int length = int32(in);
-    if (length < 0 || length > MOST_MESSAGE_BYTES) {
+    if (length < 0 || length > MAX_MESSAGE_BYTES) {
       throw new MismatchException("has a record of an impossible length");
     }
     byte[] bytes = new byte[length];
@@ -194,7 +195,7 @@ final class PageMaps {
     throw new MismatchException("has a number without an end");
   }
 
-  /** A page map that cannot be right, or not with its memory image. */
+  /** A page map that is malformed, or does not match its memory image. */
   private static final class MismatchException extends Exception {
     private static final long serialVersionUID = 1L;
 

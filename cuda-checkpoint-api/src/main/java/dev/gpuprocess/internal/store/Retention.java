@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Removes images that a newer one beside them has made superfluous. */
+/** Removes images that are superseded by a newer one beside them. */
 public final class Retention {
 
   private static final Logger LOG = LoggerFactory.getLogger(Retention.class);
@@ -31,7 +31,7 @@ public final class Retention {
   private final @Nullable ImageKey key;
 
   /**
-   * Prepares; touches nothing.
+   * Prepares; changes nothing.
    *
    * @param newest the image that supersedes the others
    * @param key what the images are signed with; null for none
@@ -43,24 +43,25 @@ public final class Retention {
 
   /**
    * Removes, oldest first, the images beside the newest that are of the same process (by pid and
-   * command line) and were made before it. What stays is verified first, every byte; an image that
-   * does not verify neither counts nor is removed. Links are not followed, and what is no complete
-   * image of ours is not touched, except half images whose makers died ({@link
-   * StagedImage#abandonedIn}); an image that is being removed becomes one first. An interrupt
-   * changes nothing: the thread stays interrupted.
+   * command line) and were made before it. The images that stay are verified first, every byte; an
+   * image that fails neither counts nor is removed. Links are not followed, and anything that is
+   * not a complete image of ours is left alone, except partial images whose makers died ({@link
+   * AbandonedImage#in}); an image that is being removed becomes partial first. An interrupt does
+   * not stop this; the thread stays interrupted.
    *
-   * @param count how many stay, the newest included; at least 1
+   * @param count how many stay, including the newest; at least 1
    * @return what was removed, oldest first
    * @throws IllegalArgumentException when the count is less than 1
-   * @throws ImageException when the newest does not verify, and nothing was removed, or when
-   *     something cannot be removed
+   * @throws ImageException when the newest fails verification, in which case nothing was removed,
+   *     or when something cannot be removed
    */
   public List<Path> keep(int count) {
     if (count < 1) {
-      throw new IllegalArgumentException("the newest image always stays, so not " + count);
+      throw new IllegalArgumentException(
+          "the newest image always stays, so the count must be at least 1, not " + count);
     }
     newest.verify();
-    StagedImage.abandonedIn(parent()).forEach(AbandonedImage::remove);
+    AbandonedImage.in(parent()).forEach(AbandonedImage::remove);
     int kept = 1;
     List<ImageDirectory> superseded = new ArrayList<>();
     for (ImageDirectory image : olderOnes()) {
@@ -81,7 +82,7 @@ public final class Retention {
       return true;
     } catch (ImageException e) {
       LOG.warn(
-          "{} does not count as an image and stays: {}",
+          "{} is left alone and not counted, as it cannot be verified: {}",
           Printable.of(image.path().toString()),
           e.getMessage());
       return false;
@@ -120,7 +121,7 @@ public final class Retention {
         older.add(image);
       }
     } catch (ImageException e) {
-      LOG.debug("{} is no image of ours: {}", Printable.of(entry.toString()), e.getMessage());
+      LOG.debug("{} is not an image of ours: {}", Printable.of(entry.toString()), e.getMessage());
     }
   }
 
@@ -159,14 +160,14 @@ public final class Retention {
   private Path parent() {
     Path parent = newest.path().toAbsolutePath().getParent();
     if (parent == null) {
-      throw new IllegalArgumentException(newest.path() + " is no directory in another one");
+      throw new IllegalArgumentException(newest.path() + " has no parent directory");
     }
     return parent;
   }
 
   private static ImageException failed(Path path, IOException e) {
     return new ImageException(
-        "%s cannot be removed or searched (%s): what is newer is untouched".formatted(path, e),
+        "%s cannot be removed or searched (%s): newer images were not touched".formatted(path, e),
         Failure.of("keep", 0),
         e);
   }

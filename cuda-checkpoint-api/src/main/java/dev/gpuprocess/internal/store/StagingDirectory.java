@@ -14,8 +14,8 @@ import java.nio.file.attribute.PosixFilePermissions;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The directory in which an image grows. It and its parent are held by descriptors, so that nobody
- * who may write in the parent can lead what we write, change or remove here to another place.
+ * The directory in which an image is written. It and its parent are pinned by descriptors, so that
+ * users who can write to the parent cannot redirect what we write, change or remove here.
  */
 final class StagingDirectory implements AutoCloseable {
 
@@ -30,7 +30,10 @@ final class StagingDirectory implements AutoCloseable {
     this.name = name;
   }
 
-  /** Makes one, empty but for the directory of the CRIU image files; closes the parent with it. */
+  /**
+   * Creates one that contains only the directory for the CRIU image files; closing it closes the
+   * parent.
+   */
   static StagingDirectory make(PinnedDirectory parent, ProcessIdentity process) throws IOException {
     String name = StagingName.of(process).text();
     Path path = parent.path().resolve(name);
@@ -42,7 +45,7 @@ final class StagingDirectory implements AutoCloseable {
       if (!Ownership.of(staging).isOurs() || !DurableFiles.list(staging.path()).isEmpty()) {
         throw replaced(staging.name());
       }
-      // Not by its name, which could lead elsewhere by now.
+      // Not by its name, which could be another directory by now.
       Files.setPosixFilePermissions(staging.path(), DurableFiles.PRIVATE_DIRECTORY);
       StagingDirectory made = new StagingDirectory(parent, staging, name);
       DurableFiles.createDirectory(made.images());
@@ -61,7 +64,7 @@ final class StagingDirectory implements AutoCloseable {
     return staging;
   }
 
-  /** Where the CRIU image files are. */
+  /** The directory of the CRIU image files. */
   Path images() {
     return staging.path().resolve(ImageDirectory.IMAGES);
   }
@@ -78,7 +81,7 @@ final class StagingDirectory implements AutoCloseable {
     DurableFiles.sync(parent.path());
   }
 
-  /** Removes it with all that is in it; its final name goes first, and at once. */
+  /** Removes it with its content; its final name goes first, atomically. */
   void remove() throws IOException {
     if (moved != null) {
       Files.move(moved, ownPath(), StandardCopyOption.ATOMIC_MOVE);
@@ -95,7 +98,9 @@ final class StagingDirectory implements AutoCloseable {
 
   private static FileSystemException replaced(Path name) {
     return new FileSystemException(
-        name.toString(), null, "was replaced by somebody who may write in its parent");
+        name.toString(),
+        null,
+        "was replaced by another user who can write to its parent: remove the write permission of others there");
   }
 
   @Override

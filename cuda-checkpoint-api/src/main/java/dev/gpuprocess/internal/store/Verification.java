@@ -16,15 +16,15 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 
-/** Compares the files of an image with its manifest; what is quick to see comes first. */
+/** Compares the files of an image with its manifest, beginning with the quickest checks. */
 final class Verification {
 
   private final PinnedDirectory image;
   private final Manifest manifest;
   private final Path images;
-  private final Reading reading;
+  private final ReadLimit reading;
 
-  Verification(PinnedDirectory image, Manifest manifest, Reading reading) {
+  Verification(PinnedDirectory image, Manifest manifest, ReadLimit reading) {
     this.image = image;
     this.manifest = manifest;
     this.reading = reading;
@@ -52,7 +52,7 @@ final class Verification {
         manifest.files().stream()
             .map(ImageFile::path)
             .collect(Collectors.toCollection(TreeSet::new));
-    // The first one too many ends it, so a directory of any size costs no more than its manifest.
+    // The first surplus file ends this, so a huge directory costs no more than its manifest.
     try (DirectoryStream<Path> files = Files.newDirectoryStream(images)) {
       for (Path file : files) {
         if (!listed.remove(image.path().relativize(file).toString())) {
@@ -100,7 +100,7 @@ final class Verification {
   private void requireSame(ImageFile expected, ImageFile found) {
     if (!expected.equals(found)) {
       throw ImageDirectory.corrupt(
-          "%s has other content than when it was made: it was altered; use another copy of the image"
+          "%s has different content than when it was written: it was altered; use another copy of the image"
               .formatted(image.name().resolve(expected.path())),
           null);
     }

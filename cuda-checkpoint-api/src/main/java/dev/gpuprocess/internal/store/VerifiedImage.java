@@ -4,9 +4,8 @@ import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.nio.file.Path;
 
 /**
- * An image whose files were just compared with its manifest, held so that a restore reads these and
- * no others: while this is open, putting another directory in the place of the image changes
- * nothing. For one thread.
+ * An image that was just verified and is pinned, so that a restore reads the files that were
+ * verified: while this is open, replacing the directory of the image has no effect. For one thread.
  */
 public final class VerifiedImage implements AutoCloseable {
 
@@ -17,16 +16,16 @@ public final class VerifiedImage implements AutoCloseable {
   }
 
   /**
-   * The CRIU image files. The path leads over a descriptor of this process ({@code /proc/self/fd}),
-   * so another process has to be given a descriptor of it.
+   * The directory of the CRIU image files. The path goes through a descriptor of this process
+   * ({@code /proc/self/fd}), so another process must be given a descriptor of it.
    *
-   * @return their directory, until this is closed
+   * @return valid until this is closed
    */
   public Path images() {
     return directory.path().resolve(ImageDirectory.IMAGES);
   }
 
-  /** Lets go of the directory. */
+  /** Closes the directory. */
   @Override
   public void close() {
     directory.close();

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.text;
 
 import java.util.Locale;
 
-/** Sizes for people. */
+/** Sizes for messages. */
 public final class Bytes {
 
   private static final long MIB = 1L << 20;

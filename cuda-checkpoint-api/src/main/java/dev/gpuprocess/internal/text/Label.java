@@ -1,18 +1,19 @@
 package dev.gpuprocess.internal.text;
 
-/** The label of an image: what its maker calls it. */
+/** Checks the label of an image. */
 public final class Label {
 
-  /** In characters. */
+  /** The maximum length, in characters. */
   private static final int LONGEST = 200;
 
   private Label() {}
 
   /**
-   * Checks one.
+   * Checks a label.
    *
-   * @return the same
-   * @throws IllegalArgumentException when it is blank, too long, or has control characters in it
+   * @return the label
+   * @throws IllegalArgumentException when it is blank, longer than 200 characters, or has control
+   *     characters in it
    */
   public static String require(String label) {
     if (label.isBlank()

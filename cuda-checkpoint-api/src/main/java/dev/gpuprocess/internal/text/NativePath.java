@@ -8,10 +8,10 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * Paths by their bytes. A name is bytes to the kernel; the JDK makes text of them with the charset
- * of the locale, and {@link Path#of(String, String...)} refuses what that charset lacks: in the
- * POSIX locale everything that is not ASCII. What is read in {@code /proc}, in a journal or in an
- * image goes through here.
+ * Converts between paths and the bytes of their names. To the kernel a name is bytes; the JDK
+ * decodes them with the charset of the locale, and {@link Path#of(String, String...)} refuses
+ * characters that the charset lacks: in the POSIX locale everything but ASCII. Names read from
+ * {@code /proc}, a journal or an image are converted here.
  */
 public final class NativePath {
 
@@ -19,12 +19,12 @@ public final class NativePath {
 
   private NativePath() {}
 
-  /** The path of a name that was read as UTF-8, whatever the locale. */
+  /** The path with a name that was decoded as UTF-8, regardless of the locale. */
   public static Path of(String name) {
     return isAscii(name) ? Path.of(name) : of(name.getBytes(StandardCharsets.UTF_8));
   }
 
-  /** The path of a name as the kernel has it. */
+  /** The path with a name of these bytes. */
   public static Path of(byte[] name) {
     boolean absolute = name.length > 0 && name[0] == '/';
     StringBuilder uri = new StringBuilder(absolute ? "file://" : "file:///");
@@ -37,13 +37,13 @@ public final class NativePath {
             .append(Character.forDigit(each & 0xf, 16));
       }
     }
-    // A URI carries bytes, and the JDK takes them as they are.
+    // A URI carries bytes, which the JDK keeps unchanged.
     Path path = Path.of(URI.create(uri.toString()));
     return absolute ? path : path.getRoot().relativize(path);
   }
 
   /**
-   * The name as the kernel has it; of a relative path whose text is not ASCII, the absolute one.
+   * The bytes of the name; for a relative path whose text is not ASCII, those of the absolute path.
    */
   public static byte[] bytes(Path path) {
     String text = path.toString();
@@ -69,18 +69,18 @@ public final class NativePath {
     return Arrays.copyOf(bytes, count > 1 && bytes[count - 1] == '/' ? count - 1 : count);
   }
 
-  /** The name as C functions take it, with a zero at its end. */
+  /** The bytes of the name, ended by a zero as C functions need it. */
   public static byte[] cString(Path path) {
     byte[] name = bytes(path);
     return Arrays.copyOf(name, name.length + 1);
   }
 
-  /** The name, read as UTF-8: what {@link #of(String)} takes, and what other programs are told. */
+  /** The name decoded as UTF-8, as {@link #of(String)} and other programs expect it. */
   public static String text(Path path) {
     return new String(bytes(path), StandardCharsets.UTF_8);
   }
 
-  /** Whether a path can be made again from its text. */
+  /** Whether {@link Path#of} returns the same path for its text. */
   public static boolean survivesAsText(Path path) {
     try {
       return Path.of(path.toString()).equals(path);

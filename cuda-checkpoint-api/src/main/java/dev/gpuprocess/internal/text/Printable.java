@@ -3,34 +3,34 @@ package dev.gpuprocess.internal.text;
 import java.time.Duration;
 
 /**
- * Text from outside in a form that can be printed: names of processes, files and sockets, lines of
- * logs. Whoever chooses a name could otherwise write to the terminal or into the log of whoever
- * reads it: a line of its own, an escape sequence, or words in another order.
+ * Escapes text from outside for printing: names of processes, files and sockets, lines of logs. A
+ * hostile name could otherwise forge lines in a log, send escape sequences to a terminal, or
+ * reorder words.
  */
 public final class Printable {
 
-  private static final int MOST_CHARACTERS = 16 << 10;
+  private static final int MAX_CHARACTERS = 16 << 10;
   private static final Duration LONGEST = Duration.ofDays(100_000);
 
   private Printable() {}
 
   /**
-   * Makes a text of any length that is reasonable in a message.
+   * Escapes a text and cuts it to a length that is reasonable in a message.
    *
    * @param text anything
    * @return one line
    */
   public static String of(String text) {
-    return of(text, MOST_CHARACTERS);
+    return of(text, MAX_CHARACTERS);
   }
 
   /**
-   * Makes a text of some length.
+   * Escapes a text and cuts it.
    *
    * @param text anything
-   * @param most how many of its characters to show
+   * @param most how many of its characters to keep
    * @return one line: control, format and separator characters as Java writes them, such as {@code
-   *     \n} or {@code \}{@code u001b}, and {@code ...} in place of what is too much
+   *     \n} or {@code \}{@code u001b}, and {@code ...} in place of the rest
    */
   public static String of(String text, int most) {
     int shown = Math.min(text.length(), most);
@@ -51,10 +51,11 @@ public final class Printable {
   }
 
   /**
-   * How long something is or was.
+   * Formats a duration.
    *
    * @param duration any
-   * @return in the largest units that say it, such as {@code 1 ms}, {@code 30 s} or {@code 1.5 s}
+   * @return in the largest units that are exact, such as {@code 1 ms}, {@code 30 s} or {@code 1.5
+   *     s}
    */
   public static String of(Duration duration) {
     if (duration.isNegative()) {
@@ -107,7 +108,7 @@ public final class Printable {
     return "0".repeat(4 - digits.length()) + digits;
   }
 
-  /** Format characters are those that reorder, join or hide others. */
+  /** Format characters reorder, join or hide other characters. */
   private static boolean isPrintable(int codePoint) {
     return switch (Character.getType(codePoint)) {
       case Character.CONTROL,

@@ -3,9 +3,8 @@ package dev.gpuprocess.internal.time;
 import java.time.Duration;
 
 /**
- * Arithmetic with the durations that users give, however long they are: {@code
- * ChronoUnit.FOREVER.getDuration()} is one, and overflows nothing here. What is longer than {@link
- * #LONGEST} counts as that long.
+ * Arithmetic with durations of any length that does not overflow, even with {@code
+ * ChronoUnit.FOREVER.getDuration()}. A duration longer than {@link #LONGEST} counts as that long.
  */
 public final class Durations {
 
@@ -56,31 +55,31 @@ public final class Durations {
   }
 
   /**
-   * The moment at which a time that begins now is over.
+   * The moment at which a duration that begins now ends.
    *
    * @param time any
-   * @return to be compared with {@link #left} alone
+   * @return to be passed to {@link #left}
    */
   public static long end(Duration time) {
     return System.nanoTime() + nanos(time);
   }
 
   /**
-   * What is left until a moment.
+   * The time left until a moment.
    *
-   * @param end a moment that {@link #end} gave
-   * @return in nanoseconds; 0 or less when it is over
+   * @param end returned by {@link #end}
+   * @return in nanoseconds; 0 or less when it has passed
    */
   public static long left(long end) {
     return end - System.nanoTime();
   }
 
   /**
-   * Refuses a time in which nothing can be done.
+   * Checks that a duration is positive.
    *
-   * @param name what it is the time of, for the message
-   * @param time as the user gave it
-   * @return the same
+   * @param name what the duration is, for the message
+   * @param time as the user set it
+   * @return the duration
    * @throws IllegalArgumentException unless it is positive
    */
   public static Duration positive(String name, Duration time) {
@@ -91,11 +90,11 @@ public final class Durations {
   }
 
   /**
-   * Refuses a time that would have to end before it begins.
+   * Checks that a duration is not negative.
    *
-   * @param name what it is the time of, for the message
-   * @param time as the user gave it
-   * @return the same
+   * @param name what the duration is, for the message
+   * @param time as the user set it
+   * @return the duration
    * @throws IllegalArgumentException when it is negative
    */
   public static Duration notNegative(String name, Duration time) {

@@ -28,20 +28,22 @@ class BoundedCallTest {
   void admit_asManyHangAboutOneAsAreAllowed_refusedThereAloneUntilTheyReturn() throws Exception {
     CountDownLatch end = new CountDownLatch(1);
     AtomicInteger late = new AtomicInteger();
-    for (int i = 0; i < BoundedCall.MOST_ABOUT_ONE; i++) {
-      BoundedCall.admit("one", "a test");
+    for (int i = 0; i < BoundedCall.MAX_ABANDONED_ABOUT_ONE; i++) {
+      BoundedCall.requireCapacity("one", "a test");
       hang("one", end, late);
     }
-    assertEquals(BoundedCall.MOST_ABOUT_ONE, GpuCheckpoints.abandonedCalls());
+    assertEquals(BoundedCall.MAX_ABANDONED_ABOUT_ONE, GpuCheckpoints.abandonedCalls());
     OperationInProgressException refused =
         assertThrows(
-            OperationInProgressException.class, () -> BoundedCall.admit("one", "one more"));
+            OperationInProgressException.class,
+            () -> BoundedCall.requireCapacity("one", "one more"));
     assertTrue(refused.getMessage().contains("4 calls about one hang"), refused.getMessage());
-    BoundedCall.admit("another", "a test");
+    BoundedCall.requireCapacity("another", "a test");
     end.countDown();
     await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
-    assertEquals(BoundedCall.MOST_ABOUT_ONE, late.get(), "they count until they are undone");
-    BoundedCall.admit("one", "a test");
+    assertEquals(
+        BoundedCall.MAX_ABANDONED_ABOUT_ONE, late.get(), "they count until they are undone");
+    BoundedCall.requireCapacity("one", "a test");
   }
 
   @Test
@@ -52,7 +54,7 @@ class BoundedCallTest {
     for (int i = 0; i < MANY; i++) {
       hang("resource " + i, end, late);
     }
-    BoundedCall.admit("mine", "a test");
+    BoundedCall.requireCapacity("mine", "a test");
     assertEquals(
         7, BoundedCall.run("mine", "test", Duration.ofSeconds(20), () -> 7, (value, e) -> {}));
     end.countDown();

@@ -147,7 +147,7 @@ class StateReadingTest {
     assertEquals(1, threadsThatRead());
     assertEquals(1, GpuCheckpoints.abandonedCalls());
     assertFalse(going.isDone());
-    BoundedCall.admit(running.identity(), "a verb");
+    BoundedCall.requireCapacity(running.identity(), "a verb");
     machine.clearFaults();
     going.join().close();
     assertEquals(101, counter.increment());
@@ -190,7 +190,7 @@ class StateReadingTest {
   void verb_readersHangAndNobodyIsAtTheProcess_isNotRefusedForThem() {
     RunningProcess running = checkpoints.process(pid());
     machine.faults(Fault.in("cuCheckpointProcessGetState").call(1).hangs());
-    for (int i = 0; i <= BoundedCall.MOST_ABOUT_ONE; i++) {
+    for (int i = 0; i <= BoundedCall.MAX_ABANDONED_ABOUT_ONE; i++) {
       assertThrows(OperationTimedOutException.class, () -> hasty.inspect(pid()));
     }
     assertEquals(1, threadsThatRead());

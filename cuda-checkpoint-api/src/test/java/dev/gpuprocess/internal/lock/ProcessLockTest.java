@@ -147,7 +147,7 @@ class ProcessLockTest {
       turn.atCriu(false);
       assertEquals(resting, directory.holder(lock).orElseThrow());
     } finally {
-      turn.end();
+      turn.release();
     }
   }
 

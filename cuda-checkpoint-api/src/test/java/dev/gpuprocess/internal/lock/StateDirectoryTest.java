@@ -31,14 +31,14 @@ class StateDirectoryTest {
     return new StateDirectory(parent.resolve("state"));
   }
 
-  private HeldLock lock(StateDirectory state) throws IOException {
+  private NamedLock lock(StateDirectory state) throws IOException {
     return state.tryLock("gpu-0", "resume").orElseThrow();
   }
 
   @Test
   void lock_isHeld_refusedNamingTheHolderAndAfterwardsGiven() throws IOException {
     StateDirectory state = state();
-    try (HeldLock lock = lock(state)) {
+    try (NamedLock lock = lock(state)) {
       lock.note("first");
       assertEquals(Optional.empty(), state.tryLock("gpu-0", "suspend"));
       assertEquals(
@@ -48,7 +48,7 @@ class StateDirectoryTest {
     }
     assertEquals(Optional.empty(), state.holder("gpu-0"));
     assertEquals("first", state.note("gpu-0"));
-    try (HeldLock again = lock(state)) {
+    try (NamedLock again = lock(state)) {
       assertEquals("first", again.note());
     }
   }
@@ -56,10 +56,10 @@ class StateDirectoryTest {
   @Test
   void lock_fileIsRemovedMeanwhile_nextOneLocksAnew() throws IOException {
     StateDirectory state = state();
-    HeldLock lock = lock(state);
+    NamedLock lock = lock(state);
     lock.note("of one that is gone");
     lock.closeAndForget();
-    try (HeldLock again = lock(state)) {
+    try (NamedLock again = lock(state)) {
       assertEquals("", again.note());
       assertEquals(Optional.empty(), state.tryLock("gpu-0", "suspend"));
     }
@@ -108,7 +108,7 @@ class StateDirectoryTest {
   void directory_aboveItOthersCanWrite_refusedUnlessSticky() throws IOException {
     Files.createDirectory(state().path());
     Files.setPosixFilePermissions(parent, PosixFilePermissions.fromString("rwxrwxrwx"));
-    assertRefused("who could put something else in the place");
+    assertRefused("who could replace what is in it");
     Files.setAttribute(parent, "unix:mode", 01777);
     lock(state()).close();
   }

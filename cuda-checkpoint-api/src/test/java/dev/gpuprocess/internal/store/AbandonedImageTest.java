@@ -31,9 +31,9 @@ class AbandonedImageTest {
     try (OtherJvm jvm = OtherJvm.start("begin", parent.resolve("job").toString()).awaitBegun()) {
       maker = jvm.identity();
       assertEquals(1, entries(parent).size());
-      assertEquals(List.of(), StagedImage.abandonedIn(parent), "its maker lives");
+      assertEquals(List.of(), AbandonedImage.in(parent), "its maker lives");
     }
-    List<AbandonedImage> found = StagedImage.abandonedIn(parent);
+    List<AbandonedImage> found = AbandonedImage.in(parent);
     assertEquals(1, found.size());
     AbandonedImage half = found.get(0);
     assertEquals(maker, half.maker());
@@ -42,7 +42,7 @@ class AbandonedImageTest {
     half.remove();
     half.remove();
     assertEquals(List.of(), entries(parent));
-    assertEquals(List.of(), StagedImage.abandonedIn(parent));
+    assertEquals(List.of(), AbandonedImage.in(parent));
   }
 
   @Test
@@ -50,7 +50,7 @@ class AbandonedImageTest {
     try (StagedImage staged =
         StagedImage.create(parent.resolve("job"), TestImages.PROCESS, 0, null)) {
       TestImages.fill(staged.images(), new Random(1));
-      assertEquals(List.of(), StagedImage.abandonedIn(parent));
+      assertEquals(List.of(), AbandonedImage.in(parent));
     }
   }
 
@@ -60,7 +60,7 @@ class AbandonedImageTest {
     Files.createDirectory(parent.resolve(".gpuprocess-of-somebody.partial"));
     Files.createDirectory(parent.resolve(".job.5c1d.partial"));
     Files.createFile(parent.resolve("file"));
-    assertEquals(List.of(), StagedImage.abandonedIn(parent));
+    assertEquals(List.of(), AbandonedImage.in(parent));
   }
 
   private static StagingName abandoned() throws IOException {
@@ -74,7 +74,7 @@ class AbandonedImageTest {
   @Test
   void aPidThatBelongsToAnotherNowIsNotTheMaker(@TempDir Path parent) throws IOException {
     Path half = Files.createDirectory(parent.resolve(abandoned().text()));
-    assertEquals(half, StagedImage.abandonedIn(parent).get(0).path());
+    assertEquals(half, AbandonedImage.in(parent).get(0).path());
   }
 
   @Test
@@ -83,7 +83,7 @@ class AbandonedImageTest {
     StagingName before =
         new StagingName("00000000", current.namespace(), current.maker(), current.process());
     Files.createDirectory(parent.resolve(before.text()));
-    AbandonedImage half = StagedImage.abandonedIn(parent).get(0);
+    AbandonedImage half = AbandonedImage.in(parent).get(0);
     assertEquals(Optional.empty(), half.process(), "its pid means nothing any more");
   }
 
@@ -92,7 +92,7 @@ class AbandonedImageTest {
     StagingName dead = abandoned();
     StagingName elsewhere = new StagingName(dead.boot(), "1", dead.maker(), dead.process());
     Files.createDirectory(parent.resolve(elsewhere.text()));
-    assertEquals(List.of(), StagedImage.abandonedIn(parent));
+    assertEquals(List.of(), AbandonedImage.in(parent));
   }
 
   @Test
@@ -103,13 +103,13 @@ class AbandonedImageTest {
     Path target = Files.createDirectory(parent.resolve("target"));
     Files.createSymbolicLink(parent.resolve(abandoned().text()), target);
     Files.createFile(parent.resolve(abandoned().text()));
-    assertEquals(List.of(), StagedImage.abandonedIn(parent));
+    assertEquals(List.of(), AbandonedImage.in(parent));
     assertTrue(Files.exists(theirs));
   }
 
   @Test
   void aDirectoryThatDoesNotExistHasNone(@TempDir Path parent) {
-    assertEquals(List.of(), StagedImage.abandonedIn(parent.resolve("missing")));
+    assertEquals(List.of(), AbandonedImage.in(parent.resolve("missing")));
   }
 
   @Test

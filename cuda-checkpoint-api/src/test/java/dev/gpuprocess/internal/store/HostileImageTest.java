@@ -241,7 +241,8 @@ class HostileImageTest {
         String content = "";
         if (Files.isRegularFile(each, LinkOption.NOFOLLOW_LINKS) && Files.size(each) < 1 << 24) {
           content =
-              PartSum.of(Checksum.SHA256, each, 0, Files.size(each), Reading.unlimited("test", 0));
+              ChunkChecksum.of(
+                  Checksum.SHA256, each, 0, Files.size(each), ReadLimit.unlimited("test", 0));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

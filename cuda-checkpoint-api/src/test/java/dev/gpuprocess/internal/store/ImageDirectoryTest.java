@@ -159,7 +159,7 @@ class ImageDirectoryTest {
     byte[] content = Files.readAllBytes(pages);
     content[content.length / 2] ^= 1;
     Files.write(pages, content);
-    refused(ImageCorruptException.class, "pages-1.img has other content");
+    refused(ImageCorruptException.class, "pages-1.img has different content");
   }
 
   /** Needs more than one chunk; the file has holes, so it takes no room. */
@@ -180,7 +180,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(image).verify();
     for (long at : List.of(0L, ImageFile.CHUNK_BYTES - 1, ImageFile.CHUNK_BYTES, bytes - 1)) {
       flip(large, at);
-      refused(ImageCorruptException.class, "ghost-file-9.img has other content");
+      refused(ImageCorruptException.class, "ghost-file-9.img has different content");
       flip(large, at);
     }
     ImageDirectory.open(image).verify();
@@ -348,14 +348,14 @@ class ImageDirectoryTest {
     files.sort(Comparator.comparing(ImageFile::path));
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory opened = ImageDirectory.open(image);
-    Reading shortly = Reading.within("restore", 4242, Duration.ofMillis(50), null);
+    ReadLimit shortly = ReadLimit.within("restore", 4242, Duration.ofMillis(50), null);
     OperationTimedOutException late =
         assertThrows(OperationTimedOutException.class, () -> opened.verified(shortly));
     TestImages.says(late, "did not begin");
     Cancellation cancellation = new Cancellation();
     cancellation.cancel();
-    Reading unwanted =
-        Reading.within("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
+    ReadLimit unwanted =
+        ReadLimit.within("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
     assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
     assertEquals(
         0,

@@ -172,8 +172,8 @@ class ManifestFileTest {
     refused(FORMAT_1.replace("67108865", "9223372036854775807"), "impossible size");
     refused(FORMAT_1.replace("c1ffee99", "C1FFEE99"), "impossible checksum");
     refused(FORMAT_1.replace("c1ffee99", "c1ffee9"), "impossible checksum");
-    refused(FORMAT_1.replace("criu/pages", "criu/../pages"), "is no file of an image");
-    refused(FORMAT_1.replace("criu/pages-1.img", "criu/cgroup.img"), "names one twice");
+    refused(FORMAT_1.replace("criu/pages", "criu/../pages"), "is not a file of an image");
+    refused(FORMAT_1.replace("criu/pages-1.img", "criu/cgroup.img"), "names a file twice");
     refused(FORMAT_1.replace("\"CRC32C\"", "\"MD5\""), "checksum is missing");
   }
 

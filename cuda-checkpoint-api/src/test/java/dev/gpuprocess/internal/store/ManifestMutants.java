@@ -182,7 +182,7 @@ final class ManifestMutants {
     changes.put("many files", text -> text.replace("files\": [", "files\": [" + many("{}")));
     changes.put("many chunks", text -> text.replace("chunks\": [", "chunks\": [" + many("\"\"")));
     changes.put("many arguments", text -> text.replace("eline\": [", "eline\": [" + many("\"\"")));
-    changes.put("too large", text -> text + " ".repeat(ManifestFile.MOST_BYTES));
+    changes.put("too large", text -> text + " ".repeat(ManifestFile.MAX_BYTES));
     changes.put("empty", text -> "");
     changes.forEach((name, change) -> text(": " + name, change));
   }

@@ -69,12 +69,12 @@ class PageMapsTest {
     write(new PageMapBytes(3).run(0x1000, 4, PageMapBytes.PRESENT));
     bytes(3, 2L << 40);
     pagemap = images.resolve("pages-3.img");
-    refused("the page maps speak of " + 4 * PageSize.BYTES);
+    refused("but the page maps say " + 4 * PageSize.BYTES);
     memory(3, 4);
     check();
     memory(8, 1);
     pagemap = images.resolve("pages-8.img");
-    refused("the page maps speak of 0");
+    refused("but the page maps say 0");
   }
 
   @Test
@@ -158,11 +158,11 @@ class PageMapsTest {
   @Test
   void mapsThatAreNoneAreRefused() {
     TestImages.write(pagemap, new byte[0]);
-    refused("is cut off");
+    refused("is truncated");
     TestImages.write(pagemap, PageMapBytes.int32(0x54564319));
-    refused("is cut off");
+    refused("is truncated");
     TestImages.write(pagemap, new byte[64]);
-    refused("is no page map");
+    refused("is not a page map");
   }
 
   @Test
@@ -179,7 +179,7 @@ class PageMapsTest {
       // A map that ends where a record ends cannot be told from a shorter one.
       if (length != head.length && length != first.length) {
         TestImages.write(pagemap, java.util.Arrays.copyOf(whole, length));
-        refused("is cut off");
+        refused("is truncated");
       }
     }
   }
@@ -195,9 +195,10 @@ class PageMapsTest {
         new PageMapBytes(3)
             .run(0, Long.MAX_VALUE, PageMapBytes.PRESENT)
             .run(0, Long.MAX_VALUE, PageMapBytes.PRESENT),
-        "is cut off or altered");
+        "is truncated or altered");
     refusedWith(
-        new PageMapBytes(3).run(0, Long.MAX_VALUE, PageMapBytes.PRESENT), "is cut off or altered");
+        new PageMapBytes(3).run(0, Long.MAX_VALUE, PageMapBytes.PRESENT),
+        "is truncated or altered");
     refusedWith(
         new PageMapBytes(3).record(new PageMapBytes.Message().raw(1 << 3 | 4)), "unknown kind");
     refusedWith(

@@ -185,7 +185,7 @@ class StagedImageTest {
 
   @Test
   void refusesTheRootOfAllDirectories() throws IOException {
-    refused(Path.of("/"), "is no name for an image");
+    refused(Path.of("/"), "is not a name for an image");
   }
 
   @Test
@@ -386,7 +386,7 @@ class StagedImageTest {
   /** The process would die for an image that nobody can open. */
   @Test
   void aManifestThatCannotBeReadBackIsNotPublished() throws IOException {
-    String large = "x".repeat(ManifestFile.MOST_BYTES);
+    String large = "x".repeat(ManifestFile.MAX_BYTES);
     try (StagedImage staged = create(target)) {
       TestImages.fill(staged.images(), new Random(7));
       ImageException e =

@@ -126,7 +126,7 @@ public final class TestImages {
                     held,
                     image.relativize(file).toString(),
                     checksum,
-                    Reading.unlimited("sum", 0))
+                    ReadLimit.unlimited("sum", 0))
                 .await());
       }
       return summed;

@@ -4,14 +4,19 @@ import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
 /**
- * The functions of the C library that lock a file and tell the room around it. Names are bytes in
- * the encoding of file names, ended by a zero.
+ * The functions of the C library for files, as {@code fcntl.h}, {@code unistd.h}, {@code
+ * sys/statvfs.h} and {@code string.h} declare them, for JNR, which needs a public interface. Names
+ * are bytes in the encoding of file names, ended by a zero. Use {@code Libc}.
  */
-public interface LockFunctions {
+public interface LibcFunctions {
 
   int open(@In byte[] path, int flags, int mode);
 
   int close(int descriptor);
+
+  int fsync(int descriptor);
+
+  int sync_file_range(int descriptor, long offset, long bytes, int flags);
 
   /** With a {@code struct flock}. */
   int fcntl(int descriptor, int command, @In @Out byte[] lock);

@@ -6,11 +6,11 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The direct memory that files are read into: one buffer for each core, made once and used again
- * for as long as the JVM lives. Direct memory that is let go comes back only after a garbage
- * collection, which may be long in coming, and the limit of it is the whole JVM's.
+ * The direct memory that files are read into: one buffer for each core, allocated once and reused
+ * for the life of the JVM. Direct memory is freed only by a garbage collection, which may be long
+ * in coming, and its limit is that of the whole JVM. Safe for use by several threads.
  */
-final class Buffers {
+final class DirectBuffers {
 
   static final int BYTES = 256 << 10;
 
@@ -18,9 +18,9 @@ final class Buffers {
   private static final AtomicInteger LEFT =
       new AtomicInteger(Runtime.getRuntime().availableProcessors());
 
-  private Buffers() {}
+  private DirectBuffers() {}
 
-  /** Takes one; null when all are in use, or this JVM has no direct memory left. */
+  /** Takes a buffer; null when all are in use, or this JVM has no direct memory left. */
   static @Nullable ByteBuffer take() {
     ByteBuffer idle = IDLE.poll();
     if (idle != null) {
@@ -32,13 +32,13 @@ final class Buffers {
     try {
       return ByteBuffer.allocateDirect(BYTES);
     } catch (OutOfMemoryError limited) {
-      // Each try takes the JDK half a second, so this was the last; heap memory does as well.
+      // Each attempt takes the JDK half a second, so this was the last one; heap memory will do.
       LEFT.set(0);
       return null;
     }
   }
 
-  /** Gives one back. */
+  /** Returns a buffer. */
   static void give(ByteBuffer buffer) {
     IDLE.add(buffer);
   }

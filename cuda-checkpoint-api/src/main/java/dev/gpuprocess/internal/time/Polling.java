@@ -4,10 +4,10 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A wait that looks again and again, until a deadline. An interrupt does not shorten it; the flag
- * is set again when it is closed. For one thread.
+ * Polling with growing pauses until a deadline. An interrupt does not shorten the wait; {@link
+ * #close} sets the thread's flag again. For one thread.
  */
-public final class Patience implements AutoCloseable {
+public final class Polling implements AutoCloseable {
 
   private static final long FIRST_PAUSE = 1_000_000;
   private static final long LONGEST_PAUSE = 20_000_000;
@@ -18,11 +18,11 @@ public final class Patience implements AutoCloseable {
   private boolean interrupted;
 
   /** Begins now. */
-  public Patience(Duration limit) {
+  public Polling(Duration limit) {
     this.limit = TimeUnit.NANOSECONDS.convert(limit);
   }
 
-  /** Waits a little; false when the time is over. */
+  /** Waits a little; false when the time is up. */
   public boolean pause() {
     long left = limit - (System.nanoTime() - begin);
     if (left <= 0) {

@@ -8,23 +8,23 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Why a restore is refused now.
+ * Why a restore would be refused now. Immutable.
  *
- * @param text what is missing where
+ * @param text what is missing on which GPU
  * @param shortage the same in numbers; null where a GPU cannot be read
- * @param isKnown false when what the process held is not known
- * @param bound then the most that it can have held on a GPU
+ * @param isKnown false when it is not known how much the process held
+ * @param bound if so, the most that it can have held on a GPU, in bytes
  */
-public record NoRoom(
+public record GpuMemoryRefusal(
     String text, @Nullable GpuShortage shortage, boolean isKnown, OptionalLong bound) {
 
-  /** For who asked for the restore, with what to do about it. */
+  /** The exception for the caller of the restore, with advice. */
   public InsufficientGpuMemoryException exception(Failure failure, String advice) {
     if (isKnown) {
       return new InsufficientGpuMemoryException(text + ": " + advice, failure, shortage);
     }
     return new UnknownHoldingsException(
-        text + ": " + advice + ", or say what it held with ResumeOptions.needs",
+        text + ": " + advice + ", or state what it held with ResumeOptions.needs",
         failure,
         shortage,
         bound);

@@ -16,16 +16,16 @@ import java.util.HexFormat;
 import java.util.function.Consumer;
 import java.util.zip.CRC32C;
 
-/** Sums parts of files, a buffer at a time. */
-final class PartSum {
+/** Computes checksums of parts of files. */
+final class ChunkChecksum {
 
-  /** Of the memory that is read into where there is no direct memory. */
+  /** The size of the heap buffer that is used when there is no direct memory. */
   private static final int HEAP_BYTES = 64 << 10;
 
-  private PartSum() {}
+  private ChunkChecksum() {}
 
-  /** Sums a part of a file that is no link. */
-  static String of(Checksum kind, Path file, long from, long to, Reading reading)
+  /** Computes the checksum of a part of a file; links are refused. */
+  static String of(Checksum kind, Path file, long from, long to, ReadLimit reading)
       throws IOException {
     if (kind == Checksum.CRC32C) {
       CRC32C crc = new CRC32C();
@@ -45,9 +45,10 @@ final class PartSum {
     }
   }
 
-  private static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading)
+  private static void read(
+      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
-    ByteBuffer direct = Buffers.take();
+    ByteBuffer direct = DirectBuffers.take();
     if (direct == null) {
       readIntoHeap(file, from, to, sum, reading);
       return;
@@ -55,12 +56,12 @@ final class PartSum {
     try {
       read(file, from, to, direct, sum, reading);
     } finally {
-      Buffers.give(direct);
+      DirectBuffers.give(direct);
     }
   }
 
   private static void read(
-      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, Reading reading)
+      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
     try (FileChannel channel =
         FileChannel.open(file, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS)) {
@@ -78,9 +79,10 @@ final class PartSum {
     }
   }
 
-  /** A channel would read into direct memory first. */
+  /** Not a channel, which would allocate direct memory. */
   private static void readIntoHeap(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, Reading reading) throws IOException {
+      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
+      throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
     try (RandomAccessFile in = Descriptors.read(file)) {
       in.seek(from);
@@ -98,6 +100,6 @@ final class PartSum {
   }
 
   private static EOFException shorter(Path file) {
-    return new EOFException(file + " became shorter while it was read");
+    return new EOFException(file + " was truncated while it was read");
   }
 }

@@ -8,11 +8,11 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * For how long an image is read. Large ones take minutes, and sparse ones of a few bytes can be
- * made to take days, so whoever reads looks here every some hundred KiB. May be shared between
+ * How long an image may be read. Large images take minutes, and sparse ones of a few blocks can be
+ * made to take days, so readers check this every few hundred KiB. Immutable; may be shared between
  * threads.
  */
-public final class Reading {
+public final class ReadLimit {
 
   private final String operation;
   private final int pid;
@@ -20,20 +20,20 @@ public final class Reading {
   private final long begin = System.nanoTime();
   private final long nanos;
 
-  private Reading(String operation, int pid, @Nullable Cancellation cancellation, long nanos) {
+  private ReadLimit(String operation, int pid, @Nullable Cancellation cancellation, long nanos) {
     this.operation = operation;
     this.pid = pid;
     this.cancellation = cancellation;
     this.nanos = nanos;
   }
 
-  /** As long as it takes. */
-  static Reading unlimited(String operation, int pid) {
-    return new Reading(operation, pid, null, Long.MAX_VALUE);
+  /** No limit. */
+  static ReadLimit unlimited(String operation, int pid) {
+    return new ReadLimit(operation, pid, null, Long.MAX_VALUE);
   }
 
   /**
-   * Until a deadline, or a cancellation.
+   * A limit by a deadline and a cancellation.
    *
    * @param operation named in exceptions
    * @param pid named in exceptions
@@ -41,7 +41,7 @@ public final class Reading {
    * @param cancellation null for none
    * @return the limit
    */
-  public static Reading within(
+  public static ReadLimit within(
       String operation, int pid, Duration deadline, @Nullable Cancellation cancellation) {
     long nanos;
     try {
@@ -49,10 +49,15 @@ public final class Reading {
     } catch (ArithmeticException forEver) {
       nanos = Long.MAX_VALUE;
     }
-    return new Reading(operation, pid, cancellation, nanos);
+    return new ReadLimit(operation, pid, cancellation, nanos);
   }
 
-  /** Throws when it is time to stop. */
+  /**
+   * Checks the limit.
+   *
+   * @throws OperationCancelledException when the operation was cancelled
+   * @throws OperationTimedOutException when the time is up
+   */
   public void requireTime() {
     if (cancellation != null && cancellation.isCancelled()) {
       throw new OperationCancelledException(
@@ -62,7 +67,7 @@ public final class Reading {
     }
     if (System.nanoTime() - begin > nanos) {
       throw new OperationTimedOutException(
-          "%s of the image of process %s did not begin: the image could not be verified in the %s that there were; give it more time"
+          "%s of the image of process %s did not begin, because verifying the image took longer than the %s available: allow more time"
               .formatted(operation, pid, Duration.ofNanos(nanos)),
           Failure.of(operation, pid));
     }

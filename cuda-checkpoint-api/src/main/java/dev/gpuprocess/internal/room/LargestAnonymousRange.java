@@ -10,13 +10,13 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The largest stretch of unnamed private writable memory of a process, as far as it is resident or
- * swapped out. Mappings that adjoin count as one: where the kernel merges and splits them says
- * nothing of who made them.
+ * The size of the largest contiguous range of unnamed private writable memory of a process,
+ * counting resident and swapped-out pages. Adjacent mappings count as one, because the kernel
+ * merges and splits them at will.
  */
-final class LargestStretch {
+final class LargestAnonymousRange {
 
-  /** The line before what is told of a mapping: addresses, rights, offset, device, inode, name. */
+  /** The first line for a mapping: addresses, permissions, offset, device, inode, name. */
   private static final Pattern MAPPING =
       Pattern.compile("([0-9a-f]+)-([0-9a-f]+) (\\S{4}) [0-9a-f]+ \\S+ (\\d+)\\s*(.*)");
 
@@ -28,23 +28,23 @@ final class LargestStretch {
   private boolean counts;
   private boolean found;
 
-  private LargestStretch() {}
+  private LargestAnonymousRange() {}
 
   /**
-   * Looks at what the kernel tells of each mapping.
+   * Reads {@code /proc/PID/smaps}.
    *
-   * @return in bytes; empty when it tells nothing
+   * @return bytes; empty when it cannot be read
    */
   static OptionalLong of(int pid) {
-    LargestStretch counted = new LargestStretch();
+    LargestAnonymousRange counted = new LargestAnonymousRange();
     Path smaps = Path.of("/proc", Integer.toString(pid), "smaps");
-    // File names are bytes, and there may be hundreds of megabytes of them.
+    // File names can be any bytes, and the file can have hundreds of megabytes.
     try (BufferedReader lines = Files.newBufferedReader(smaps, StandardCharsets.ISO_8859_1)) {
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {
         counted.add(line);
       }
     } catch (IOException | NumberFormatException e) {
-      // It is gone, or its kernel hides it: whoever asked must not take that for zero.
+      // The process is gone or may not be read: the caller must not take that for zero.
       return OptionalLong.empty();
     }
     return counted.found ? OptionalLong.of(counted.largest << 10) : OptionalLong.empty();

@@ -11,39 +11,39 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * How much a restore needs of each GPU that it goes to.
+ * How much memory a restore needs on each GPU that it goes to. Immutable.
  *
- * @param bytes by GPU, with a margin; what a GPU is not named with needs nothing
- * @param bounded the GPUs of which only the most that can be needed is known
- * @param isKnown false when something may be needed of any GPU and nothing is known of how much
+ * @param bytes by GPU, with a margin; nothing is needed on other GPUs
+ * @param bounded the GPUs for which only an upper bound is known
+ * @param isKnown false when not even an upper bound is known
  */
-public record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
+public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
 
-  /** The driver needs a little more than it accounts to the process. */
+  /** The driver needs a little more than it attributes to the process. */
   private static final long MARGIN = 64L << 20;
 
-  public Need {
+  public GpuMemoryNeed {
     bytes = Map.copyOf(bytes);
     bounded = List.copyOf(bounded);
   }
 
   /**
-   * Of a process with these holdings, where GPUs are mapped to others by pairs.
+   * The need of a process with these holdings, with GPUs mapped by pairs.
    *
-   * @param bound the most that it can have held on a GPU of which that is not known
+   * @param bound the most that it can have held on a GPU where that is not known
    */
-  public static Need of(
+  public static GpuMemoryNeed of(
       Holdings held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
     Map<GpuUuid, Long> needed = new TreeMap<>();
     held.known()
         .forEach(
             (from, bytes) -> {
               if (bytes > 0) {
-                needed.merge(target(from, pairs), sum(bytes, MARGIN), Need::sum);
+                needed.merge(target(from, pairs), sum(bytes, MARGIN), GpuMemoryNeed::sum);
               }
             });
     if (held.complete()) {
-      return new Need(needed, List.of(), true);
+      return new GpuMemoryNeed(needed, List.of(), true);
     }
     Stream<GpuUuid> seen =
         pairs.isEmpty()
@@ -51,8 +51,8 @@ public record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKn
             : pairs.stream().map(GpuPair::from);
     List<GpuUuid> unknown =
         seen.filter(gpu -> !held.known().containsKey(gpu)).map(gpu -> target(gpu, pairs)).toList();
-    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), Need::sum));
-    return new Need(needed, unknown, bound.isPresent());
+    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuMemoryNeed::sum));
+    return new GpuMemoryNeed(needed, unknown, bound.isPresent());
   }
 
   private static GpuUuid target(GpuUuid from, List<GpuPair> pairs) {
@@ -63,7 +63,7 @@ public record Need(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKn
         .orElse(from);
   }
 
-  /** Adds sizes, of which some come from outside: what is too large stays large. */
+  /** Adds sizes, which may come from outside, without overflow. */
   static long sum(long one, long other) {
     long sum = one + other;
     return sum < 0 ? Long.MAX_VALUE : sum;

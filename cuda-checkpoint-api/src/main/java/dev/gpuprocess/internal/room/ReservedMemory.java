@@ -9,21 +9,21 @@ import java.util.OptionalLong;
 import java.util.TreeMap;
 
 /**
- * What a restore under way takes of the GPUs.
+ * The GPU memory that is reserved for a restore under way. Immutable.
  *
- * @param namespace the pid namespace in which the pid is meant
- * @param process who is restored
- * @param bytes by GPU, from before it began to its end
+ * @param namespace the inode of the pid namespace that the pid belongs to
+ * @param process the process that is restored
+ * @param bytes how much is reserved on each GPU until the restore ends
  */
-public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) {
+public record ReservedMemory(long namespace, ProcessIdentity process, Map<GpuUuid, Long> bytes) {
 
-  public Claim {
+  public ReservedMemory {
     bytes = Map.copyOf(bytes);
   }
 
-  /** Of a process of our own pid namespace. */
-  public static Claim of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
-    return new Claim(ProcessKey.self().namespace(), process, bytes);
+  /** For a process of our own pid namespace. */
+  public static ReservedMemory of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
+    return new ReservedMemory(ProcessKey.self().namespace(), process, bytes);
   }
 
   boolean isOf(ProcessIdentity other) {
@@ -34,7 +34,7 @@ public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> 
     return namespace == ProcessKey.self().namespace();
   }
 
-  /** What it has not taken yet of a GPU; all of it where that cannot be seen. */
+  /** How much of it the process has not taken yet on a GPU; all of it where that cannot be seen. */
   long stillNeeds(Gpu gpu) {
     long taken =
         gpu.users().stream()
@@ -45,7 +45,7 @@ public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> 
     return Math.max(0, bytes.getOrDefault(gpu.uuid(), 0L) - taken);
   }
 
-  /** As one line. */
+  /** The text of a lock's note, one line. */
   public String text() {
     StringBuilder text = new StringBuilder();
     text.append(namespace).append(' ').append(process.pid()).append(' ');
@@ -55,8 +55,8 @@ public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> 
     return text.toString();
   }
 
-  /** Reads what {@link #text} wrote; throws IllegalArgumentException when it is something else. */
-  static Claim parse(String text) {
+  /** Parses what {@link #text} returned; throws IllegalArgumentException for anything else. */
+  static ReservedMemory parse(String text) {
     String[] words = text.split(" ");
     if (words.length < 3) {
       throw new IllegalArgumentException("'" + text + "' is not a reservation");
@@ -68,7 +68,7 @@ public record Claim(long namespace, ProcessIdentity process, Map<GpuUuid, Long> 
           GpuUuid.of(words[i].substring(0, Math.max(0, equals))),
           Long.valueOf(words[i].substring(equals + 1)));
     }
-    return new Claim(
+    return new ReservedMemory(
         Long.parseLong(words[0]),
         new ProcessIdentity(Integer.parseInt(words[1]), Long.parseLong(words[2])),
         bytes);
