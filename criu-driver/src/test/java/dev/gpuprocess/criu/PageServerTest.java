@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -91,7 +92,7 @@ class PageServerTest {
       ProcessIdentity restored = arrived.restore(job.pid(), Site.shellJob().build()).process();
       try {
         assertEquals(job.right(), job.ask());
-        Figures.tell(
+        Figures.add(
             "criu migration: %d MiB through a page server%s, all right"
                 .formatted(MEBIBYTES, sending == null ? "" : " over TLS"));
       } finally {

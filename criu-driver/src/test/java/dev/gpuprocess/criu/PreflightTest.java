@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -577,7 +578,7 @@ class PreflightTest {
         long end = processorNanos();
         best = Math.min(best, end - begin);
       }
-      Figures.tell(
+      Figures.add(
           "preflight of 1050 descriptors: %.1f ms of processor time".formatted(best / 1e6));
       assertTrue(best < Duration.ofMillis(100).toNanos(), "takes " + best + " ns");
     }

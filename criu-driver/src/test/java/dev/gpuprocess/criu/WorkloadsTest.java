@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -73,7 +74,7 @@ class WorkloadsTest {
         new StringBuilder("criu workloads: %d of %d".formatted(WENT_ON.size(), possible));
     NOT_HERE.forEach(
         (name, why) -> line.append("; not here: ").append(name).append(", ").append(why));
-    Figures.tell(line.toString());
+    Figures.add(line.toString());
   }
 
   @TestFactory

@@ -14,6 +14,7 @@ import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.FixAndRetryException;
@@ -22,6 +23,7 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -95,6 +97,7 @@ class SnippetsTest {
   }
 
   @Test
+  @RequiresCriu
   void toDiskAndBack() throws IOException {
     Path images = Files.createDirectories(Path.of("images"));
     assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: mvn clean");
@@ -126,6 +129,7 @@ class SnippetsTest {
   }
 
   @Test
+  @RequiresCriu
   void snapshotsOfAJobThatGoesOn() throws IOException {
     try (Scratch job = Scratch.of(Files.createDirectories(Path.of("images", "job-43")))) {
       for (String earlier : List.of("friday", "saturday", "sunday")) {
@@ -155,6 +159,7 @@ class SnippetsTest {
   }
 
   @Test
+  @RequiresCriu
   void comesBackWhenThereIsRoom() {
     CheckpointedProcess suspended = GpuProcess.of(pid).suspend();
     // [start:options]
@@ -178,6 +183,7 @@ class SnippetsTest {
   }
 
   @Test
+  @RequiresCriu
   void comesBackFromTheFallbackImage() {
     driver.faults(
         Fault.in("cuCheckpointProcessRestore").pid(pid).answers(2)); // CUDA_ERROR_OUT_OF_MEMORY
