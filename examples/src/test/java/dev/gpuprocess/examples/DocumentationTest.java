@@ -9,8 +9,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
@@ -30,6 +32,10 @@ class DocumentationTest {
   private static final Pattern REGION =
       Pattern.compile(
           "^ *// \\[start:(\\w+)]\\n(.*?)\\n *// \\[end:\\1]$", Pattern.DOTALL | Pattern.MULTILINE);
+
+  /** The first class that a numbered line names. */
+  private static final Pattern WALK =
+      Pattern.compile("^\\d+\\. [^`\\n]*`(\\w+)`", Pattern.MULTILINE);
 
   /** Within the repository, without the heading. */
   private static final Pattern LINK = Pattern.compile("]\\((?!https?:)([^)#\\s]+)[^)]*\\)");
@@ -68,6 +74,22 @@ class DocumentationTest {
         assertEquals(List.of(), javaBlocks(page), page + " shows Java that nobody compiles");
       }
     }
+  }
+
+  @Test
+  void architectureWalksThroughClassesThatAreThere() throws IOException {
+    Set<String> classes =
+        mainSources().stream()
+            .map(source -> source.getFileName().toString().replace(".java", ""))
+            .collect(Collectors.toSet());
+    List<String> walk = new ArrayList<>();
+    Matcher step = WALK.matcher(Files.readString(ROOT.resolve("docs/architecture.md")));
+    while (step.find()) {
+      walk.add(step.group(1));
+    }
+    assertTrue(walk.size() > 10 && walk.size() <= 15, walk.toString());
+    walk.removeAll(classes);
+    assertEquals(List.of(), walk, "classes that docs/architecture.md walks through and nobody has");
   }
 
   @Test
