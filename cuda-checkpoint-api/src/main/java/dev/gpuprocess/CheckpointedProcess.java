@@ -104,11 +104,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
     RoomWait wait = new RoomWait(self, options);
     wait.requireNotCancelled();
-    options.fallbackImage().ifPresent(directory -> insure(directory, options));
+    options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
   }
 
-  private void insure(Path directory, ResumeOptions options) {
+  private void makeImage(Path directory, ResumeOptions options) {
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());

@@ -149,8 +149,7 @@ class SnippetsTest {
   void recoversAtTheStart(@TempDir Path state) {
     GpuCheckpoints gpus = GpuCheckpoints.builder().stateDirectory(state).build();
     // [start:recover]
-    // when a controller starts: what one that died had locked runs on, what it had suspended is
-    // here
+    // when a controller starts: unlocks what a dead one had locked, returns what it had suspended
     for (Recovered found : gpus.recover()) {
       if (found.suspended() != null) found.suspended().resume();
     }
