@@ -93,9 +93,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 ProcessState.CHECKPOINTED,
                 ProcessState.LOCKED,
                 Set.of(ProcessState.LOCKED),
-                (operation, steps, found) -> {
+                (members, found) -> {
                   if (found == ProcessState.CHECKPOINTED) {
-                    new Resumption(operation, self.target(), steps, options).restore();
+                    new Resumption(members, options).restore();
                   }
                 },
                 LockedProcess::new));
@@ -141,8 +141,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 ProcessState.CHECKPOINTED,
                 ProcessState.RUNNING,
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
-                (operation, steps, found) ->
-                    new Resumption(operation, self.target(), steps, options).resume(found),
+                (members, found) -> new Resumption(members, options).resume(found),
                 RunningProcess::new));
   }
 

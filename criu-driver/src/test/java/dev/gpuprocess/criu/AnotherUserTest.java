@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
 import java.io.BufferedReader;
 import java.io.IOException;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.contract.Figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.survival.Trial.Result;
 import java.io.IOException;

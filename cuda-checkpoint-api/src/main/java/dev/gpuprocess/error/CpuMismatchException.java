@@ -3,9 +3,11 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** An image was made on a CPU that can do more than this one, or lays out its registers else. */
-public class CpuMismatchException extends CriuException {
+public class CpuMismatchException extends MachineUnfitException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
+
+  private final transient CriuFailure criu;
 
   /**
    * Creates the exception.
@@ -17,6 +19,12 @@ public class CpuMismatchException extends CriuException {
    */
   public CpuMismatchException(
       String message, Failure failure, CriuFailure criu, @Nullable Throwable cause) {
-    super(message, failure, criu, cause);
+    super(message, failure, cause);
+    this.criu = criu;
+  }
+
+  @Override
+  public final CriuFailure criu() {
+    return criu;
   }
 }

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** CRIU could not do what it was asked; {@link #criu()} says what it left behind. */
-public class CriuException extends FixAndRetryException {
+public class CriuException extends FixAndRetryException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
 
@@ -28,6 +28,7 @@ public class CriuException extends FixAndRetryException {
    *
    * @return the data behind the message
    */
+  @Override
   public final CriuFailure criu() {
     return criu;
   }

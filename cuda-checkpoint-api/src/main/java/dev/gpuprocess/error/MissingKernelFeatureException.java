@@ -3,9 +3,11 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /** What was asked for needs something that CRIU does not find in this kernel. */
-public class MissingKernelFeatureException extends CriuException {
+public class MissingKernelFeatureException extends MachineUnfitException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
+
+  private final transient CriuFailure criu;
 
   private final CriuFeature feature;
 
@@ -24,12 +26,18 @@ public class MissingKernelFeatureException extends CriuException {
       CriuFailure criu,
       CriuFeature feature,
       @Nullable Throwable cause) {
-    super(message, failure, criu, cause);
+    super(message, failure, cause);
+    this.criu = criu;
     this.feature = feature;
   }
 
   /** {@return what is missing} */
   public final CriuFeature feature() {
     return feature;
+  }
+
+  @Override
+  public final CriuFailure criu() {
+    return criu;
   }
 }

@@ -1,6 +1,5 @@
 package dev.gpuprocess.options;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
@@ -237,10 +236,10 @@ public final class DumpOptions extends TreeOptions {
 
     /**
      * What the image is called in its manifest, such as the name of the job and the number of the
-     * dump. An image that is signed with a key ({@link GpuCheckpoints#withImageKey}) cannot be
-     * given another label without the key, so a restore that expects it ({@link
-     * RestoreOptions.Builder#expectLabel}) gets this image and no other. For images with a
-     * manifest.
+     * dump. An image that is signed with a key ({@link
+     * dev.gpuprocess.GpuCheckpoints.Builder#imageKey}) cannot be given another label without the
+     * key, so a restore that expects it ({@link RestoreOptions.Builder#expectLabel}) gets this
+     * image and no other. For images with a manifest.
      *
      * @param label the new value; none by default
      * @return this builder

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageDirectoryException;
@@ -184,7 +184,7 @@ public final class Dump {
         LOG.warn(
             "process {} is gone and its image durable, but CRIU's end was not clean: {}",
             target.pid(),
-            e instanceof CriuException unclean ? unclean.criu().exit() : e.getMessage());
+            e instanceof CriuReport unclean ? unclean.criu().exit() : e.getMessage());
       }
     }
   }

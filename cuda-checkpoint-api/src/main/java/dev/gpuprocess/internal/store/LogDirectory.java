@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -162,7 +162,7 @@ public record LogDirectory(Path path) {
 
   /** Whether somebody will look for a log here. */
   boolean isNamedIn(Throwable thrown) {
-    if (thrown instanceof CriuException criu
+    if (thrown instanceof CriuReport criu
         && criu.criu().log() != null
         && criu.criu().log().startsWith(path)) {
       return true;
