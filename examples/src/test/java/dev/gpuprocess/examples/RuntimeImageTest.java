@@ -25,10 +25,8 @@ class RuntimeImageTest {
   private static final String COMMAND =
       "jlink --add-modules java.logging,jdk.jfr,jdk.unsupported --output runtime";
 
-  @TempDir Path directory;
-
   @Test
-  void theLibraryRunsOnAnImageOfTheModulesThatTheReadmeNames()
+  void theLibraryRunsOnAnImageOfTheModulesThatTheReadmeNames(@TempDir Path directory)
       throws IOException, InterruptedException {
     Path readme = Path.of(System.getProperty("gpuprocess.root"), "README.md");
     assertTrue(Files.readString(readme).contains(COMMAND), "README.md does not say " + COMMAND);
@@ -53,7 +51,7 @@ class RuntimeImageTest {
   }
 
   @Test
-  void automaticModulesCannotBeLinked() {
+  void automaticModulesCannotBeLinked(@TempDir Path directory) {
     String jnr =
         Arrays.stream(System.getProperty("java.class.path").split(":"))
             .filter(jar -> jar.contains("jnr-ffi-"))

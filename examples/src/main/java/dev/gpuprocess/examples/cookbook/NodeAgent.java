@@ -25,6 +25,7 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
@@ -69,7 +70,8 @@ public final class NodeAgent implements AutoCloseable {
       }
     }
     long nanos = interval.toNanos();
-    timer.scheduleWithFixedDelay(this::snapshotAll, nanos, nanos, TimeUnit.NANOSECONDS);
+    ScheduledFuture<?> unused =
+        timer.scheduleWithFixedDelay(this::snapshotAll, nanos, nanos, TimeUnit.NANOSECONDS);
   }
 
   /** Takes snapshots of a job from now on. The name must do for a directory. */

@@ -31,7 +31,7 @@ class NodeAgentTest {
   private static final Duration NEVER = Duration.ofDays(1);
   private static final Duration PATIENCE = Duration.ofSeconds(50);
 
-  @TempDir Path directory;
+  private Path directory;
 
   private SimulatedDriver machine;
   private Counter job;
@@ -39,7 +39,8 @@ class NodeAgentTest {
   private NodeAgent agent;
 
   @BeforeEach
-  void startJob() {
+  void startJob(@TempDir Path given) {
+    directory = given;
     machine = SimulatedDriver.create();
     job = Counter.start(machine);
     gpus =

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.cookbook;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -76,7 +77,7 @@ class PreemptingSchedulerTest {
   void aJobWaitsUntilThereIsRoom() {
     AtomicReference<Pattern> urgent = new AtomicReference<>();
     scheduler.runUrgent(() -> urgent.set(Pattern.start(machine, 800))); // MiB of 1 GiB
-    try (Pattern stillThere = urgent.get()) {
+    try (Pattern stillThere = requireNonNull(urgent.get())) {
       assertEquals(1, scheduler.waiting());
       stillThere.free();
       scheduler.resumeWaiting();
