@@ -15,8 +15,8 @@ import java.util.Set;
 import java.util.function.Supplier;
 
 /**
- * A process whose GPU memory is in host memory; the GPU is free of it. Closing it brings it back to
- * running, unless it was handed on by one of its verbs.
+ * A process whose GPU memory is in host memory, and which holds nothing on a GPU. Closing it brings
+ * it back to running, unless one of its verbs has moved it on.
  */
 public final class CheckpointedProcess extends LiveProcess implements GpuProcess, AutoCloseable {
 
@@ -40,11 +40,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * Moves the memory of the process to other GPUs of the same kind ({@code
    * cuCheckpointProcessRestore} with GPU pairs; driver 580 or later).
    *
-   * @param pairs where the memory of each GPU goes; lists every GPU of the machine, also those that
-   *     stay; empty to go back where it was
+   * @param pairs where the memory of each GPU goes. They must list every GPU of the machine,
+   *     including those whose memory stays where it was; empty to go back to the same GPUs
    * @return the locked process
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
-   *     not use or that is not here; it stays checkpointed
+   *     not use or that this machine does not have; the process stays checkpointed
    * @see #restore(ResumeOptions)
    */
   public LockedProcess restore(List<GpuPair> pairs) {
@@ -55,30 +55,32 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * Moves the memory of the process back to its GPU, or to others, as the options say ({@code
    * cuCheckpointProcessRestore}).
    *
-   * <p>A restore that runs out of GPU memory loses the process, so its room is looked for before,
-   * and reserved until the restore is done: of two restores that would fit one at a time, in
-   * whatever JVMs with the same state directory, one is refused or waits. What other programs
-   * allocate meanwhile cannot be kept off; a fallback image is for that.
+   * <p>A restore that runs out of GPU memory loses the process. So the memory it needs is checked
+   * first, and reserved until the restore is done: of two restores that would fit only one at a
+   * time, in any JVMs with the same state directory, one is refused or waits. Programs that do not
+   * use this library can still take the memory in between; a fallback image covers that case.
    *
-   * <p>What the process held is taken from the journal of its checkpoint. Where that is not known
-   * (its checkpoint was made with another state directory, or NVML did not tell), there must be
-   * room on every GPU that it may come back to for as much as it can have held by its host memory;
-   * else the restore is refused until {@link ResumeOptions.Builder#needs} tells it. A GPU that NVML
-   * should tell of and cannot read counts as full. Where there is no NVML at all ({@code
-   * libnvidia-ml.so.1} cannot be loaded, as in containers that were given the compute libraries
-   * alone) nothing is checked or reserved, and the caller has to keep room.
+   * <p>What the process held is taken from the journal entry of its checkpoint. If that is not
+   * known (the checkpoint was made with another state directory, or NVML did not report it), the
+   * most that the process can have held is estimated from its host memory, and that much must be
+   * free on every GPU that it may come back to; otherwise the restore is refused until {@link
+   * ResumeOptions.Builder#needs} supplies the numbers. A GPU that NVML lists but cannot read counts
+   * as full. Where there is no NVML at all ({@code libnvidia-ml.so.1} cannot be loaded, as in
+   * containers that were given only the compute libraries) nothing is checked or reserved, and the
+   * caller has to see to it that the memory is free.
    *
-   * @param options where to, how long to wait for memory, and an image to make first
+   * @param options the GPUs to go to, how long to wait for memory, and an image to make first
    * @return the locked process
-   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there was no room in time; the
-   *     process stays checkpointed
+   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when the memory was not free in
+   *     time; the process stays checkpointed
    * @throws dev.gpuprocess.error.UnknownHoldingsException when it is not known what the process
-   *     held and there is not certainly room for it; the process stays checkpointed
+   *     held, and the free memory may not be enough for it; the process stays checkpointed
    * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was
-   *     cancelled, or the thread interrupted, whose flag stays set; the process stays checkpointed
+   *     cancelled, or the thread was interrupted (its interrupt flag stays set); the process stays
+   *     checkpointed
    * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
-   *     not use or that is not here; it stays checkpointed
-   * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same;
+   *     not use or that this machine does not have; the process stays checkpointed
+   * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same:
    *     {@link PoisonedProcess#replaceWith} the fallback image
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
@@ -102,11 +104,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
     RoomWait wait = new RoomWait(self, options);
     wait.requireNotCancelled();
-    options.fallbackImage().ifPresent(directory -> insure(directory, options));
+    options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
   }
 
-  private void insure(Path directory, ResumeOptions options) {
+  private void makeImage(Path directory, ResumeOptions options) {
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
@@ -114,9 +116,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   /**
    * Brings the process back to running: {@link #restore()} and {@link LockedProcess#unlock()} as
-   * one step.
+   * one operation.
    *
    * @return the running process
+   * @see #restore(ResumeOptions)
    */
   public RunningProcess resume() {
     return resume(ResumeOptions.ofDefaults());
@@ -124,9 +127,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   /**
    * Brings the process back to running as the options say: {@link #restore(ResumeOptions)}, which
-   * says what it may throw, and {@link LockedProcess#unlock()} as one step.
+   * lists the exceptions, and {@link LockedProcess#unlock()} as one operation.
    *
-   * @param options how
+   * @param options the GPUs to go to, how long to wait for memory, and an image to make first
    * @return the running process
    */
   public RunningProcess resume(ResumeOptions options) {
@@ -143,10 +146,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   /**
-   * Writes the process to disk; it is gone then.
+   * Writes the process to disk, after which it is gone.
    *
-   * @param directory where the image will be: it does not exist yet, or is empty; the directories
-   *     above it are made if they are missing
+   * @param directory where the image will be: it must not exist yet, or be empty; missing
+   *     directories above it are created
    * @return the image
    * @see #dump(Path, DumpOptions)
    */
@@ -155,25 +158,27 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   /**
-   * Writes the process and its children to disk with CRIU. The image is made beside its final
-   * place, and it is complete, checksummed and synced to disk there before the process may die.
-   * When this throws, the process is still checkpointed and nothing is left of the image, unless it
-   * is an {@link dev.gpuprocess.error.ImageKeptException}: from the moment that the process may die
-   * the image stays, until it is certain that the process lives. That holds also when the disk
-   * hangs: at the deadline of the options the process is let go, and what the disk still writes is
-   * removed when it answers.
+   * Writes the process and its descendants to disk with CRIU, after which they are gone, unless the
+   * options say otherwise. The image is made beside its final place; it is complete, checksummed
+   * and synced to disk in that place before the process may die.
    *
-   * @param directory where the image will be: it does not exist yet, or is empty; the directories
-   *     above it are made if they are missing
+   * <p>When this throws, the process is still checkpointed and nothing is left of the image, unless
+   * it throws {@link dev.gpuprocess.error.ImageKeptException}: from the moment at which the process
+   * may die, the image stays until it is certain that the process lives. The same holds when the
+   * disk hangs: at the deadline of the options the process is let go, and what the disk still
+   * writes is removed when it answers.
+   *
+   * @param directory where the image will be: it must not exist yet, or be empty; missing
+   *     directories above it are created
    * @param options how to dump
    * @return the image
    * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
-   * @throws dev.gpuprocess.error.DiskFullException when the file system has no room
+   * @throws dev.gpuprocess.error.DiskFullException when the file system is full
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
-   * @throws dev.gpuprocess.error.ImageKeptException when CRIU ended badly after the image was
-   *     complete, and it could not be found out whether the process lives
+   * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after the image was complete,
+   *     and it cannot be determined whether the process lives
    * @throws IllegalArgumentException with options that leave memory outside the image: pageServer,
    *     lazyPages, parentImages, autoDedup
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
@@ -183,9 +188,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   /**
-   * Resumes the process unless it was handed on; does nothing when the process has ended. Waits for
-   * GPU memory as long as {@link Timeouts#memory()} says: what used the GPU meanwhile often gives
-   * it back a moment later.
+   * Resumes the process unless one of its verbs has moved it on; does nothing when the process has
+   * ended. Waits for GPU memory for up to {@link Timeouts#memory()}, as what used the GPU meanwhile
+   * often frees it only a moment later.
    *
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #restore(ResumeOptions)}; the
    *     process stays checkpointed, and this can be called again

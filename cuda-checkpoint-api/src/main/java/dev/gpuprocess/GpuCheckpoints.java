@@ -34,8 +34,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The drivers and settings behind every verb. {@link GpuProcess#of} and {@link ProcessImage#open}
- * use {@link #standard()}; a program with other drivers or settings makes its own and starts from
- * {@link #process}, {@link #inspect} and {@link #open}. Immutable.
+ * use {@link #standard()}. A program with other drivers or settings builds its own, and starts from
+ * {@link #process}, {@link #inspect} and {@link #open}. Immutable; may be used from any thread.
  */
 public final class GpuCheckpoints {
 
@@ -60,7 +60,7 @@ public final class GpuCheckpoints {
    * The drivers of this machine: libcuda and NVML as the dynamic loader finds them, and the CRIU
    * driver on the class path or module path. Nothing is loaded before it is needed.
    *
-   * @return the one that {@link GpuProcess#of} uses
+   * @return the settings that {@link GpuProcess#of} uses
    */
   public static GpuCheckpoints standard() {
     return STANDARD;
@@ -103,14 +103,14 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Takes a process in whatever state it is.
+   * Takes a process in whatever state it is in. May be called often and from many threads: all who
+   * ask for the state of one process share one driver call, and no verb waits for it.
    *
    * @param pid a process that uses CUDA
-   * @return an object of its state's type
-   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way on it for
-   *     longer than {@link Timeouts#call()}: the driver tells a state only between two moves. May
-   *     be asked as often as one likes, from any thread: one call is out for each process, and it
-   *     is in no verb's way
+   * @return an object of the type of its state
+   * @throws dev.gpuprocess.error.OperationInProgressException when a verb was under way for longer
+   *     than {@link Timeouts#call()}; the state can only be read between two moves, and not while
+   *     CRIU works on the process
    * @see GpuProcess#inspect
    */
   public GpuProcess inspect(long pid) {
@@ -141,8 +141,8 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * The CRIU driver: the one handed in, or else the first that the service loader finds. The one of
-   * this library talks to CRIU over its RPC, or by its command line where only that is possible.
+   * The CRIU driver: the one that was set, or else the first that the service loader finds. The one
+   * of this library talks to CRIU over its RPC.
    *
    * @return the driver
    * @throws CriuUnavailableException when none is on the class path or module path, or it cannot be
@@ -155,25 +155,25 @@ public final class GpuCheckpoints {
   /**
    * The CUDA driver.
    *
-   * @return the one that every verb calls
+   * @return the driver that every verb calls
    */
   public CudaDriver cuda() {
     return context.cuda();
   }
 
   /**
-   * Which GPUs there are and what is free on them.
+   * The GPUs of this machine, and what is free on them.
    *
-   * @return the inventory that is asked before every restore
+   * @return the inventory that is read before every restore
    */
   public GpuInventory gpus() {
     return context.gpus();
   }
 
   /**
-   * Where controllers meet, and write down what they are about to do.
+   * Where controllers lock the processes that they work on, and keep their journal.
    *
-   * @return the state directory; it may not be there yet
+   * @return the state directory; it may not exist yet
    */
   public Path stateDirectory() {
     return context.state().path();
@@ -184,7 +184,7 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Settings like these, to be changed.
+   * Starts a builder with these settings.
    *
    * @return a builder
    */
@@ -193,7 +193,7 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * The settings of {@link #standard()}, to be changed.
+   * Starts a builder with the settings of {@link #standard()}.
    *
    * @return a builder
    */
@@ -201,7 +201,7 @@ public final class GpuCheckpoints {
     return STANDARD.toBuilder();
   }
 
-  /** Settings that differ from those it began with. For one thread. */
+  /** Builds settings. Not for use by several threads at a time. */
   public static final class Builder {
 
     private CudaDriver cuda;
@@ -223,10 +223,10 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * The CUDA driver, and the GPUs of the same machine.
+     * Sets the CUDA driver, and the inventory of the GPUs of the same machine.
      *
-     * @param driver this machine's libcuda by default
-     * @param inventory this machine's NVML by default
+     * @param driver by default this machine's libcuda
+     * @param inventory by default this machine's NVML
      * @return this builder
      */
     public Builder cuda(CudaDriver driver, GpuInventory inventory) {
@@ -236,9 +236,9 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * The CRIU driver.
+     * Sets the CRIU driver.
      *
-     * @param driver the first that the service loader finds by default
+     * @param driver by default the first that the service loader finds
      * @return this builder
      */
     public Builder criu(CriuDriver driver) {
@@ -248,9 +248,9 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Who is told of every step.
+     * Sets the listener that is told of every step.
      *
-     * @param listener nobody by default
+     * @param listener by default none
      * @return this builder
      */
     public Builder listener(StepListener listener) {
@@ -259,9 +259,9 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * How long driver calls may take.
+     * Sets how long driver calls may take.
      *
-     * @param timeouts {@link Timeouts#ofDefaults()} by default
+     * @param timeouts by default {@link Timeouts#ofDefaults()}
      * @return this builder
      */
     public Builder timeouts(Timeouts timeouts) {
@@ -270,18 +270,20 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Where it is written down which processes are not running because of us, for {@link
-     * #recover()}, and where the JVMs of this machine lock the processes that they work on.
-     * Controllers know of each other only in the same one: with another, two can work on the same
-     * process, and neither finds what the other left. It must belong to the user of this JVM, and
-     * nobody else may be able to write in it or put another one in its place; a link is not
-     * followed. Otherwise what leads away from running is refused with {@link
+     * Sets the directory in which the JVMs of this machine lock the processes that they work on,
+     * and note, for {@link #recover()}, which processes are not running because of them.
+     * Controllers with different state directories know nothing of each other: two of them can work
+     * on the same process, and neither recovers what the other left.
+     *
+     * <p>The directory must belong to the user of this JVM, and nobody else may be able to write to
+     * it or to put another one in its place; it must not be a symbolic link. Otherwise verbs that
+     * take a process away from running are refused with {@link
      * dev.gpuprocess.error.StateDirectoryException}.
      *
-     * @param directory made when needed; by default {@code GPUPROCESS_STATE_DIR}, else {@code
-     *     /run/gpuprocess}; for a user who may not write there {@code gpuprocess} in {@code
-     *     XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of the user among the
-     *     temporary files
+     * @param directory created when needed. By default {@code GPUPROCESS_STATE_DIR}, else {@code
+     *     /run/gpuprocess}; for a user who may not write to {@code /run}, {@code gpuprocess} in
+     *     {@code XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of that user's among
+     *     the temporary files
      * @return this builder
      */
     public Builder stateDirectory(Path directory) {
@@ -290,10 +292,10 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * A key. Images are signed with it, and those without its signature are not opened.
+     * Sets a key with which images are signed. Images without its signature are then not opened.
      *
-     * @param key for images that leave this machine or lie where others write; null, the default,
-     *     for none
+     * @param key for images that leave this machine, or are kept where others can write; null, the
+     *     default, for none
      * @return this builder
      */
     public Builder imageKey(@Nullable ImageKey key) {
@@ -302,7 +304,7 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Makes the settings; the builder can be used again.
+     * Builds the settings. The builder can be used again.
      *
      * @return an immutable object
      */
@@ -313,12 +315,15 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Mends what controllers left that died: unlocks what they had locked, offers what they had
-   * checkpointed, ends what CRIU had restored by half, removes half images. Leaves alone what
-   * belongs to a controller that lives, told by pid and start time. May be called at any time, any
-   * number of times.
+   * Mends what dead controllers left: unlocks the processes that they had locked, returns those
+   * that they had checkpointed, ends those that CRIU had only half restored, and removes incomplete
+   * images. What belongs to a live controller, which is told by pid and start time, is left alone.
+   * May be called at any time, any number of times.
    *
-   * @return one entry for each process that the journal names
+   * @return one entry for each process in the journal
+   * @throws dev.gpuprocess.error.OperationTimedOutException when another recovery is under way and
+   *     does not end within {@link Timeouts#transfer()}
+   * @throws dev.gpuprocess.error.StateDirectoryException when the journal cannot be read
    */
   public List<Recovered> recover() {
     return new Recovery(context)
@@ -335,57 +340,58 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Says what works on this machine and what does not, each with its cure: the CUDA driver and its
-   * checkpoint functions, GPUs, CRIU, kernel, rights, memory, directories. Touches nothing. It
-   * never throws for what it looks at, and what does not answer in time is a finding too.
+   * Reports what works on this machine and what does not, each with its cure: the CUDA driver and
+   * its checkpoint functions, GPUs, CRIU, kernel, privileges, memory, directories. Changes nothing.
+   * Never throws because of what it examines; something that does not answer in time is a finding
+   * too.
    *
-   * @return what was found; {@link Diagnosis#isHealthy()} when nothing is a problem
+   * @return the findings; {@link Diagnosis#isHealthy()} when none of them is a problem
    */
   public Diagnosis doctor() {
     return new Doctor(context).ofMachine(null);
   }
 
   /**
-   * The same, and whether images can be made in a directory.
+   * Reports the same as {@link #doctor()}, and whether images can be made in a directory.
    *
    * @param images where images are to be made
-   * @return what was found
+   * @return the findings
    */
   public Diagnosis doctor(Path images) {
     return new Doctor(context).ofMachine(images);
   }
 
   /**
-   * Says what state a process is in and what would stop a suspend, a resume or a dump of it and its
-   * descendants, each with its cure. Touches nothing, and never throws for what it looks at.
+   * Reports the state of a process, and what would stop a suspend, a resume or a dump of it and its
+   * descendants, each with its cure. Changes nothing, and never throws because of what it examines.
    *
    * @param pid any number
-   * @return what was found; {@link Diagnosis#isHealthy()} when nothing stands in the way
+   * @return the findings; {@link Diagnosis#isHealthy()} when nothing stands in the way
    */
   public Diagnosis doctor(long pid) {
     return new Doctor(context).ofProcess(pid, null, DumpOptions.ofDefaults());
   }
 
   /**
-   * The same for a dump with these options to this place.
+   * Reports the same as {@link #doctor(long)} for a dump with these options to this directory.
    *
    * @param pid any number
    * @param image where the image would be, as for {@link CheckpointedProcess#dump(Path)}
    * @param options how it would be dumped
-   * @return what was found
+   * @return the findings
    */
   public Diagnosis doctor(long pid, Path image, DumpOptions options) {
     return new Doctor(context).ofProcess(pid, image, options);
   }
 
   /**
-   * Driver calls that outlived their deadline and have not returned yet, or are being undone, in
-   * the whole JVM. Each sits on a daemon thread named after it; the JVM may exit meanwhile, and
-   * {@link #recover()} finds what they did.
+   * Counts the driver calls of this JVM that outlived their deadline and have not returned yet, or
+   * are being undone. Each is on a daemon thread that is named after it; the JVM may exit
+   * meanwhile, and {@link #recover()} finds what they did.
    *
-   * @return how many. With four about one process or disk, or 1024 in all, nothing new is begun
-   *     there; what brings a process back to running always is. Questions for a state are counted,
-   *     at most one for each process, and stop nothing
+   * @return how many. With four about one process or disk, or 1024 in all, no new work is begun
+   *     there, except to bring a process back to running. Reads of a state are counted, at most one
+   *     for each process, and prevent nothing
    */
   public static int abandonedCalls() {
     return BoundedCall.abandoned() + StateReading.leftBehind();

@@ -16,10 +16,10 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * A process on disk: a directory with CRIU's image files and a manifest. It is complete and
- * durable, and can be restored any number of times, one at a time. Immutable; may be shared between
- * threads. A restore has a deadline; what only reads or removes files takes as long as the disk
- * does.
+ * A process on disk: a directory with CRIU's image files and a manifest, complete and durable. It
+ * can be restored any number of times, but only once at a time, since the process gets the pid that
+ * it had. Immutable; may be shared between threads. A restore has a deadline; methods that only
+ * read or remove files take as long as the disk does.
  */
 public final class ProcessImage {
 
@@ -34,13 +34,13 @@ public final class ProcessImage {
   }
 
   /**
-   * Opens an image, with the drivers of this machine. Reads the manifest only; {@link #verify} and
+   * Opens an image, with the drivers of this machine. Reads only the manifest; {@link #verify} and
    * {@link #restore} read everything.
    *
    * @param directory as given to {@link CheckpointedProcess#dump(Path)}
    * @return the image
-   * @throws dev.gpuprocess.error.ImageMissingException when there is none
-   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
+   * @throws dev.gpuprocess.error.ImageMissingException when there is no image
+   * @throws dev.gpuprocess.error.ImageFormatException when another version of this library wrote it
    * @throws dev.gpuprocess.error.ImageCorruptException when the manifest was altered
    * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
    */
@@ -75,16 +75,16 @@ public final class ProcessImage {
   }
 
   /**
-   * What was done to make this image; empty for one that was opened.
+   * The steps that made this image.
    *
-   * @return the steps, oldest first
+   * @return oldest first; empty for an image that was opened
    */
   public List<Step> steps() {
     return steps;
   }
 
   /**
-   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * Reads every file and compares it with the manifest. An interrupt does not stop this; the thread
    * stays interrupted.
    *
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
@@ -95,66 +95,71 @@ public final class ProcessImage {
   }
 
   /**
-   * Removes older images of the same process (by pid and command line) that lie beside this one, as
-   * after a snapshot that replaces the ones before. What stays is verified first; links, half
-   * images, and what could have been written by others are not touched. Keep the images of
+   * Removes older images of the same process (the same pid and command line) that lie beside this
+   * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
+   * images, and images that somebody else could have written are not touched. Keep the images of
    * different jobs in different directories.
    *
-   * @param keep how many stay, this one included; at least 1
+   * @param keep how many images stay, this one included; at least 1
    * @return what was removed, oldest first
-   * @throws dev.gpuprocess.error.ImageException when this one does not verify, and nothing was
-   *     removed, or when something cannot be removed
+   * @throws dev.gpuprocess.error.ImageException when this image does not verify, and nothing was
+   *     removed; or when an image cannot be removed
    * @throws dev.gpuprocess.error.OperationInProgressException when an image of the process is being
-   *     restored, or another verb is at it
-   * @throws IllegalArgumentException when fewer than 1 shall stay
+   *     restored, or another verb works on the process
+   * @throws IllegalArgumentException when {@code keep} is less than 1
    */
   public List<Path> removeOlder(int keep) {
     return OlderImages.remove(context, directory, keep);
   }
 
   /**
-   * Reads what is in the image: the tree, command lines, threads, memory by kind, open files and
-   * sockets. Reads none of the memory but the command lines, and compares nothing with the
-   * manifest; {@link #verify} does.
+   * Reads what the image holds: the process tree, command lines, threads, memory by kind, open
+   * files and sockets. Of the memory only the command lines are read. Nothing is compared with the
+   * manifest; {@link #verify} does that.
    *
    * @return the tree as it was dumped
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, cut off or altered
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
    */
   public DumpedTree describe() {
     return context.criu().describe(directory.images());
   }
 
   /**
-   * Brings the process back with CRIU, with the pid it had; its GPU memory is still in host memory.
-   * The image stays.
+   * Brings the process back with CRIU, under the pid that it had and still checkpointed: its GPU
+   * memory is in host memory. The image stays.
    *
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
    *     altered; CRIU was not started
    * @throws PidTakenException when the pid belongs to another process
-   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
+   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
+   *     process is left
+   * @see #restore(RestoreOptions)
    */
   public CheckpointedProcess restore() {
     return restore(RestoreOptions.ofDefaults());
   }
 
   /**
-   * Brings the process back with CRIU, with the pid it had; its GPU memory is still in host memory.
-   * The image stays.
+   * Brings the process back with CRIU, under the pid that it had and still checkpointed: its GPU
+   * memory is in host memory. The image stays.
    *
-   * @param options how to restore; what must match the dump is added from the manifest
+   * @param options how to restore; settings that must be those of the dump are taken from the
+   *     manifest
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
    *     altered; CRIU was not started
    * @throws ImageMismatchException when it is not the image that the options expect; nothing was
-   *     touched
+   *     done
    * @throws PidTakenException when the pid belongs to another process
-   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore; nothing is left of it
+   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
+   *     process is left
    * @throws dev.gpuprocess.error.OperationInProgressException when another restore of it is under
    *     way on this machine
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
-   * @throws IllegalArgumentException with lazyPages, and with autoDedup, which eats the image
+   * @throws IllegalArgumentException with the options lazyPages, and autoDedup, which removes pages
+   *     from the image as it restores them
    */
   public CheckpointedProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps);

@@ -9,8 +9,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
@@ -20,28 +22,91 @@ class DocumentationTest {
   private static final Path ROOT = Path.of(System.getProperty("gpuprocess.root"));
   private static final Path SNIPPETS =
       ROOT.resolve("examples/src/test/java/dev/gpuprocess/examples/SnippetsTest.java");
+  private static final List<Path> COOKBOOK =
+      Stream.of("main", "test")
+          .map(tree -> "examples/src/" + tree + "/java/dev/gpuprocess/examples/cookbook")
+          .map(ROOT::resolve)
+          .toList();
   private static final Pattern README_BLOCK =
       Pattern.compile("^```java\\n(.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE);
   private static final Pattern REGION =
       Pattern.compile(
           "^ *// \\[start:(\\w+)]\\n(.*?)\\n *// \\[end:\\1]$", Pattern.DOTALL | Pattern.MULTILINE);
+
+  /** The first class that a numbered line names. */
+  private static final Pattern WALK =
+      Pattern.compile("^\\d+\\. [^`\\n]*`(\\w+)`", Pattern.MULTILINE);
+
+  /** Within the repository, without the heading. */
+  private static final Pattern LINK = Pattern.compile("]\\((?!https?:)([^)#\\s]+)[^)]*\\)");
+
   private static final Pattern JAVADOC_BLOCK =
       Pattern.compile("<pre>\\{@code\\n(.*?)\\n *\\* }</pre>", Pattern.DOTALL);
 
   @Test
   void readmeShowsTheSnippetsThatRun() throws IOException {
-    List<String> regions = new ArrayList<>();
-    Matcher region = REGION.matcher(Files.readString(SNIPPETS));
-    while (region.find()) {
-      regions.add(region.group(2).stripIndent() + "\n");
-    }
-    List<String> shown = new ArrayList<>();
-    Matcher block = README_BLOCK.matcher(Files.readString(ROOT.resolve("README.md")));
-    while (block.find()) {
-      shown.add(block.group(1));
-    }
+    List<String> shown = javaBlocks(ROOT.resolve("README.md"));
     assertFalse(shown.isEmpty(), "README.md shows no Java");
-    assertEquals(regions, shown, "the regions of SnippetsTest and the Java blocks of README.md");
+    assertEquals(
+        regions(SNIPPETS), shown, "the regions of SnippetsTest and the Java blocks of README.md");
+  }
+
+  @Test
+  void cookbookShowsTheRecipesThatRun() throws IOException {
+    List<String> recipes = new ArrayList<>();
+    for (Path directory : COOKBOOK) {
+      for (Path source : files(directory, ".java")) {
+        recipes.addAll(regions(source));
+      }
+    }
+    List<String> shown = javaBlocks(ROOT.resolve("docs/cookbook.md"));
+    assertEquals(3, shown.size(), "the recipes that docs/cookbook.md shows");
+    assertEquals(
+        recipes.stream().sorted().toList(),
+        shown.stream().sorted().toList(),
+        "the regions of the cookbook's sources and the Java blocks of docs/cookbook.md");
+  }
+
+  @Test
+  void noOtherPageShowsJava() throws IOException {
+    for (Path page : files(ROOT.resolve("docs"), ".md")) {
+      if (!page.endsWith("cookbook.md")) {
+        assertEquals(List.of(), javaBlocks(page), page + " shows Java that nobody compiles");
+      }
+    }
+  }
+
+  @Test
+  void architectureWalksThroughClassesThatAreThere() throws IOException {
+    Set<String> classes =
+        mainSources().stream()
+            .map(source -> source.getFileName().toString().replace(".java", ""))
+            .collect(Collectors.toSet());
+    List<String> walk = new ArrayList<>();
+    Matcher step = WALK.matcher(Files.readString(ROOT.resolve("docs/architecture.md")));
+    while (step.find()) {
+      walk.add(step.group(1));
+    }
+    assertTrue(walk.size() > 10 && walk.size() <= 15, walk.toString());
+    walk.removeAll(classes);
+    assertEquals(List.of(), walk, "classes that docs/architecture.md walks through and nobody has");
+  }
+
+  @Test
+  void linksLeadSomewhere() throws IOException {
+    List<Path> pages = new ArrayList<>(files(ROOT.resolve("docs"), ".md"));
+    for (String page : List.of("README.md", "CONTRIBUTING.md", "CHANGELOG.md")) {
+      pages.add(ROOT.resolve(page));
+    }
+    pages.add(ROOT.resolve("src-test-fixtures/README.md"));
+    for (Path page : pages) {
+      Matcher link = LINK.matcher(Files.readString(page));
+      while (link.find()) {
+        assertTrue(
+            Files.exists(page.resolveSibling(link.group(1)).normalize()),
+            page + " links to " + link.group(1) + ", which is not there");
+      }
+    }
   }
 
   @Test
@@ -87,6 +152,30 @@ class DocumentationTest {
         "README.md asks for another version than " + version.group(1));
   }
 
+  private static List<String> regions(Path source) throws IOException {
+    List<String> regions = new ArrayList<>();
+    Matcher region = REGION.matcher(Files.readString(source));
+    while (region.find()) {
+      regions.add(region.group(2).stripIndent() + "\n");
+    }
+    return regions;
+  }
+
+  private static List<String> javaBlocks(Path page) throws IOException {
+    List<String> shown = new ArrayList<>();
+    Matcher block = README_BLOCK.matcher(Files.readString(page));
+    while (block.find()) {
+      shown.add(block.group(1));
+    }
+    return shown;
+  }
+
+  private static List<Path> files(Path directory, String suffix) throws IOException {
+    try (Stream<Path> files = Files.walk(directory)) {
+      return files.filter(file -> file.toString().endsWith(suffix)).sorted().toList();
+    }
+  }
+
   private static String withoutSpaces(String code) {
     return code.replaceAll("\\s+", "");
   }
@@ -94,9 +183,7 @@ class DocumentationTest {
   private static List<Path> mainSources() throws IOException {
     List<Path> sources = new ArrayList<>();
     for (String module : List.of("cuda-checkpoint-api", "criu-driver", "src-test-fixtures")) {
-      try (Stream<Path> files = Files.walk(ROOT.resolve(module).resolve("src/main/java"))) {
-        files.filter(file -> file.toString().endsWith(".java")).forEach(sources::add);
-      }
+      sources.addAll(files(ROOT.resolve(module).resolve("src/main/java"), ".java"));
     }
     return sources;
   }

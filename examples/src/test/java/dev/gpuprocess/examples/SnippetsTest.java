@@ -10,17 +10,25 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
@@ -35,10 +43,12 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /**
  * What README.md and the javadoc show, compiled and run. {@link DocumentationTest} compares them
- * with the regions here.
+ * with the regions here; the recipes of docs/cookbook.md are regions of the package {@code
+ * cookbook}.
  *
  * <p>Surefire sets {@code gpuprocess.driver.dir} and a working directory of its own, so that the
  * snippets find a simulated driver as users find theirs, and may write to {@code images}.
@@ -119,15 +129,92 @@ class SnippetsTest {
   }
 
   @Test
+  @RequiresCriu
+  void snapshotsOfAJobThatGoesOn() throws IOException {
+    try (Scratch job = Scratch.of(Files.createDirectories(Path.of("images", "job-43")))) {
+      for (String earlier : List.of("friday", "saturday", "sunday")) {
+        assertTrue(GpuProcess.of(pid).snapshot(job.resolve(earlier)).steps().size() > 1);
+      }
+      // [start:snapshot]
+      // a backup of a job that goes on; the newest three stay
+      ProcessImage newest = GpuProcess.of(pid).snapshot(Path.of("images", "job-43", "monday"));
+      List<Path> removed = newest.removeOlder(3);
+      // [end:snapshot]
+      assertEquals(List.of(job.resolve("friday").toAbsolutePath()), removed);
+    }
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void recoversAtTheStart(@TempDir Path state) {
+    GpuCheckpoints gpus = GpuCheckpoints.builder().stateDirectory(state).build();
+    // [start:recover]
+    // when a controller starts: unlocks what a dead one had locked, returns what it had suspended
+    for (Recovered found : gpus.recover()) {
+      if (found.suspended() != null) found.suspended().resume();
+    }
+    // [end:recover]
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  @RequiresCriu
+  void comesBackWhenThereIsRoom() {
+    CheckpointedProcess suspended = GpuProcess.of(pid).suspend();
+    // [start:options]
+    Cancellation stop = new Cancellation(); // stop.cancel() in another thread ends the wait
+    ResumeOptions options =
+        ResumeOptions.builder()
+            .waitForMemory(Duration.ofMinutes(5))
+            .fallbackImage(Path.of("images", "job-44")) // written first
+            .cancellation(stop)
+            .build();
+    try {
+      suspended.resume(options);
+    } catch (PoisonedProcessException e) { // another program took the memory in between
+      e.process().replaceWith(ProcessImage.open(Path.of("images", "job-44"))).resume();
+    }
+    // [end:options]
+    assertEquals(102, counter.increment());
+    try (Scratch gone = Scratch.of(Path.of("images", "job-44"))) {
+      assertTrue(Files.exists(gone.resolve("manifest.json")));
+    }
+  }
+
+  @Test
+  @RequiresCriu
+  void comesBackFromTheFallbackImage() {
+    driver.faults(
+        Fault.in("cuCheckpointProcessRestore").pid(pid).answers(2)); // CUDA_ERROR_OUT_OF_MEMORY
+    CheckpointedProcess suspended = GpuProcess.of(pid).suspend();
+    Path image = Path.of("images", "job-45");
+    ResumeOptions options = ResumeOptions.builder().fallbackImage(image).build();
+    PoisonedProcessException lost =
+        assertThrows(PoisonedProcessException.class, () -> suspended.resume(options));
+    driver.clearFaults();
+    lost.process().replaceWith(ProcessImage.open(image)).resume();
+    assertEquals(102, counter.increment());
+    try (Scratch gone = Scratch.of(image)) {
+      assertTrue(Files.exists(gone.resolve("manifest.json")));
+    }
+  }
+
+  @Test
   void aBusyGpu() {
     List<String> log = new ArrayList<>();
     counter.spin(Duration.ofSeconds(2));
     // [start:errors]
     try {
       GpuProcess.of(pid).lock(Duration.ofMillis(100));
-    } catch (LockTimeoutException e) {
+    } catch (RetryLaterException e) { // busy, or no room: the same call may succeed later
       log.add(e.getMessage()); // one sentence: what happened to which process, and what to do
       log.add(e.failure().operation() + " took " + e.failure().elapsed());
+    } catch (FixAndRetryException e) { // the message says what has to be put right first
+      log.add(e.getMessage());
+    } catch (ProcessUnfitException e) { // this process cannot be taken: leave it alone
+      log.add(e.getMessage());
+    } catch (MachineUnfitException e) { // nor can any other on this machine
+      log.add(e.getMessage());
     }
     // [end:errors]
     assertEquals(2, log.size());

@@ -1,0 +1,3 @@
+/** The recipes of docs/cookbook.md. */
+@org.jspecify.annotations.NullMarked
+package dev.gpuprocess.examples.cookbook;

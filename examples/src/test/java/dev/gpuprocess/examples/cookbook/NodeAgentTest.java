@@ -1,0 +1,148 @@
+package dev.gpuprocess.examples.cookbook;
+
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The recipe of a node agent, with real CRIU. */
+@RequiresCriu
+class NodeAgentTest {
+
+  private static final Duration NEVER = Duration.ofDays(1);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
+
+  private Path directory;
+
+  private SimulatedDriver machine;
+  private Counter job;
+  private GpuCheckpoints gpus;
+  private NodeAgent agent;
+
+  @BeforeEach
+  void startJob(@TempDir Path given) {
+    directory = given;
+    machine = SimulatedDriver.create();
+    job = Counter.start(machine);
+    gpus =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
+    agent = new NodeAgent(gpus, directory.resolve("images"), 2);
+    assertEquals(101, job.increment());
+  }
+
+  @AfterEach
+  void endJob() {
+    agent.close();
+    job.close();
+    machine.close();
+  }
+
+  @Test
+  void aJobThatDiedGoesOnFromItsNewestImageThatIsWhole() throws IOException {
+    agent.watch("job-42", job.pid());
+    agent.snapshotAll();
+    assertEquals(102, job.increment());
+    agent.snapshotAll();
+    assertEquals(103, job.increment());
+    agent.snapshotAll();
+    assertEquals(104, job.increment());
+    List<Path> images = images();
+    assertEquals(2, images.size(), images.toString());
+    Files.writeString(images.get(1).resolve("manifest.json"), "no manifest");
+    job.kill();
+    assertTrue(job.awaitExit(PATIENCE));
+    assertEquals(job.pid(), agent.restore("job-42").orElseThrow().pid());
+    assertEquals(103, job.increment());
+  }
+
+  @Test
+  void whatADeadAgentLeftRunsAgain() throws IOException, InterruptedException {
+    Process dead =
+        new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp",
+                System.getProperty("java.class.path"),
+                AgentThatDies.class.getName(),
+                machine.directory().toString(),
+                gpus.stateDirectory().toString(),
+                Long.toString(job.pid()))
+            .redirectErrorStream(true)
+            .redirectOutput(directory.resolve("output").toFile())
+            .start();
+    assertEquals(AgentThatDies.STATUS, dead.waitFor(), () -> read(directory.resolve("output")));
+    assertInstanceOf(CheckpointedProcess.class, gpus.inspect(job.pid()));
+    agent.start(NEVER);
+    assertEquals("RUNNING", gpus.inspect(job.pid()).state().name());
+    assertEquals(102, job.increment());
+  }
+
+  @Test
+  void snapshotsAreMadeFromTimeToTime() {
+    agent.watch("job-42", job.pid());
+    agent.start(Duration.ofMillis(1));
+    await().atMost(PATIENCE).until(() -> images().size() == 2);
+    agent.close();
+    assertEquals(102, job.increment());
+  }
+
+  /** A controller that ends with a job suspended. */
+  static final class AgentThatDies {
+
+    static final int STATUS = 9;
+
+    private AgentThatDies() {}
+
+    public static void main(String[] args) {
+      Path machine = Path.of(args[0]);
+      CheckpointedProcess suspended =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine), LibNvml.in(machine))
+              .stateDirectory(Path.of(args[1]))
+              .build()
+              .process(Long.parseLong(args[2]))
+              .suspend();
+      Runtime.getRuntime().halt(suspended.pid() == Long.parseLong(args[2]) ? STATUS : 1);
+    }
+  }
+
+  private static String read(Path file) {
+    try {
+      return Files.readString(file);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Oldest first. */
+  private List<Path> images() throws IOException {
+    Path of = directory.resolve("images").resolve("job-42");
+    if (Files.notExists(of)) {
+      return List.of();
+    }
+    try (Stream<Path> found = Files.list(of)) {
+      return found.filter(image -> Files.exists(image.resolve("manifest.json"))).sorted().toList();
+    }
+  }
+}
