@@ -6,7 +6,7 @@ public enum RecoveryOutcome {
   UNLOCKED,
   /** It is checkpointed, and can be resumed. */
   SUSPENDED,
-  /** It runs; nothing was left to do. */
+  /** It runs; nothing was left to do. So it is told also where its controller lives. */
   RUNNING,
   /** It has ended; whether an image of it exists tells the image's directory. */
   GONE,
