@@ -185,11 +185,7 @@ class RecoveryTest {
             }
           };
       CheckpointedProcess suspended =
-          checkpoints.toBuilder()
-              .listener(breaking)
-              .build()
-              .process(counter.pid())
-              .suspend();
+          checkpoints.toBuilder().listener(breaking).build().process(counter.pid()).suspend();
       assertThrows(GpuCheckpointException.class, suspended::resume);
       machine.clearFaults();
       assertEquals(101, counter.increment());

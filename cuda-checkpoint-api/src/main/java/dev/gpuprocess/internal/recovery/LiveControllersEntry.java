@@ -112,7 +112,8 @@ final class LiveControllersEntry {
   }
 
   private RecoveryOutcome removedOfRunning() {
-    TrackedProcess target = TrackedProcess.of(context, entry.find().process().orElseThrow().pid(), VERB);
+    TrackedProcess target =
+        TrackedProcess.of(context, entry.find().process().orElseThrow().pid(), VERB);
     return target.exclusively(
         VERB,
         ProcessLock.Kind.MOVE,
