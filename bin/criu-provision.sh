@@ -95,7 +95,13 @@ provision_from() {
   apt_apart apt-get -qq -y --no-install-recommends --download-only install criu >"$TMP/out" 2>&1 ||
     { REASON="apt: $(grep -m 1 '^E:' "$TMP/out")"; return 1; }
   stage=$(mktemp -d "$CRIU_DIR/.stage.XXXXXX") || { REASON="cannot write to $CRIU_DIR"; return 1; }
-  if unpack "$stage" && try "$stage/criu" && publish "$stage"; then return 0; fi
+  if unpack "$stage"; then
+    if ! try "$stage/criu"; then
+      tried "$mirror $suite" "$(version_of "$stage/criu")"
+    elif publish "$stage"; then
+      return 0
+    fi
+  fi
   rm -rf "$stage"
   REFUSED=$version
   return 1
@@ -141,21 +147,25 @@ publish() {
   rm -rf "$TMP/old"
   [ ! -e "$final" ] || mv "$final" "$TMP/old" || return 1
   mv -T "$1" "$final" || return 1
+  # shellcheck disable=SC2034 # bin/criu reads it
+  AFRESH=1 # whatever was said of one that had this name before
   verdict provisioned "$final/criu" && printf '%s\n' "$final/criu"
 }
 
+# What was seen comes first. Another version is no help where one that is new enough may not do what it must.
 give_up() {
-  local how
+  local how rights="CRIU needs root, and in a container also the capabilities SYS_ADMIN, SYS_PTRACE, NET_ADMIN and CHECKPOINT_RESTORE"
+  [ -z "$TRIED" ] || die "${TRIED%.}. $rights. bin/criu --why tries it again."
   case ${DISTRO:-} in
-    debian) how="Add the testing suite of your mirror or wait for a backport" ;;
-    ubuntu) how="Add the universe component of the newest release of your mirror" ;;
-    fedora | rhel | centos | rocky | almalinux) how="Run: dnf install criu" ;;
-    arch) how="Run: pacman -S criu" ;;
-    opensuse* | sles) how="Run: zypper install criu" ;;
-    alpine) how="Run: apk add criu" ;;
-    *) how="Install criu with this system's package manager" ;;
+    debian) how="add the testing suite of your mirror or wait for a backport" ;;
+    ubuntu) how="add the universe component of the newest release of your mirror" ;;
+    fedora | rhel | centos | rocky | almalinux) how="run: dnf install criu" ;;
+    arch) how="run: pacman -S criu" ;;
+    opensuse* | sles) how="run: zypper install criu" ;;
+    alpine) how="run: apk add criu" ;;
+    *) how="install criu with this system's package manager" ;;
   esac
-  die "no working CRIU could be provided: ${REASON%.}. This kernel ($KERNEL) needs CRIU $MIN_VERSION or later. $how, or build \
-CRIU from its source release (make criu), then set GPUPROCESS_CRIU to the path of the binary and run bin/criu --why to see \
-whether it works here. In a container CRIU also needs the capabilities SYS_ADMIN, SYS_PTRACE, NET_ADMIN and CHECKPOINT_RESTORE."
+  die "no working CRIU could be provided: ${REASON%.}. This kernel ($KERNEL) needs CRIU $MIN_VERSION or later. If the reason is \
+not one that you can mend, $how, or build CRIU from its source release (make criu), then set GPUPROCESS_CRIU to the path of the \
+binary and run bin/criu --why to see whether it works here. $rights."
 }

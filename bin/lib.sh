@@ -1,6 +1,11 @@
 # shellcheck shell=bash
 # Shared by the scripts in bin/: what they say, where things are, and what they install when it is missing.
 # Source it after `set -euo pipefail`.
+#
+# Every script begins with a comment that says what it does and how it is called, and ends with one of these exit codes:
+#   0  done, and what it checks is as it should be; --help
+#   1  not done, or something is wrong: it says what in one sentence
+#   2  called in a way that it does not understand: one line with its usage
 
 # The checkout this file belongs to.
 # shellcheck disable=SC2034
@@ -16,11 +21,36 @@ fi
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+# The comment at the head of the script, which is what --help prints.
+head_comment() { sed -n '2,/^[^#]/{s/^# //p;s/^#$//p}' "$0"; }
+
+# The ways to call it are set in by two more blanks there; what follows four blanks explains them.
+usage() {
+  local ways
+  ways=$(head_comment | sed -n 's/^  \(bin\/.*\)/\1/p' | sed 's/    .*//' | paste -sd'|' | sed 's/|/ | /g')
+  printf 'usage: %s\n' "$ways" >&2
+  exit 2
+}
+
+# A script is asked for help before it does anything.
+case ${1:-} in
+  -h | --help)
+    head_comment
+    exit 0
+    ;;
+esac
+
+no_arguments() { [ $# = 0 ] || usage; }
+
+# integer WORD [LEAST] : whether it is a number of at most 18 digits, and not below LEAST (0 if not said).
+integer() { [[ $1 =~ ^-?[0-9]{1,18}$ ]] && [ "$1" -ge "${2:-0}" ]; }
+
 # Where provisioned things live. The Java side computes the same directory.
 gp_home() { printf '%s\n' "${GPUPROCESS_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuprocess}"; }
 
 # apt_install PACKAGE... : installs what is named, refreshing the package lists once per run.
 apt_install() {
+  [ -z "${GP_INSTALL_NOTHING:-}" ] || die "this needs $* (names as in Debian); install them first, as this script installs nothing"
   command -v apt-get >/dev/null ||
     die "this needs $* (names as in Debian); there is no apt-get here, install them with this system's package manager"
   [ "$(id -u)" = 0 ] || die "this needs the packages $*; run as root once, or: sudo apt-get install $*"
@@ -76,7 +106,7 @@ need_jdk() {
   fi
   found=$(jdk_list | head -n 1)
   if [ -z "$found" ]; then
-    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] && apt_refresh
+    if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] && [ -z "${GP_INSTALL_NOTHING:-}" ]; then apt_refresh; fi
     if apt_knows openjdk-17-jdk-headless; then
       apt_install openjdk-17-jdk-headless
     else
@@ -110,11 +140,22 @@ build_if_stale() {
   if [ -e "$stamp" ] && [ -z "$(sources_newer_than "$stamp")" ] && class_path_complete; then return 0; fi
   need_maven
   need_gcc
-  say "building (the first time Maven downloads what it needs)"
-  mkdir -p "$GP_ROOT/target"
-  started=$(mktemp "$GP_ROOT/target/started.XXXXXX")
-  (cd "$GP_ROOT" && mvn -q -B -ntp -Dgpuprocess.fast package </dev/null >&2) || { rm -f "$started"; die "the build failed"; }
+  say "building; this takes about a minute, and some more the first time, when Maven downloads what it needs"
+  { mkdir -p "$GP_ROOT/target" && started=$(mktemp "$GP_ROOT/target/started.XXXXXX"); } 2>/dev/null ||
+    die "the jars have to be built, and this user cannot write to $GP_ROOT/target"
+  if ! (cd "$GP_ROOT" && mvn -B -Dgpuprocess.fast package </dev/null 2>&1) | build_progress "$GP_ROOT/target/build.log"; then
+    rm -f "$started"
+    grep -m 20 -F '[ERROR]' "$GP_ROOT/target/build.log" >&2 || true
+    die "the build failed; all of what it said is in target/build.log"
+  fi
   mv "$started" "$stamp"
+}
+
+# build_progress LOG : keeps what Maven says there, without escape codes, and shows how far it is.
+build_progress() {
+  sed -u 's/\x1b\[[0-9;]*m//g' | tee "$1" | awk -v name="${0##*/}" '
+    / Downloaded from / && ++files % 50 == 0 { printf "%s:   %d files downloaded\n", name, files; fflush() }
+    match($0, /^\[INFO\] Building [^\/].* \[[0-9]+\/[0-9]+\]$/) { sub(/^\[INFO\] Building /, ""); printf "%s:   %s\n", name, $0; fflush() }' >&2
 }
 
 modules() { sed -n 's/.*<module>\(.*\)<\/module>.*/\1/p' "$GP_ROOT/pom.xml"; }
@@ -124,7 +165,7 @@ sources_newer_than() {
   find "$GP_ROOT/pom.xml" -newer "$1"
   for module in $(modules); do
     # directories too, for a file that was deleted
-    find "$GP_ROOT/$module" -path "$GP_ROOT/$module/target" -prune -o \( -type f -o -path "$GP_ROOT/$module/src/*" \) -newer "$1" -print -quit
+    find "$GP_ROOT/$module" -name target -prune -o \( -type f -o -path "$GP_ROOT/$module/src/*" \) -newer "$1" -print -quit
   done
 }
 
@@ -135,9 +176,10 @@ class_path() {
 }
 
 class_path_complete() {
-  local jar
+  local jar parts
   [ -e "$GP_ROOT/examples/target/classpath.txt" ] || return 1
-  for jar in $(class_path | tr : ' '); do
+  IFS=: read -ra parts < <(class_path)
+  for jar in "${parts[@]}"; do
     [ -e "$jar" ] || return 1
   done
 }

@@ -12,14 +12,14 @@ module dev.gpuprocess.criu {
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
   requires com.google.protobuf;
-  requires org.apache.commons.exec;
   requires org.slf4j;
 
   // Unqualified because JNR's generated classes live in an unnamed module.
   exports dev.gpuprocess.criu;
 
-  opens dev.gpuprocess.criu.preflight.jnr;
+  opens dev.gpuprocess.criu.internal.os;
+  opens dev.gpuprocess.criu.internal.preflight.jnr;
 
   provides dev.gpuprocess.spi.CriuDriver with
-      dev.gpuprocess.criu.AutomaticCriuDriver;
+      dev.gpuprocess.criu.RpcCriuDriver;
 }

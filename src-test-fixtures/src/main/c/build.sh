@@ -1,15 +1,24 @@
 #!/bin/sh
 # Compiles everything here into the directory given, with gcc alone: libcuda.so.1, libnvidia-ml.so.1,
-# old/libcuda.so.1 (a driver without checkpoint functions), the workloads and simctl. Does nothing if that is newer
-# than every source. Called by Maven.
+# old/libcuda.so.1 (a driver without checkpoint functions), the workloads and simctl. Called by Maven.
+#
+#   build.sh DIRECTORY [STAMP]
+#
+# Does nothing if the file STAMP (DIRECTORY/.built if not said) is newer than every source.
+# shellcheck disable=SC2086
 set -eu
-out=$1
-here=$(dirname "$0")
-if [ -e "$out/.built" ] && [ -z "$(find "$here" -type f -newer "$out/.built")" ]; then exit 0; fi
-flags="-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror"
+mkdir -p "$1/old"
+out=$(cd "$1" && pwd)
+stamp=${2:-$out/.built}
+mkdir -p "$(dirname "$stamp")"
+stamp=$(cd "$(dirname "$stamp")" && pwd)/${stamp##*/}
+# From here on sources have names without blanks, wherever the checkout is.
+cd "$(dirname "$0")"
+if [ -e "$stamp" ] && [ -e "$out/zoo" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
+# strtol and the like by the names that every C library has: since glibc 2.38 _GNU_SOURCE gives them others.
+flags="-std=c11 -D_GNU_SOURCE -include old_names.h -O2 -Wall -Wextra -Werror"
 library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete"
-mkdir -p "$out/old"
-sim=$here/sim
+sim=sim
 shared="$sim/machine.c $sim/card.c $sim/references.c $sim/faults.c $sim/neighbour.c"
 driver="$shared $sim/process.c $sim/memory.c $sim/control_target.c $sim/checkpoint_serve.c
   $sim/api_device.c $sim/api_memory.c $sim/api_launch.c $sim/api_errors.c"
@@ -18,12 +27,12 @@ gcc $library -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" \
 gcc $library -DSIM_OLD -Wl,-soname,libcuda.so.1 -o "$out/old/libcuda.so.1" $driver -ldl -lpthread
 gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" $shared $sim/api_nvml.c -ldl -lpthread
 for program in counter pattern idle simctl; do
-  helpers="$here/workloads/udp.c $here/workloads/holds.c $here/workloads/cuda.c $here/workloads/pattern.c
-    $here/workloads/nvml.c"
-  [ $program = idle ] && helpers="$here/workloads/udp.c $here/workloads/holds.c"
+  helpers="workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c
+    workloads/nvml.c"
+  [ $program = idle ] && helpers="workloads/udp.c workloads/holds.c"
   [ $program = simctl ] && helpers=""
-  gcc $flags -o "$out/$program" "$here/workloads/$program.main.c" $helpers -ldl -lpthread
+  gcc $flags -o "$out/$program" workloads/$program.main.c $helpers -ldl -lpthread
 done
 # Static, because some of its processes live in a root directory where there is no other file.
-gcc $flags -static -o "$out/zoo" "$here"/workloads/zoo/*.c -lpthread -lrt -lutil
-touch "$out/.built"
+gcc $flags -static -o "$out/zoo" workloads/zoo/*.c -lpthread -lrt -lutil
+touch "$stamp"

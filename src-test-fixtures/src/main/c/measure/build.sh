@@ -2,12 +2,12 @@
 # Compiles the measuring programs into the directory given, with gcc alone. Called by bin/gpu-measure, not by Maven.
 # shellcheck disable=SC2086
 set -eu
-out=$1
-here=$(dirname "$0")
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
 flags="-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread"
-mkdir -p "$out"
-gcc $flags -o "$out/target" "$here/target.main.c" "$here/pattern.c" "$here/workers.c" "$here/calls.c" -ldl
+gcc $flags -o "$out/target" target.main.c pattern.c workers.c calls.c -ldl
 for program in threads area nvml readers room speed handover host; do
-  gcc $flags -o "$out/$program" "$here/$program.main.c" "$here/harness.c" "$here/proc.c" "$here/hunt.c" \
-    "$here/inject.c" "$here/trace.c" "$here/watch.c" "$here/criu.c" "$here/calls.c" -ldl
+  gcc $flags -o "$out/$program" $program.main.c harness.c proc.c hunt.c \
+    inject.c trace.c watch.c criu.c calls.c -ldl
 done

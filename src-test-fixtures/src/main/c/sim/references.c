@@ -1,13 +1,14 @@
 /* The real driver keeps /dev/nvidia* open and mapped. The stand-ins, visible in /proc/PID/fd and /proc/PID/maps:
  *
  *   DIR/dev/nvidiactl, DIR/dev/nvidia0 ...   open character devices (nodes with /dev/fuse's number, a device
- *                                            CRIU cannot dump; where nodes are forbidden, /dev/fuse itself)
+ *                                            CRIU cannot dump). Whoever may not make nodes has ordinary files of
+ *                                            these names; it is the mapping, then, at which CRIU fails.
  *   DIR/dev/nvidia-memory7 or another         a mapping, never touched, of an unused loop device, at which CRIU fails
  *                                            as it does at the real thing: "Can't handle non-regular mapping".
  *                                            Where there is none, anon_inode:[io_uring] or anon_inode:[perf_event],
  *                                            at which CRIU fails with "Can't open PID's mapfile link".
  *
- * In a container that forbids all of them the process has none; CRIU does not run there either. Like the driver's,
+ * In a container that forbids all of them the process has no mapping; CRIU does not run there either. Like the driver's,
  * the files and mappings are inherited by fork (but for the perf event's). */
 #include "references.h"
 
@@ -32,7 +33,11 @@ int device_open(const char *name) {
   machine_path(path, "dev/%s", name);
   if (mknod(path, S_IFCHR | 0666, FUSE_DEVICE) == 0) (void)!chmod(path, 0666);
   int fd = open(path, O_RDWR | O_CLOEXEC);
-  return fd >= 0 ? fd : open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  if (fd >= 0) return fd;
+  (void)!unlink(path); /* a node that cannot be opened, as on a file system mounted nodev */
+  fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd >= 0) (void)!fchmod(fd, 0666);
+  return fd;
 }
 
 /* The machine's node of a loop device that exists and has no file behind it. */

@@ -91,9 +91,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 ProcessState.CHECKPOINTED,
                 ProcessState.LOCKED,
                 Set.of(ProcessState.LOCKED),
-                (operation, steps, found) -> {
+                (members, found) -> {
                   if (found == ProcessState.CHECKPOINTED) {
-                    new Resumption(operation, self.target(), steps, options).restore();
+                    new Resumption(members, options).restore();
                   }
                 },
                 LockedProcess::new));
@@ -138,8 +138,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 ProcessState.CHECKPOINTED,
                 ProcessState.RUNNING,
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
-                (operation, steps, found) ->
-                    new Resumption(operation, self.target(), steps, options).resume(found),
+                (members, found) -> new Resumption(members, options).resume(found),
                 RunningProcess::new));
   }
 

@@ -33,7 +33,7 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
                 "checkpoint",
                 ProcessState.LOCKED,
                 ProcessState.CHECKPOINTED,
-                (operation, steps) -> new Suspension(operation, self.target(), steps).checkpoint(),
+                members -> new Suspension(members).checkpoint(),
                 CheckpointedProcess::new));
   }
 
@@ -51,9 +51,8 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
                 ProcessState.LOCKED,
                 ProcessState.RUNNING,
                 Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
-                (operation, steps, found) ->
-                    new Resumption(operation, self.target(), steps, ResumeOptions.ofDefaults())
-                        .resume(found),
+                (members, found) ->
+                    new Resumption(members, ResumeOptions.ofDefaults()).resume(found),
                 RunningProcess::new));
   }
 

@@ -45,7 +45,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
         "lock",
         ProcessState.RUNNING,
         ProcessState.LOCKED,
-        (operation, steps) -> new Suspension(operation, self.target(), steps).lock(patience),
+        members -> new Suspension(members).lock(patience),
         LockedProcess::new);
   }
 
@@ -79,8 +79,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
                 "suspend",
                 ProcessState.RUNNING,
                 ProcessState.CHECKPOINTED,
-                (operation, steps) ->
-                    new Suspension(operation, self.target(), steps).suspend(patience),
+                members -> new Suspension(members).suspend(patience),
                 CheckpointedProcess::new));
   }
 

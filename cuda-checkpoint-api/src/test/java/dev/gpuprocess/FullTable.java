@@ -5,6 +5,7 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.FileInputStream;
 import java.io.IOException;
+import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -43,7 +44,9 @@ final class FullTable {
   /** A class that is not in an open jar cannot be loaded later. */
   private static void loadAll() throws IOException, ReflectiveOperationException {
     Path classes =
-        Path.of(GpuProcess.class.getProtectionDomain().getCodeSource().getLocation().getPath());
+        Path.of(
+            URI.create(
+                GpuProcess.class.getProtectionDomain().getCodeSource().getLocation().toString()));
     if (Files.isDirectory(classes)) {
       try (Stream<Path> all = Files.walk(classes)) {
         for (Path file : all.filter(each -> each.toString().endsWith(".class")).toList()) {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -277,6 +278,7 @@ class HoldingsTest {
 
   /** A JVM in a pid namespace of its own, of which NVML knows other pids as well. */
   @Test
+  @RequiresRoot("makes a pid namespace")
   void pidsOfAnotherNamespace_areNotTakenForOurs() throws Exception {
     try (RoomOnGpu room = new RoomOnGpu();
         Pattern outside = Pattern.start(room.machine, 16)) {

@@ -1,5 +1,14 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
+import dev.gpuprocess.criu.internal.process.CriuCall;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.process.GivenUpException;
+import dev.gpuprocess.criu.internal.process.Privilege;
+import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
@@ -9,13 +18,17 @@ import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** Finds the first CRIU that answers and is fit for this kernel, and remembers it. */
+/**
+ * Finds the first CRIU that answers, is fit for this kernel and may do its work, and remembers it:
+ * a program that is started directly, or one that a command such as sudo makes root.
+ */
 final class CriuFinder {
 
   private static final Duration LIMIT = Duration.ofSeconds(30);
@@ -44,35 +57,115 @@ final class CriuFinder {
    */
   CriuBinary find(String operation) {
     CriuBinary known = found;
-    if (known != null) {
-      return known;
+    if (known == null) {
+      known = new Search(operation).run();
+      found = known;
     }
-    List<String> refusals = new ArrayList<>();
-    boolean tooOld = false;
-    for (CriuLocator.Candidate candidate : locator.candidates()) {
+    return known;
+  }
+
+  /** One search. */
+  private final class Search {
+
+    private final String operation;
+    private final List<String> refusals = new ArrayList<>();
+    private boolean tooOld;
+
+    Search(String operation) {
+      this.operation = operation;
+    }
+
+    CriuBinary run() {
+      if (locator.onlyByCommand()) {
+        return byCommand(locator.command()).orElseThrow(this::none);
+      }
+      Optional<CriuBinary> direct = direct();
+      if (direct.isPresent() && suffices(direct.get())) {
+        return direct.get();
+      }
+      List<String> command = locator.command();
+      boolean named = !command.isEmpty();
+      if (!named && !ProgramTrust.weAreRoot() && locator.mayTrySudo()) {
+        command =
+            List.of(
+                "sudo",
+                "-n",
+                direct.map(CriuBinary::program).or(this::first).map(Path::toString).orElse("criu"));
+      }
+      Optional<CriuBinary> privileged = command.isEmpty() ? Optional.empty() : byCommand(command);
+      return privileged
+          .or(() -> named ? Optional.empty() : direct) // it will say what it may not do
+          .orElseThrow(this::none);
+    }
+
+    /** Whether it will do without a command. */
+    private boolean suffices(CriuBinary direct) {
+      if (ProgramTrust.weAreRoot() && locator.command().isEmpty()) {
+        return true;
+      }
+      criu_req check = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
       try {
-        CriuBinary binary = ask(candidate);
-        Optional<String> unfit = binary.unfitFor(kernel);
-        if (unfit.isEmpty()) {
-          found = binary;
-          return binary;
+        CriuResult outcome = CriuCall.plain(direct.command(), Deadline.after(LIMIT)).make(check);
+        if (outcome.success()) {
+          return true;
         }
-        tooOld = true;
-        refusals.add(candidate + " is version " + binary.version() + ", but " + unfit.get());
+        refusals.add(direct.command() + " may not do its work as this user");
+      } catch (NativeCallException e) {
+        refusals.add(direct.command() + ": " + e.getMessage());
+      }
+      return false;
+    }
+
+    private Optional<CriuBinary> direct() {
+      for (CriuLocator.Candidate candidate : locator.candidates()) {
+        try {
+          Optional<CriuBinary> binary = fit(candidate.toString(), ask(candidate));
+          if (binary.isPresent()) {
+            return binary;
+          }
+        } catch (NativeCallException | UnusableException e) {
+          refusals.add(candidate + ": " + e.getMessage());
+        }
+      }
+      return Optional.empty();
+    }
+
+    /** One that this user cannot run, and root may. */
+    private Optional<Path> first() {
+      return locator.candidates().stream().map(CriuLocator.Candidate::program).findFirst();
+    }
+
+    private Optional<CriuBinary> byCommand(List<String> words) {
+      try {
+        return fit("'" + String.join(" ", words) + "'", ask(locator.program(words.get(0)), words));
       } catch (NativeCallException | UnusableException e) {
-        refusals.add(candidate + ": " + e.getMessage());
+        refusals.add("'" + String.join(" ", words) + "': " + e.getMessage());
+        return Optional.empty();
       }
     }
-    Failure failure = Failure.of(operation, 0);
-    if (tooOld) {
-      throw new CriuTooOldException(
-          "no CRIU fit for this kernel: " + String.join("; ", refusals) + "; " + CURE, failure);
+
+    private Optional<CriuBinary> fit(String name, CriuBinary binary) {
+      Optional<String> unfit = binary.unfitFor(kernel);
+      if (unfit.isEmpty()) {
+        return Optional.of(binary);
+      }
+      tooOld = true;
+      refusals.add(name + " is version " + binary.version() + ", but " + unfit.get());
+      return Optional.empty();
     }
-    if (refusals.isEmpty()) {
-      refusals.add("looked at " + locator.places());
+
+    private RuntimeException none() {
+      Failure failure = Failure.of(operation, 0);
+      if (tooOld) {
+        return new CriuTooOldException(
+            "no CRIU fit for this kernel: " + String.join("; ", refusals) + "; " + CURE, failure);
+      }
+      if (refusals.isEmpty()) {
+        refusals.add("looked at " + locator.places());
+      }
+      return new CriuUnavailableException(
+          "no CRIU that can be started: " + String.join("; ", refusals) + "; " + CURE, failure);
     }
-    throw new CriuUnavailableException(
-        "no CRIU that can be started: " + String.join("; ", refusals) + "; " + CURE, failure);
   }
 
   private static CriuBinary ask(CriuLocator.Candidate candidate)
@@ -80,7 +173,7 @@ final class CriuFinder {
     if (!Files.exists(candidate.program())) {
       throw new UnusableException("there is no such file");
     }
-    if (ProgramTrust.matters()) {
+    if (ProgramTrust.weAreRoot()) {
       Optional<String> objection =
           ProgramTrust.objection(candidate.program(), candidate.isProvisioned());
       if (objection.isPresent()) {
@@ -88,10 +181,25 @@ final class CriuFinder {
             "root does not run it, because " + objection.get() + ", so others could change it");
       }
     }
+    return ask(CriuCommand.direct(candidate.program()));
+  }
+
+  private static CriuBinary ask(Optional<Path> program, List<String> words)
+      throws NativeCallException, UnusableException {
+    List<String> all = new ArrayList<>(words);
+    all.set(
+        0,
+        program
+            .orElseThrow(() -> new UnusableException("there is no such program on the PATH"))
+            .toString());
+    return ask(new CriuCommand(all, false));
+  }
+
+  private static CriuBinary ask(CriuCommand command) throws NativeCallException, UnusableException {
     criu_req request = criu_req.newBuilder().setType(criu_req_type.VERSION).build();
-    Outcome outcome;
+    CriuResult outcome;
     try {
-      outcome = CriuCall.plain(candidate.program(), Deadline.after(LIMIT)).make(request);
+      outcome = CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
     } catch (UnsatisfiedLinkError e) {
       // Only addclosefrom_np is newer than what everybody has.
       throw new UnusableException("this C library is older than glibc 2.34: " + e.getMessage());
@@ -102,16 +210,17 @@ final class CriuFinder {
       throw new UnusableException(
           "it does not tell its version: "
               + (givenUp == null ? outcome.exit() : givenUp.reason())
-              + (outcome.output().isBlank() ? "" : ", " + outcome.output().strip()));
+              + (outcome.output().isBlank() ? "" : ", " + outcome.output().strip())
+              + (command.direct() ? "" : "; " + Privilege.cure(command, outcome.output())));
     }
     criu_version version = reply.getVersion();
     return new CriuBinary(
-        candidate.program(),
+        command,
         new CriuVersion(version.getMajorNumber(), version.getMinorNumber(), version.getSublevel()),
         version.hasGitid());
   }
 
-  /** Why a candidate is none. */
+  /** Why a program or a command cannot be used. */
   private static final class UnusableException extends Exception {
 
     private static final long serialVersionUID = 1L;

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.process.Privilege;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -21,6 +22,19 @@ import org.jspecify.annotations.Nullable;
  * names it; what is named is used or refused, never replaced by another. Otherwise the first {@code
  * criu} on the {@code PATH} and the ones that {@code bin/criu} provisioned are tried in turn,
  * newest first.
+ *
+ * <p>CRIU needs rights. Where this JVM is not root and the program found has not got them (file
+ * capabilities, or the set-user-ID bit), a command has to make it root. That is {@code sudo -n},
+ * unless the system property {@value #COMMAND_PROPERTY} or else the environment variable {@value
+ * #COMMAND_VARIABLE} names another, down to and including CRIU, such as {@code doas -n
+ * /usr/sbin/criu}, with blanks between its arguments; {@code none} is for none. To sudo it has to
+ * be allowed without a password, which takes one line in {@code /etc/sudoers.d}:
+ *
+ * <pre>alice ALL=(root) NOPASSWD: /usr/sbin/criu --no-default-config -L /proc/self/fdinfo swrk 0
+ * </pre>
+ *
+ * <p>Whoever may run CRIU as root is root in effect: CRIU runs programs that its client names.
+ * {@code docs/criu-as-root.md} says more.
  */
 public final class CriuLocator {
 
@@ -30,6 +44,14 @@ public final class CriuLocator {
   /** The environment variable that names the program. */
   public static final String VARIABLE = "GPUPROCESS_CRIU";
 
+  /** The system property that names a command that runs CRIU as root. */
+  public static final String COMMAND_PROPERTY = "gpuprocess.criu.command";
+
+  /** The environment variable that names a command that runs CRIU as root. */
+  public static final String COMMAND_VARIABLE = Privilege.VARIABLE;
+
+  private static final String NO_COMMAND = "none";
+
   private static final String PROVISIONED = "provisioned";
 
   private static final Pattern VERSION_NAME =
@@ -38,10 +60,19 @@ public final class CriuLocator {
   private final @Nullable Path explicit;
   private final @Nullable String property;
   private final Map<String, String> environment;
+  private final List<String> command;
+  private final boolean onlyByCommand;
 
   /** Looks where this JVM's system property and environment say. */
   public CriuLocator() {
-    this(null, System.getProperty(PROPERTY), System.getenv());
+    this(
+        null,
+        System.getProperty(PROPERTY),
+        System.getenv(),
+        words(
+            System.getProperty(
+                COMMAND_PROPERTY, System.getenv().getOrDefault(COMMAND_VARIABLE, ""))),
+        false);
   }
 
   /**
@@ -54,9 +85,68 @@ public final class CriuLocator {
   }
 
   CriuLocator(@Nullable Path explicit, @Nullable String property, Map<String, String> environment) {
+    this(
+        explicit,
+        property,
+        environment,
+        words(environment.getOrDefault(COMMAND_VARIABLE, "")),
+        false);
+  }
+
+  private CriuLocator(
+      @Nullable Path explicit,
+      @Nullable String property,
+      Map<String, String> environment,
+      List<String> command,
+      boolean onlyByCommand) {
     this.explicit = explicit;
     this.property = property;
     this.environment = environment;
+    this.command = List.copyOf(command);
+    this.onlyByCommand = onlyByCommand;
+  }
+
+  /**
+   * Names a command that runs CRIU, and nothing else.
+   *
+   * @param command the program and its arguments down to and including CRIU; no shell sees them
+   * @return where to look
+   * @throws IllegalArgumentException when it is empty
+   */
+  public static CriuLocator through(List<String> command) {
+    if (command.isEmpty() || command.get(0).isBlank()) {
+      throw new IllegalArgumentException("the command that leads to CRIU is empty");
+    }
+    return new CriuLocator(null, null, System.getenv(), command, true);
+  }
+
+  private static List<String> words(String command) {
+    String text = command.strip();
+    return text.isEmpty() ? List.of() : List.of(text.split("\\s+"));
+  }
+
+  /** The command that was named; empty for none. */
+  List<String> command() {
+    return isNone() ? List.of() : command;
+  }
+
+  private boolean isNone() {
+    return command.equals(List.of(NO_COMMAND));
+  }
+
+  /** Whether CRIU is never started directly. */
+  boolean onlyByCommand() {
+    return onlyByCommand;
+  }
+
+  /** Whether sudo may be tried though nobody has named it. */
+  boolean mayTrySudo() {
+    return command.isEmpty() && onPath("sudo").isPresent();
+  }
+
+  /** The program of a command, which may be given by its name alone. */
+  Optional<Path> program(String word) {
+    return word.contains("/") ? Optional.of(Path.of(word).toAbsolutePath()) : onPath(word);
   }
 
   /**

@@ -1,5 +1,20 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
+import dev.gpuprocess.criu.internal.log.TreeOutcome;
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.process.GivenUpException;
+import dev.gpuprocess.criu.internal.restore.LazyPagesSocket;
+import dev.gpuprocess.criu.internal.rpc.FeatureCheck;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
@@ -7,6 +22,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
@@ -33,7 +49,6 @@ public final class LazyPages implements AutoCloseable {
   private static final String OPERATION = "lazy pages";
   private static final String LOG_FILE = "lazy-pages.log";
   private static final String OUTPUT_FILE = "lazy-pages.out";
-  private static final String SOCKET = "lazy-pages.socket";
   private static final long PAUSE_NANOS = 1_000_000;
 
   private final LazyPagesRequest request;
@@ -50,11 +65,6 @@ public final class LazyPages implements AutoCloseable {
     this.helper = ProcessIdentity.of(pid).orElse(null);
   }
 
-  /** Whether a helper has listened there; a restore takes its socket away. */
-  static boolean listensIn(Path work) {
-    return Files.exists(work.resolve(SOCKET));
-  }
-
   /** Starts one; when this returns it listens. */
   static LazyPages start(CriuBinary criu, LazyPagesRequest request) {
     Failure failure = Failure.of(OPERATION, 0);
@@ -65,10 +75,16 @@ public final class LazyPages implements AutoCloseable {
       throw new ImageDirectoryException(
           request.work() + " is no directory that can be written to: make it first", failure);
     }
+    if (!criu.command().direct()) {
+      throw new UnsupportedOptionException(
+          "%s did not begin: it is a CRIU that must be a child of this JVM, and here CRIU is started by '%s': run as root, or give the criu program its capabilities"
+              .formatted(subject(request), criu.command()),
+          failure);
+    }
     FeatureCheck.require(
-        new FeatureCheck(criu.program()).run(), CriuFeature.LAZY_PAGES, subject(request), failure);
+        new FeatureCheck(criu.command()).run(), CriuFeature.LAZY_PAGES, subject(request), failure);
     try {
-      for (String leftover : List.of(SOCKET, LOG_FILE)) {
+      for (String leftover : List.of(LazyPagesSocket.NAME, LOG_FILE)) {
         Files.deleteIfExists(request.work().resolve(leftover));
       }
       Files.write(request.work().resolve(OUTPUT_FILE), new byte[0]);
@@ -121,7 +137,7 @@ public final class LazyPages implements AutoCloseable {
   private static List<String> arguments(LazyPagesRequest request) {
     List<String> all =
         new ArrayList<>(
-            List.of(CriuProcess.NO_DEFAULTS, "-L", CriuProcess.NO_PLUGINS, "lazy-pages"));
+            List.of(CriuCommand.NO_DEFAULTS, "-L", CriuCommand.NO_PLUGINS, "lazy-pages"));
     all.addAll(List.of("-D", request.images().toString(), "-W", request.work().toString()));
     all.addAll(List.of("-o", LOG_FILE, "-v3", "--status-fd", Integer.toString(Spawn.SOCKET)));
     PageEndpoint source = request.source();
@@ -231,10 +247,11 @@ public final class LazyPages implements AutoCloseable {
     } catch (IOException e) {
       printed = "what it printed cannot be read: " + e.getMessage();
     }
-    Outcome outcome = new Outcome(null, status, givenUp, printed, deadline.elapsed());
-    return new Diagnosis(OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
+    CriuResult outcome = new CriuResult(null, status, givenUp, printed, deadline.elapsed(), pid);
+    return new CriuFailureBuilder(
+            OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
         .exception(
-            new Ending(null, "a tree restored with it may lack some of its memory"),
+            new TreeOutcome(null, "a tree restored with it may lack some of its memory"),
             request.deadline());
   }
 

@@ -1,7 +1,25 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.images.BadImageException;
-import dev.gpuprocess.criu.images.PageFiles;
+import dev.gpuprocess.criu.internal.images.BadImageException;
+import dev.gpuprocess.criu.internal.images.PageFiles;
+import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
+import dev.gpuprocess.criu.internal.log.TreeOutcome;
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Wakeup;
+import dev.gpuprocess.criu.internal.process.CallContext;
+import dev.gpuprocess.criu.internal.process.Conversation;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
+import dev.gpuprocess.criu.internal.process.CriuCall;
+import dev.gpuprocess.criu.internal.process.CriuKill;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.process.CriuSession;
+import dev.gpuprocess.criu.internal.process.ImageDirectories;
+import dev.gpuprocess.criu.internal.process.LogFile;
+import dev.gpuprocess.criu.internal.process.LogLimit;
+import dev.gpuprocess.criu.internal.rpc.RpcOptions;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
@@ -14,7 +32,6 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.PageEndpoint;
@@ -22,6 +39,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -74,21 +92,21 @@ public final class PageServer implements AutoCloseable {
     Cancellation closing = new Cancellation();
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
       Path log = request.work().resolve(LOG_FILE);
-      Files.deleteIfExists(log);
+      LogFile.create(log);
       Wakeup wakeup = Wakeup.by(Optional.of(closing));
       @Nullable PageServer started = null;
       @Nullable CriuSession session = null;
       try {
         session =
             CriuSession.start(
-                criu.program(),
-                new Supervision(
+                criu.command(),
+                new CallContext(
                     Deadline.after(request.deadline()),
                     Conversation.Notifications.NONE,
                     new LogLimit(log),
                     CriuCall.BeforeKill.NONE,
                     wakeup));
-        Outcome outcome = session.ask(message(directories, request));
+        CriuResult outcome = session.ask(message(directories, request));
         criu_resp reply = outcome.reply();
         if (reply == null || !reply.getSuccess()) {
           throw failure(request, request.endpoint(), outcome, "nothing was received");
@@ -144,7 +162,7 @@ public final class PageServer implements AutoCloseable {
   /** Only what CRIU has started itself is ever ended by us. */
   private static ProcessIdentity identify(CriuSession session, int pid) {
     return ProcessIdentity.of(pid)
-        .filter(process -> ProcFs.descendants(session.pid()).contains(process.pid()))
+        .filter(process -> session.descendants().contains(process.pid()))
         .orElseThrow(
             () ->
                 new CriuUnavailableException(
@@ -188,7 +206,7 @@ public final class PageServer implements AutoCloseable {
     try {
       criu_req wait =
           criu_req.newBuilder().setType(criu_req_type.WAIT_PID).setPid(server.pid()).build();
-      Outcome outcome = session.ask(wait);
+      CriuResult outcome = session.ask(wait);
       criu_resp reply = outcome.reply();
       if (reply == null || !reply.getSuccess()) {
         end();
@@ -226,10 +244,10 @@ public final class PageServer implements AutoCloseable {
   }
 
   private static GpuCheckpointException failure(
-      PageServerRequest request, PageEndpoint endpoint, Outcome outcome, String ending) {
+      PageServerRequest request, PageEndpoint endpoint, CriuResult outcome, String ending) {
     Path log = request.work().resolve(LOG_FILE);
-    return new Diagnosis(OPERATION, subject(endpoint), 0, outcome, log)
-        .exception(new Ending(null, ending), request.deadline());
+    return new CriuFailureBuilder(OPERATION, subject(endpoint), 0, outcome, log)
+        .exception(new TreeOutcome(null, ending), request.deadline());
   }
 
   /** Ends the server, unless it has ended by itself. */
@@ -242,7 +260,7 @@ public final class PageServer implements AutoCloseable {
         session) {
       // Also when its parent died before it.
       if (!served) {
-        Posix.kill(server);
+        CriuKill.end(session.command(), List.of(server));
       }
     }
   }

@@ -1,5 +1,12 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.dump.DumpOperation;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.process.CallContext;
+import dev.gpuprocess.criu.internal.process.CriuCall;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.dumped.DumpReport;
@@ -31,7 +38,7 @@ public final class PreDumpChain implements AutoCloseable {
 
   static PreDumpChain start(RpcLink link) {
     try {
-      return new PreDumpChain(link, CriuProcess.start(link.program(), List.of()));
+      return new PreDumpChain(link, CriuProcess.start(link.command(), List.of()));
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
           "CRIU cannot be started: " + e.getMessage(), Failure.of(OPERATION, 0), e);
@@ -73,13 +80,13 @@ public final class PreDumpChain implements AutoCloseable {
     return DumpOperation.dump(link, call, request, listener).run();
   }
 
-  private Outcome exchange(criu_req message, Supervision supervision, boolean last)
+  private CriuResult exchange(criu_req message, CallContext supervision, boolean last)
       throws NativeCallException {
     if (ended) {
       throw new IllegalStateException("this chain has ended: start another");
     }
-    Outcome outcome =
-        new CriuCall(link.program(), supervision, List.of()).over(criu, message, last);
+    CriuResult outcome =
+        new CriuCall(link.command(), supervision, List.of()).over(criu, message, last);
     ended = last || !outcome.success();
     return outcome;
   }
@@ -96,7 +103,7 @@ public final class PreDumpChain implements AutoCloseable {
       criu.close();
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
-          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.pid()), e);
+          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.child()), e);
     }
   }
 }

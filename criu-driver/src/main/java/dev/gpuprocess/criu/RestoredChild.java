@@ -1,5 +1,9 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -16,6 +20,14 @@ import java.util.concurrent.locks.LockSupport;
  * collected here. May be shared between threads.
  */
 public final class RestoredChild {
+
+  /**
+   * How it ended.
+   *
+   * @param code its exit code, -1 when a signal ended it or nobody knows
+   * @param signal what ended it, 0 when it exited by itself, below 0 when nobody knows
+   */
+  public record Exit(int code, int signal) {}
 
   private static final long PAUSE_NANOS = 1_000_000;
 
@@ -58,13 +70,13 @@ public final class RestoredChild {
    * @return how it ended, to one caller alone; empty when it has not
    * @throws IllegalStateException when it was collected before
    */
-  public synchronized Optional<ExitStatus> await(Duration limit) {
+  public synchronized Optional<Exit> await(Duration limit) {
     Deadline deadline = Deadline.after(limit);
     while (Processes.stat(process).isPresent()) {
       try {
         Optional<ExitStatus> ended = collect(process.pid());
         if (ended.isPresent() || deadline.passed()) {
-          return ended;
+          return ended.map(status -> new Exit(status.code(), status.signal()));
         }
       } catch (NativeCallException e) {
         throw new CriuUnavailableException(

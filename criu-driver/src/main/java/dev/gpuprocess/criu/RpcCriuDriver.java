@@ -1,24 +1,56 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.criu.internal.dump.DumpOperation;
+import dev.gpuprocess.criu.internal.log.DumpReports;
+import dev.gpuprocess.criu.internal.preflight.Preflight;
+import dev.gpuprocess.criu.internal.process.ProgramTrust;
+import dev.gpuprocess.criu.internal.restore.CpuImage;
+import dev.gpuprocess.criu.internal.restore.RestoreOperation;
+import dev.gpuprocess.criu.internal.rpc.CheckOperation;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.CriuFeature;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
+import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
- * CRIU through {@code criu swrk}. Needs root, or the capabilities that CRIU needs.
+ * CRIU through {@code criu swrk}, which is a child of this JVM and has its rights; or, where this
+ * JVM is not root, through a command that runs CRIU as root, such as {@code sudo -n criu}: {@link
+ * CriuLocator} says which. Both are the same but for this:
+ *
+ * <ul>
+ *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()}, {@link
+ *       dev.gpuprocess.options.RestoreOptions#asChild()} and {@link #lazyPages} are refused with
+ *       {@link dev.gpuprocess.error.UnsupportedOptionException}: sudo hands on no descriptor but
+ *       the standard ones, of which the first is the socket, and stays between CRIU and this JVM.
+ *   <li>The kernel does not let us end a CRIU that is root's. One that does not end when its socket
+ *       is closed is ended by root, by another CRIU that runs a script for us. Where that does not
+ *       work either, the exception names the pid; such a CRIU is refused at its next stage.
+ *   <li>Images, which are root's then, are in directories of this user, who can read and remove
+ *       them. Only with a sudoers umask that hides them a dump is refused before the process may
+ *       die.
+ * </ul>
  *
  * <p>Cheap to create: CRIU is looked for at the first call and remembered once found. Calls block,
  * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is always
  * kept out; the CUDA state is this library's business.
  */
-public final class RpcCriuDriver extends LinkedCriuDriver {
+public final class RpcCriuDriver implements CriuDriver {
 
   private final CriuFinder finder;
 
@@ -45,6 +77,19 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
     this.finder = new CriuFinder(locator);
   }
 
+  /**
+   * Uses a command that runs CRIU with more rights than this JVM has, and nothing else.
+   *
+   * @param command the program and its arguments down to and including CRIU, such as {@code sudo},
+   *     {@code -n}, {@code /usr/sbin/criu}; no shell sees them. It has to hand its standard input
+   *     on to CRIU and to stay until CRIU has ended
+   * @return the driver
+   * @throws IllegalArgumentException when it is empty
+   */
+  public static RpcCriuDriver through(List<String> command) {
+    return new RpcCriuDriver(CriuLocator.through(command));
+  }
+
   @Override
   public CriuVersion version() {
     return finder.find("version").version();
@@ -60,7 +105,7 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
    * @throws dev.gpuprocess.error.CriuException when CRIU cannot do it
    */
   public void recordCpu(Path images) {
-    new CpuImage(finder.find("record CPU").program(), images).record();
+    new CpuImage(finder.find("record CPU").command(), images).record();
   }
 
   /**
@@ -74,7 +119,7 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
    * @throws dev.gpuprocess.error.CriuException when CRIU cannot tell
    */
   public void checkCpu(Path images, CpuCheck check) {
-    new CpuImage(finder.find("check CPU").program(), images).check(check);
+    new CpuImage(finder.find("check CPU").command(), images).check(check);
   }
 
   /**
@@ -134,14 +179,49 @@ public final class RpcCriuDriver extends LinkedCriuDriver {
     return LazyPages.start(finder.find("lazy pages"), request);
   }
 
-  /** Needs no CRIU. */
+  /** Looks for CRIU, to know whose rights it will have, and does without if there is none. */
   @Override
   public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
-    return Preflight.of(process, options);
+    return isDirect() ? Preflight.of(process, options) : Preflight.withoutRights(process, options);
+  }
+
+  private boolean isDirect() {
+    if (ProgramTrust.weAreRoot()) {
+      return true;
+    }
+    try {
+      return finder.find("preflight").command().direct();
+    } catch (GpuCheckpointException none) {
+      return true; // then its rights are ours
+    }
   }
 
   @Override
-  RpcLink link(String operation) {
-    return new RpcLink(finder.find(operation).program());
+  public void check() {
+    new CheckOperation(link("check")).run();
+  }
+
+  @Override
+  public Optional<Set<CriuFeature>> features() {
+    return Optional.of(link("features").features());
+  }
+
+  @Override
+  public DumpReport dump(DumpRequest request, DumpListener listener) {
+    return new DumpOperation(link("dump"), request, listener).run();
+  }
+
+  @Override
+  public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
+    return new RestoreOperation(link("restore"), request, listener).run();
+  }
+
+  @Override
+  public DumpedTree describe(Path images) {
+    return DumpReports.describe(images);
+  }
+
+  private RpcLink link(String operation) {
+    return new RpcLink(finder.find(operation).command());
   }
 }

@@ -1,12 +1,11 @@
 /**
- * {@link dev.gpuprocess.spi.CriuDriver} over CRIU's RPC, or by its command line.
+ * {@link dev.gpuprocess.spi.CriuDriver} over CRIU's RPC.
  *
  * <p>Start at {@link dev.gpuprocess.criu.RpcCriuDriver}. Each call starts its own {@code criu swrk}
  * with one inherited descriptor, talks to it on the calling thread, and has reaped it when it
- * returns or throws. {@link dev.gpuprocess.criu.CliCriuDriver} does the same with a command such as
- * {@code sudo -n criu}, and {@link dev.gpuprocess.criu.AutomaticCriuDriver} takes what works here.
- * Calls may run at the same time. Failures are those of {@code dev.gpuprocess.error}; whatever
- * fails, the exception says what became of the process tree.
+ * returns or throws; where this JVM is not root, a command such as {@code sudo -n} makes that CRIU
+ * root. Calls may run at the same time. Failures are those of {@code dev.gpuprocess.error};
+ * whatever fails, the exception says what became of the process tree.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu;

@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -137,13 +138,18 @@ final class AnotherUser implements AutoCloseable {
    * @param criu the command by which root has it
    */
   String criu(List<String> criu) throws IOException {
+    return likeSudo() + " " + criuAsRoot(criu);
+  }
+
+  /** What root has to run for this user. */
+  String criuAsRoot(List<String> criu) throws IOException {
     String asRoot = String.join(" ", criu);
     if (Capabilities.of(ProcessHandle.current().pid()).has(Capability.SYS_RESOURCE)) {
-      return likeSudo() + " " + asRoot;
+      return asRoot;
     }
     Path limits = compile("limits", "-shared", "-fPIC");
     String text = "#!/bin/sh\nLD_PRELOAD=%s exec %s \"$@\"\n".formatted(limits, asRoot);
-    return likeSudo() + " " + FakeCriu.write(directory.resolve("criu"), text);
+    return FakeCriu.write(directory.resolve("criu"), text).toString();
   }
 
   /** All that is his, and what he may run. */
@@ -161,7 +167,7 @@ final class AnotherUser implements AutoCloseable {
     return directory.resolve("bin");
   }
 
-  private static List<String> asUser(List<String> command) {
+  static List<String> asUser(List<String> command) {
     List<String> line = new ArrayList<>();
     line.addAll(List.of("setpriv", "--reuid=" + ID, "--regid=" + ID, "--clear-groups", "--"));
     line.addAll(command);
@@ -179,7 +185,10 @@ final class AnotherUser implements AutoCloseable {
     command.add("-Djava.io.tmpdir=" + home());
     properties.forEach(property -> command.add("-D" + property));
     command.addAll(List.of("-cp", classPath(), main.getName()));
-    ProcessBuilder builder = new ProcessBuilder(asUser(command)).directory(home().toFile());
+    // What root writes must be readable nevertheless.
+    List<String> strict = new ArrayList<>(List.of("sh", "-c", "umask 077; exec \"$0\" \"$@\""));
+    strict.addAll(command);
+    ProcessBuilder builder = new ProcessBuilder(asUser(strict)).directory(home().toFile());
     builder.environment().put("HOME", home().toString());
     builder.environment().remove("GPUPROCESS_STATE_DIR");
     builder.environment().merge("PATH", programs().toString(), (path, first) -> first + ":" + path);
@@ -194,7 +203,9 @@ final class AnotherUser implements AutoCloseable {
       Path entry = Path.of(entries[i]);
       if (Files.exists(entry)) {
         Path copy = directory.resolve("class-path").resolve(i + "-" + entry.getFileName());
-        copyTree(entry, copy);
+        if (!Files.exists(copy)) {
+          copyTree(entry, copy);
+        }
         copies.add(copy.toString());
       }
     }

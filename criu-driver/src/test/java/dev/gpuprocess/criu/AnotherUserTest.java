@@ -4,9 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.NullUnmarked;
@@ -31,29 +33,47 @@ class AnotherUserTest {
 
   @TestFactory
   @Timeout(300)
-  Stream<DynamicTest> asAnotherUser() throws IOException, InterruptedException {
+  Stream<DynamicTest> throughASetuidCommand() throws IOException, InterruptedException {
     List<String> criu = RealCriu.command();
     try (AnotherUser user = AnotherUser.create()) {
       ProcessBuilder builder = user.jvm(UserMain.class, PROPERTIES);
-      builder.environment().put(AutomaticCriuDriver.VARIABLE, user.criu(criu));
-      Process jvm = builder.start();
-      List<UserMain.Line> lines;
-      try (BufferedReader out = jvm.inputReader()) {
-        lines = out.lines().map(UserMain.Line::parse).toList();
-        assertEquals(0, jvm.waitFor());
-      } finally {
-        jvm.destroyForcibly();
-      }
-      assertFalse(lines.isEmpty());
-      Workload.await(
-          () -> AnotherUser.argumentsWith(user.directory() + "/").isEmpty(),
-          "all that the user has started to end");
-      long passed = lines.stream().filter(line -> line.status().equals("SUCCESSFUL")).count();
-      Figures.tell(
-          "criu by a setuid command, as uid %d: %d of %d"
-              .formatted(AnotherUser.ID, passed, lines.size()));
-      return lines.stream().map(line -> DynamicTest.dynamicTest(line.test(), () -> judge(line)));
+      builder.environment().put(CriuLocator.COMMAND_VARIABLE, user.criu(criu));
+      return run("a setuid command", user, builder);
     }
+  }
+
+  @TestFactory
+  @Timeout(300)
+  Stream<DynamicTest> throughSudo() throws IOException, InterruptedException {
+    List<String> criu = RealCriu.command();
+    try (AnotherUser user = AnotherUser.create()) {
+      String program = user.criuAsRoot(criu);
+      List<Path> allowed = List.of(Path.of(program), user.home().resolve("*/slow"));
+      RealSudo sudo = RealSudo.of(user, "use_pty", allowed);
+      ProcessBuilder builder = sudo.jvm(UserMain.class, PROPERTIES);
+      builder.environment().put(CriuLocator.COMMAND_VARIABLE, "sudo -n " + program);
+      return run("sudo", user, builder);
+    }
+  }
+
+  private static Stream<DynamicTest> run(String way, AnotherUser user, ProcessBuilder builder)
+      throws IOException, InterruptedException {
+    Process jvm = builder.start();
+    List<UserMain.Line> lines;
+    try (BufferedReader out = jvm.inputReader()) {
+      lines = out.lines().map(UserMain.Line::parse).toList();
+      assertEquals(0, jvm.waitFor());
+    } finally {
+      jvm.destroyForcibly();
+    }
+    assertFalse(lines.isEmpty());
+    Workload.await(
+        () -> AnotherUser.argumentsWith(user.directory() + "/").isEmpty(),
+        "all that the user has started to end");
+    long passed = lines.stream().filter(line -> line.status().equals("SUCCESSFUL")).count();
+    Figures.add(
+        "criu by %s, as uid %d: %d of %d".formatted(way, AnotherUser.ID, passed, lines.size()));
+    return lines.stream().map(line -> DynamicTest.dynamicTest(line.test(), () -> judge(line)));
   }
 
   private static void judge(UserMain.Line line) {

@@ -5,6 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.spi.CriuVersion;
@@ -127,6 +131,7 @@ class CriuFinderTest {
 
   @Test
   @OutsideUse("D7")
+  @RequiresRoot("gives files away")
   void provisioned_butTheCacheIsSomebodyElses() throws IOException {
     environment.put("XDG_CACHE_HOME", directory.toString());
     fake("gpuprocess/criu/4.2.1", 4, 2, 1);
@@ -181,7 +186,7 @@ class CriuFinderTest {
     String[] parts = version.split("\\.");
     CriuBinary binary =
         new CriuBinary(
-            Path.of("/criu"),
+            CriuCommand.direct(Path.of("/criu")),
             new CriuVersion(
                 Integer.parseInt(parts[0]), Integer.parseInt(parts[1]), Integer.parseInt(parts[2])),
             false);
@@ -190,7 +195,8 @@ class CriuFinderTest {
 
   @Test
   void fitness_ofADevelopmentBuild_isTakenAtItsWord() {
-    CriuBinary binary = new CriuBinary(Path.of("/criu"), new CriuVersion(4, 1, 0), true);
+    CriuBinary binary =
+        new CriuBinary(CriuCommand.direct(Path.of("/criu")), new CriuVersion(4, 1, 0), true);
     assertEquals(Optional.empty(), binary.unfitFor(KERNEL));
   }
 }

@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.criu.internal.log.CriuLog;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

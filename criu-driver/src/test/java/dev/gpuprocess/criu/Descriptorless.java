@@ -1,5 +1,9 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;
@@ -29,7 +33,7 @@ final class Descriptorless {
   public static void main(String[] args) throws Exception {
     Path criu = Path.of(args[0]);
     Hoard.loadClasses(Descriptorless.class.getClassLoader());
-    CriuProcess.start(criu, List.of()).close();
+    CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
     Path before = Files.readSymbolicLink(STANDARD_INPUT);
     int refused = 0;
     for (int free = 0; free < ENOUGH; free++) {
@@ -49,7 +53,7 @@ final class Descriptorless {
   private static boolean logIsRemoved() throws IOException {
     LogDirectory log = LogDirectory.planned("dump");
     log.make();
-    Files.writeString(log.path().resolve(CriuLink.DUMP_LOG), "what CRIU did");
+    Files.writeString(log.path().resolve(RpcLink.DUMP_LOG), "what CRIU did");
     try (Hoard all = new Hoard(0)) {
       log.delete();
     }
@@ -58,7 +62,7 @@ final class Descriptorless {
 
   private static boolean isRefused(Path criu, int free) {
     try (Hoard all = new Hoard(free)) {
-      CriuProcess.start(criu, List.of()).close();
+      CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
       return false;
     } catch (NativeCallException | ProcessUnreadableException e) {
       return true;

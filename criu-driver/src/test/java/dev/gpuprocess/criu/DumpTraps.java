@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.log.CriuLog;
+import dev.gpuprocess.criu.internal.process.ImageDirectories;
 import dev.gpuprocess.criu.proto.Rpc.criu_features;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;

@@ -8,6 +8,8 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.rpc.RpcOptions;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.UnknownFieldSet;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.error.CpuMismatchException;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFeature;

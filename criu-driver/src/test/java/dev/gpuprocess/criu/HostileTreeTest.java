@@ -9,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.criu.preflight.Preflight;
+import dev.gpuprocess.criu.internal.preflight.Preflight;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Finding;

@@ -1,8 +1,11 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.dump.PipeSize;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 
 /** Lets everybody on this machine have a pipe as large as a lazy dump needs, for a while. */
@@ -17,7 +20,7 @@ final class LargePipes implements AutoCloseable {
   /** Skips the test where nobody may change it. */
   static LargePipes allow() {
     String before = read();
-    if (!PipeSize.isEnough()) {
+    if (!PipeSize.isEnough(CriuCommand.direct(Path.of("criu")))) {
       try {
         Files.writeString(PipeSize.LIMIT, Long.toString(PipeSize.NEEDED));
       } catch (IOException e) {

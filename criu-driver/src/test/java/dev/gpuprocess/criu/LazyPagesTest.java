@@ -6,7 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Descriptors;
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.dump.PipeSize;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
@@ -110,7 +113,8 @@ class LazyPagesTest {
 
   @Test
   void aDumpThatCouldNotAnswer_isRefusedBeforeItBegins() {
-    Assumptions.assumeFalse(PipeSize.isEnough(), "pipes are large enough here");
+    Assumptions.assumeFalse(
+        PipeSize.isEnough(CriuCommand.direct(Path.of("criu"))), "pipes are large enough here");
     DumpOptions options = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT)).build();
     try (Workload workload = Workload.counter(directory)) {
       MissingCapabilityException e =
@@ -154,7 +158,7 @@ class LazyPagesTest {
         dump.get(Site.PATIENCE.toSeconds(), TimeUnit.SECONDS);
         assertFalse(job.identity().isAlive());
         assertEquals(job.right(), job.ask());
-        Figures.tell(
+        Figures.add(
             "criu migration: %d MiB as lazy pages%s, all right"
                 .formatted(MEBIBYTES, tls == null ? "" : " over TLS"));
       }

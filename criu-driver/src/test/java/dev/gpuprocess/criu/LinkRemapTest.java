@@ -5,8 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.images.LinkRemaps;
+import dev.gpuprocess.criu.internal.images.LinkRemaps;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
@@ -27,6 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 @NullUnmarked
 @OutsideUse("A14")
+@RequiresCriu
 class LinkRemapTest {
 
   private static final String PROGRAM =

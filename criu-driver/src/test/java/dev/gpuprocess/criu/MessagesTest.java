@@ -10,6 +10,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.log.Hints;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CriuException;

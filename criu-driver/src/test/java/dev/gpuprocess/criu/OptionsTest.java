@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;

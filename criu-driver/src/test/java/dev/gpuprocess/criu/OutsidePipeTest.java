@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.options.DumpOptions;
@@ -22,6 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** A pipe to somebody outside is not carried by CRIU, and CRIU does not say so. */
 @OutsideUse("A16")
+@RequiresCriu
 class OutsidePipeTest {
 
   private static final Path NOTHING = Path.of("/dev/null");

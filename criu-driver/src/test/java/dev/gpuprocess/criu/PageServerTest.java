@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Descriptors;
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageDirectoryException;
@@ -91,7 +92,7 @@ class PageServerTest {
       ProcessIdentity restored = arrived.restore(job.pid(), Site.shellJob().build()).process();
       try {
         assertEquals(job.right(), job.ask());
-        Figures.tell(
+        Figures.add(
             "criu migration: %d MiB through a page server%s, all right"
                 .formatted(MEBIBYTES, sending == null ? "" : " over TLS"));
       } finally {

@@ -1,6 +1,12 @@
 package dev.gpuprocess.criu;
 
 import com.google.protobuf.InvalidProtocolBufferException;
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Packet;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuProcess;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
@@ -71,7 +77,7 @@ final class RawCriu {
   static Said ask(Path program, criu_req request, Predicate<String> agrees) {
     Deadline deadline = Deadline.after(PATIENCE);
     List<String> stages = new ArrayList<>();
-    try (CriuProcess criu = CriuProcess.start(program, List.of())) {
+    try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program), List.of())) {
       Optional<criu_resp> reply = Optional.empty();
       boolean sent = criu.send(request.toByteArray());
       while (sent && reply.isEmpty()) {
@@ -122,7 +128,7 @@ final class RawCriu {
   /** Asks, and hangs up at a stage, or at once where none is named. */
   static ExitStatus hangUp(criu_req request, String atStage) {
     Deadline deadline = Deadline.after(PATIENCE);
-    try (CriuProcess criu = CriuProcess.start(program(), List.of())) {
+    try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program()), List.of())) {
       criu.send(request.toByteArray());
       String stage = "";
       while (!stage.equals(atStage)) {

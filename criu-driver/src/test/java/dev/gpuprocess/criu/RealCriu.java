@@ -1,19 +1,20 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.contract.InstalledCriu;
 import java.util.List;
-import org.jspecify.annotations.Nullable;
+import java.util.Optional;
 import org.junit.jupiter.api.Assumptions;
 
-/** Tells tests whether there is a CRIU that works here. */
+/** The CRIU that tests use. */
 public final class RealCriu {
 
-  private static final @Nullable String PROBLEM = problem();
+  private static final Optional<String> MISSING = InstalledCriu.missing(new RpcCriuDriver());
 
   private RealCriu() {}
 
+  /** Skips the test that calls it if there is none; fails it if one was named and does not work. */
   public static void assume() {
-    Assumptions.assumeTrue(PROBLEM == null, () -> "real CRIU: " + PROBLEM);
+    Assumptions.assumeTrue(MISSING.isEmpty(), () -> MISSING.orElse(""));
   }
 
   /** What starts the one that works here. */
@@ -22,14 +23,8 @@ public final class RealCriu {
     return List.of(new CriuFinder(new CriuLocator()).find("test").program().toString());
   }
 
-  private static @Nullable String problem() {
-    try {
-      RpcCriuDriver driver = new RpcCriuDriver();
-      driver.version();
-      driver.check();
-      return null;
-    } catch (GpuCheckpointException e) {
-      return e.getMessage();
-    }
+  /** A command that runs it, and stays until it has ended. */
+  public static List<String> byCommand() {
+    return List.of("/bin/sh", "-c", "\"$0\" \"$@\"; exit $?", command().get(0));
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.contract.CriuDriverContract;
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.spi.CriuDriver;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Tag;
@@ -8,6 +9,7 @@ import org.junit.jupiter.api.Tag;
 /** The contract, with the real CRIU. */
 @Tag("jdk")
 @NullUnmarked
+@RequiresCriu
 class RpcCriuDriverTest extends CriuDriverContract {
 
   private static final CriuDriver DRIVER = new RpcCriuDriver();

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import com.google.protobuf.Descriptors.FieldDescriptor;
+import dev.gpuprocess.criu.internal.rpc.RpcOptions;
 import dev.gpuprocess.criu.proto.Rpc.cgroup_root;
 import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;

@@ -1,81 +1,89 @@
 package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
-import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuUnavailableException;
-import dev.gpuprocess.spi.CriuDriver;
-import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
-/** Which driver is used when nobody has said which. */
+/** Which way to CRIU is taken when nobody has said which. */
 @Tag("jdk")
 @NullUnmarked
 class SelectionTest {
 
-  @TempDir Path directory;
-  private CriuDriver noRpc;
+  private final Map<String, String> environment = new HashMap<>();
 
   @BeforeEach
-  void makeDrivers() {
-    noRpc = new RpcCriuDriver(directory.resolve("nowhere"));
+  void copyEnvironment() {
+    environment.putAll(System.getenv());
+  }
+
+  private CriuCommand chosen() {
+    return new CriuFinder(new CriuLocator(null, null, environment)).find("test").command();
+  }
+
+  private void commandIs(List<String> words) {
+    environment.put(CriuLocator.COMMAND_VARIABLE, " " + String.join("  ", words));
   }
 
   @Test
-  void theServiceLoader_findsTheAutomaticOne() {
-    assertInstanceOf(AutomaticCriuDriver.class, GpuCheckpoints.standard().criu());
+  void theServiceLoader_findsIt() {
+    assertInstanceOf(RpcCriuDriver.class, GpuCheckpoints.standard().criu());
   }
 
   @Test
-  void rpc_isUsedWhereItWorks() {
+  void ourOwnChild_isUsedWhereItWorks() {
     RealCriu.assume();
-    CriuDriver rpc = new RpcCriuDriver();
-    String command = String.join(" ", RealCriu.command());
-    assertSame(rpc, new AutomaticCriuDriver(rpc, command).chosen());
-    assertSame(rpc, new AutomaticCriuDriver(rpc, "").chosen());
+    assertTrue(chosen().direct());
+    commandIs(List.of("env", RealCriu.command().get(0)));
+    assertTrue(chosen().direct());
   }
 
   @Test
-  void theCommand_isUsedWhereRpcDoesNotWork() {
-    String command = " " + String.join(" ", RealCriu.command());
-    AutomaticCriuDriver automatic = new AutomaticCriuDriver(noRpc, command);
-    assertInstanceOf(CliCriuDriver.class, automatic.chosen());
-    assertSame(automatic.chosen(), automatic.chosen());
-    assertEquals(new RpcCriuDriver().version(), automatic.version());
-    automatic.check();
+  void theCommand_isUsedWhereOurChildDoesNotWork() {
+    commandIs(List.of("env", RealCriu.command().get(0)));
+    environment.put(CriuLocator.VARIABLE, "/nowhere/criu");
+    assertFalse(chosen().direct());
   }
 
   @Test
-  void allWaysToCriu_tellTheSameOfThisKernel() {
-    RealCriu.assume();
-    var told = new RpcCriuDriver().features();
-    assertEquals(told, new CliCriuDriver(RealCriu.command()).features());
-    assertEquals(told, GpuCheckpoints.standard().criu().features());
+  void aCommandThatWasNamedInTheProgram_isUsedAlways() {
+    RpcCriuDriver driver = RpcCriuDriver.through(RealCriu.byCommand());
+    assertEquals(new RpcCriuDriver().version(), driver.version());
+    assertEquals(new RpcCriuDriver().features(), driver.features());
+    driver.check();
   }
 
   @Test
-  void withoutACommand_rpcSaysWhatIsWrong() {
-    CriuUnavailableException e =
-        assertThrows(
-            CriuUnavailableException.class, () -> new AutomaticCriuDriver(noRpc, "").version());
+  void withoutACommand_itIsSaidWhatIsWrong() {
+    Assumptions.assumeTrue(Posix.isRoot(), "not root: sudo is tried");
+    environment.put(CriuLocator.VARIABLE, "/nowhere/criu");
+    CriuUnavailableException e = assertThrows(CriuUnavailableException.class, this::chosen);
     assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
+    assertFalse(e.getMessage().contains("sudo"), "root needs none: " + e.getMessage());
   }
 
   @Test
   void whenNeitherWorks_bothReasonsAreTold() {
-    CriuUnavailableException e =
-        assertThrows(
-            CriuUnavailableException.class,
-            () -> new AutomaticCriuDriver(noRpc, "false criu").check());
-    assertTrue(e.getMessage().contains("'false criu --version'"), e.getMessage());
-    assertTrue(e.getSuppressed()[0].getMessage().contains("there is no such file"));
+    commandIs(List.of("false", "criu"));
+    environment.put(CriuLocator.VARIABLE, "/nowhere/criu");
+    CriuUnavailableException e = assertThrows(CriuUnavailableException.class, this::chosen);
+    assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
+    assertTrue(
+        e.getMessage().contains("'false criu': it does not tell its version: exit 1"),
+        e.getMessage());
   }
 }

@@ -7,6 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;

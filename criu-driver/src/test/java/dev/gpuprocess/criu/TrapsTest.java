@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -39,7 +40,7 @@ class TrapsTest {
     StringBuilder line = new StringBuilder("criu traps: %d of %d".formatted(HELD.size(), possible));
     NOT_HERE.forEach(
         (row, why) -> line.append("; not here: ").append(row).append(", ").append(why));
-    Figures.tell(line.toString());
+    Figures.add(line.toString());
   }
 
   @TestFactory

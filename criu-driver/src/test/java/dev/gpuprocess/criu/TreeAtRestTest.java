@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.tree.TreeFate;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.UnsupportedResourceException;

@@ -15,7 +15,7 @@ class UserContract extends CriuDriverContract {
   @Override
   protected CriuDriver driver() {
     if (driver == null) {
-      driver = UserScenarios.commandLine();
+      driver = UserScenarios.throughCommand();
     }
     return driver;
   }

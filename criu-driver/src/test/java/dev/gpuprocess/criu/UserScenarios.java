@@ -2,7 +2,6 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,20 +10,24 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.dumped.DumpedProcess;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -35,6 +38,7 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
@@ -60,21 +64,21 @@ class UserScenarios {
   private final Cancellation cancellation = new Cancellation();
 
   /** The command that the environment names. */
-  static CriuDriver commandLine() {
-    return new CliCriuDriver(command());
+  static CriuDriver throughCommand() {
+    return RpcCriuDriver.through(command());
   }
 
-  private static List<String> command() {
-    return List.of(System.getenv(AutomaticCriuDriver.VARIABLE).split(" "));
+  static List<String> command() {
+    return List.of(System.getenv(CriuLocator.COMMAND_VARIABLE).split(" "));
   }
 
   @BeforeEach
   void makeSite() {
     assertFalse(Posix.isRoot());
-    site = Site.in(directory.resolve("site"), commandLine());
+    site = Site.in(directory.resolve("site"), throughCommand());
   }
 
-  /** Nor the shells that CRIU's script leaves. */
+  /** Nor what CRIU has begun. */
   @AfterEach
   void nothingOfRootsIsLeft() {
     Workload.await(
@@ -90,10 +94,14 @@ class UserScenarios {
     assertTrue(e.getMessage().contains(criu), e.getMessage());
   }
 
-  private static void assertOurs(Path tree) throws IOException {
+  /** Nothing more is needed to read and remove it. */
+  private static void assertReadable(Path tree) throws IOException {
     try (Stream<Path> files = Files.walk(tree)) {
       for (Path file : files.toList()) {
-        assertEquals(Files.getAttribute(Path.of("/proc/self"), "unix:uid"), owner(file), "" + file);
+        assertTrue(Files.isReadable(file), "" + file);
+        if (Files.isDirectory(file)) {
+          assertEquals(Files.getAttribute(Path.of("/proc/self"), "unix:uid"), owner(file));
+        }
       }
     }
   }
@@ -106,8 +114,9 @@ class UserScenarios {
   void whatRootWrites_isOursToRead() throws IOException {
     try (Workload workload = Workload.counter(directory, 2)) {
       site.dump(workload.identity(), Site.dump().build());
-      assertOurs(site.images());
-      assertOurs(site.work());
+      assertReadable(site.images());
+      assertReadable(site.work());
+      assertEquals(0, owner(site.images("inventory").get(0)), "it is root's");
       assertEquals(
           List.of(workload.pid()),
           site.driver().describe(site.images()).processes().stream()
@@ -116,7 +125,7 @@ class UserScenarios {
       ProcessIdentity restored = site.restore(workload.pid(), Site.shellJob().build()).process();
       try {
         workload.assertGoesOn();
-        assertOurs(site.work());
+        assertReadable(site.work());
       } finally {
         Workload.end(restored);
       }
@@ -128,7 +137,7 @@ class UserScenarios {
     Path image = directory.resolve("image");
     try (Workload workload = Workload.counter(directory, 2)) {
       PlainImage.dump(site.driver(), workload.identity(), image, false);
-      assertOurs(image);
+      assertReadable(image);
       ProcessIdentity restored =
           PlainImage.restore(site.driver(), image, site.work(), RestoreListener.NONE).process();
       try {
@@ -174,7 +183,7 @@ class UserScenarios {
       site.dump(workload.identity(), Site.dump().build());
       Path pages = site.images("pages-").get(0);
       byte[] whole = Files.readAllBytes(pages);
-      RestoreTraps.cut(pages);
+      replace(pages, Arrays.copyOf(whole, whole.length / 2));
       RestoreOptions options = Site.shellJob().logLevel(1).cancellation(cancellation).build();
       CompletableFuture<Void> cancelled =
           Canceller.when(
@@ -187,9 +196,15 @@ class UserScenarios {
           "CRIU was ended",
           () -> site.restore(workload.pid(), options));
       Workload.await(() -> ProcessIdentity.of(workload.pid()).isEmpty(), "the pid to be free");
-      Files.write(pages, whole);
+      replace(pages, whole);
       Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
     }
+  }
+
+  /** The directory is ours, the file is not. */
+  private static void replace(Path file, byte[] content) throws IOException {
+    Files.delete(file);
+    Files.write(file, content);
   }
 
   /**
@@ -201,14 +216,18 @@ class UserScenarios {
     String text =
         """
         #!/bin/sh
-        [ $1 = --version ] && exec %s --version
-        %s
-        until [ -e %s ]; do sleep 0.01; done
+        if [ -e %s ]; then
+          %s
+          until [ -e %s ]; do sleep 0.01; done
+        fi
         exec %s "$@"
         """
-            .formatted(criu, before, released, criu);
+            .formatted(armed(), before, released, criu);
     command.add(FakeCriu.write(directory.resolve("slow"), text).toString());
-    return site.with(new CliCriuDriver(command));
+    RpcCriuDriver slow = RpcCriuDriver.through(command);
+    slow.version();
+    FakeCriu.write(armed(), "");
+    return site.with(slow);
   }
 
   private void assertCancelledBeforeItsFirstStage(Workload workload, Site slow, String criu) {
@@ -218,6 +237,11 @@ class UserScenarios {
     assertCancelled(
         cancelled, Fate.RUNNING_AGAIN, criu, () -> slow.dump(workload.identity(), options));
     workload.assertGoesOn();
+  }
+
+  /** From when on it is slow. */
+  private Path armed() {
+    return directory.resolve("armed");
   }
 
   private Path begun() {
@@ -237,25 +261,63 @@ class UserScenarios {
     Path released = directory.resolve("released");
     Site slow = slowly(released, "trap '' TERM; : > " + begun());
     try (Workload workload = Workload.counter(directory)) {
-      assertCancelledBeforeItsFirstStage(workload, slow, "cannot be ended from here");
+      assertCancelledBeforeItsFirstStage(
+          workload, slow, "could not be ended, and is refused at its next step");
       FakeCriu.write(released, "");
       Workload.await(
-          () -> AnotherUser.argumentsWith("--tree=" + workload.pid()).isEmpty(),
-          "CRIU to be refused");
+          () -> AnotherUser.argumentsWith(directory + "/slow").isEmpty(), "CRIU to be refused");
       workload.assertGoesOn();
     }
   }
 
+  /** Its user may signal sudo. With a terminal between them CRIU dies with it, else it goes on. */
+  @Test
+  void aCommandThatIsKilledWhenTheImagesAreComplete_losesNothing() {
+    int self = Math.toIntExact(ProcessHandle.current().pid());
+    try (Workload workload = Workload.counter(directory, 2)) {
+      try {
+        site.dump(
+            workload.identity(),
+            Site.dump().build(),
+            new DumpListener() {
+              @Override
+              public void postDump() {
+                killCommandOf(workload.pid(), self);
+              }
+            });
+        assertFalse(workload.identity().isAlive());
+        Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
+      } catch (CriuException e) {
+        assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
+        workload.assertGoesOn();
+      }
+    }
+  }
+
+  /** The child of ours that has the tracer of the process below it. */
+  private static void killCommandOf(int pid, int self) {
+    int next = Integer.parseInt(ProcFs.status(pid).get("TracerPid"));
+    int parent = ProcFs.stat(next).orElseThrow().parent();
+    while (parent != self) {
+      next = parent;
+      parent = ProcFs.stat(next).orElseThrow().parent();
+    }
+    ProcessHandle.of(next).orElseThrow().destroyForcibly();
+  }
+
   @Test
   void theCommandInTheEnvironment_isUsed() {
-    assertInstanceOf(CliCriuDriver.class, new AutomaticCriuDriver().chosen());
+    assertFalse(new CriuFinder(new CriuLocator()).find("test").command().direct());
   }
 
   @Test
   void theStateDirectory_isNotThatOfAnotherWithoutAName() throws IOException {
     Path standard = GpuCheckpoints.standard().stateDirectory();
     Object self = Files.getAttribute(Path.of("/proc/self"), "unix:uid");
-    assertEquals("gpuprocess-" + self, "" + standard.getFileName());
+    String name = System.getProperty("user.name");
+    assertTrue(
+        List.of("gpuprocess-" + self, "gpuprocess-" + name).contains("" + standard.getFileName()),
+        standard::toString);
   }
 
   @Test
@@ -273,7 +335,7 @@ class UserScenarios {
       assertEquals(List.of(), diagnosis.problems(), diagnosis::toString);
       ProcessImage dumped = suspended.dump(image);
       assertFalse(counter.isAlive());
-      assertOurs(image);
+      assertReadable(image);
       dumped.verify();
       RunningProcess again = checkpoints.open(image).restore().resume();
       assertEquals(counter.pid(), again.pid());

@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.dumped.DumpedTree;
@@ -73,7 +74,7 @@ class WorkloadsTest {
         new StringBuilder("criu workloads: %d of %d".formatted(WENT_ON.size(), possible));
     NOT_HERE.forEach(
         (name, why) -> line.append("; not here: ").append(name).append(", ").append(why));
-    Figures.tell(line.toString());
+    Figures.add(line.toString());
   }
 
   @TestFactory

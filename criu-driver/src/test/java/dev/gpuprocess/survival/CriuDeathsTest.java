@@ -2,6 +2,7 @@ package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import java.nio.file.Path;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.survival.Trial.Result;
 import java.io.IOException;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.internal.store.TestImages;
 import java.io.IOException;
@@ -84,6 +85,7 @@ class ImageKeyTest {
   }
 
   @Test
+  @RequiresRoot("gives files away")
   void aKeyOfSomebodyElseIsRefused() throws IOException {
     Files.setAttribute(file, "unix:uid", 12345);
     refused("can be read or replaced by others");

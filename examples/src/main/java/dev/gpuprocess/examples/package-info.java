@@ -1,7 +1,7 @@
 /**
- * What the library is for, as programs that run: {@link dev.gpuprocess.examples.Demo} shows the
- * main job step by step, and {@link dev.gpuprocess.examples.GpuVerify} proves it on a machine with
- * an NVIDIA GPU. Not published.
+ * What the library is for, as programs that run, each package by itself: {@code demo} shows the
+ * main job step by step, {@code verification} proves it on a machine with an NVIDIA GPU, {@code
+ * benchmarks} measures it, and {@code zdtm} tries it on CRIU's own test programs. Not published.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.examples;

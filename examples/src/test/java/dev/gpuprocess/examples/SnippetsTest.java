@@ -12,10 +12,12 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -85,6 +87,7 @@ class SnippetsTest {
   }
 
   @Test
+  @RequiresCriu
   void toDiskAndBack() throws IOException {
     Path images = Files.createDirectories(Path.of("images"));
     assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: mvn clean");

@@ -29,7 +29,7 @@ public final class BoundedCall {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  static final ExecutorService THREADS =
+  public static final ExecutorService THREADS =
       Executors.newCachedThreadPool(
           body -> {
             Thread thread = new Thread(body, "gpuprocess idle");

@@ -46,8 +46,8 @@ final class HostCheckup {
           "rights for CRIU",
           "a program started from here has neither CAP_SYS_ADMIN nor CAP_CHECKPOINT_RESTORE, and"
               + " CRIU refuses to work without",
-          "run as root, or give the JVM or the criu program one of them, or name a command that has"
-              + " them, such as 'sudo -n criu', in GPUPROCESS_CRIU_COMMAND");
+          "run as root, or give the JVM or the criu program one of them, or have sudo run"
+              + " CRIU for this user (docs/criu-as-root.md)");
     }
     if (!ours.has(Capability.SYS_PTRACE)) {
       checkup.warning(

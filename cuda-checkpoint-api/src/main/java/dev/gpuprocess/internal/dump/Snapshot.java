@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.RoomWait;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
+import java.util.List;
 
 /**
  * A backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
@@ -43,33 +44,34 @@ public final class Snapshot {
           operation.require(ProcessState.RUNNING);
           target.note("snapshot", ProcessLock.Kind.MOVE);
           StepRecorder steps = self.measured();
+          List<Member> members = List.of(new Member(operation, steps));
           ImageDirectory image;
           try {
-            new Suspension(operation, target, steps).suspend(target.context.timeouts().lock());
+            new Suspension(members).suspend(target.context.timeouts().lock());
             steps.rethrow();
             image = new Dump(operation, target, options, steps).into(directory);
           } catch (RuntimeException | Error e) {
-            new Undo(operation, target, steps).backTo(ProcessState.RUNNING, e);
+            new Undo(members).backTo(ProcessState.RUNNING, e);
             throw e;
           }
-          resume(operation, steps);
+          resume(members);
           steps.rethrow();
           return new DumpedImage(image, steps.taken());
         });
   }
 
-  private void resume(DriverOperation operation, StepRecorder steps) {
+  private void resume(List<Member> members) {
     ResumeOptions patient =
         ResumeOptions.builder().waitForMemory(target.context.timeouts().memory()).build();
     try {
       new RoomWait(self, patient)
           .retrying(
               () -> {
-                new Resumption(operation, target, steps, patient).resume(ProcessState.CHECKPOINTED);
+                new Resumption(members, patient).resume(ProcessState.CHECKPOINTED);
                 return patient;
               });
     } finally {
-      target.leaveAt(operation.stateNow());
+      members.forEach(each -> target.leaveAt(each.operation().stateNow()));
     }
   }
 }

@@ -11,18 +11,13 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.call.BoundedCall;
-import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.Generation;
-import dev.gpuprocess.internal.lock.LockHolder;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Standstill;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.internal.time.Patience;
-import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
@@ -47,6 +42,8 @@ public final class DriverOperation {
   private final @Nullable ProcessLock turn;
   private final long began = System.nanoTime();
   private final CudaDriver cuda;
+  private final StateQuery states;
+  private final WayBack wayBack;
   private @Nullable ProcessState before;
   private boolean abandoned;
   private volatile Reservation room = Reservation.NONE;
@@ -62,6 +59,8 @@ public final class DriverOperation {
     this.name = name;
     this.turn = turn;
     this.cuda = target.context.cuda();
+    this.states = new StateQuery(target.context, () -> failure(null, null));
+    this.wayBack = new WayBack(target, turn);
   }
 
   /**
@@ -75,7 +74,7 @@ public final class DriverOperation {
     TrackedProcess target = TrackedProcess.of(context, pid, name);
     BoundedCall.admit(target.identity, name);
     DriverOperation reading = new DriverOperation(target, name, null);
-    reading.awaitCriu(target.identity);
+    reading.states.awaitCriu(target.identity);
     target.requireReachable(name);
     return reading;
   }
@@ -115,7 +114,7 @@ public final class DriverOperation {
           target.identity,
           "bring back " + target.pid(),
           target.context.timeouts().transfer(),
-          this::bringBack,
+          wayBack::go,
           (value, failed) -> endLate("bring back", value, failed, DriverOperation::undoNothing));
     } catch (TimeoutException e) {
       abandoned = true;
@@ -182,16 +181,8 @@ public final class DriverOperation {
    */
   private CudaAnswer<ProcessState> ask(ProcessIdentity process) {
     return turn != null && process.equals(target.identity)
-        ? askInTurn(process)
-        : askBesides(process);
-  }
-
-  private CudaAnswer<ProcessState> askInTurn(ProcessIdentity process) {
-    try {
-      return StateReading.insist(cuda, process.pid(), controlDeadline());
-    } catch (TimeoutException e) {
-      throw unanswered(process, Optional.empty(), e);
-    }
+        ? states.askLocked(process)
+        : states.ask(process);
   }
 
   /** Runs what has CRIU stop the process. */
@@ -205,75 +196,6 @@ public final class DriverOperation {
     } finally {
       turn.atCriu(false);
     }
-  }
-
-  /**
-   * Waits while CRIU is at a process for another verb.
-   *
-   * @throws OperationInProgressException when that takes longer than a call may
-   */
-  void awaitCriu(ProcessIdentity process) {
-    try (Patience patience = new Patience(controlDeadline())) {
-      while (true) {
-        Optional<LockHolder> other =
-            ProcessLock.holderAtCriu(ProcessKey.of(process), target.context.state());
-        if (other.isEmpty()) {
-          return;
-        }
-        if (!patience.pause()) {
-          throw other
-              .get()
-              .inProgress(
-                  "process %s is in the middle of %s by %s, and is not asked for its state while CRIU is at it: ask again then"
-                      .formatted(process.pid(), other.get().verb(), other.get()),
-                  failure(null, null));
-        }
-      }
-    }
-  }
-
-  /** Of a process that another verb may be at. */
-  private CudaAnswer<ProcessState> askBesides(ProcessIdentity process) {
-    awaitCriu(process);
-    Duration half = controlDeadline().dividedBy(2);
-    StateReading reading = StateReading.ask(cuda, process.pid());
-    try {
-      return reading.await(half);
-    } catch (TimeoutException e) {
-      Optional<LockHolder> holder = holder(process);
-      try {
-        return reading.await(controlDeadline().minus(half));
-      } catch (TimeoutException again) {
-        reading.leave();
-        throw unanswered(process, holder.or(() -> holder(process)), again);
-      }
-    }
-  }
-
-  private Optional<LockHolder> holder(ProcessIdentity process) {
-    return ProcessLock.holder(ProcessKey.of(process), target.context.state());
-  }
-
-  private RuntimeException unanswered(
-      ProcessIdentity process, Optional<LockHolder> holder, TimeoutException cause) {
-    Failure failure = failure(null, null);
-    return holder
-        .<RuntimeException>map(
-            known ->
-                known.inProgress(
-                    "process %s is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
-                        .formatted(process.pid(), known.verb(), known),
-                    failure))
-        .orElseGet(
-            () ->
-                new OperationTimedOutException(
-                    "the driver did not tell the state of process %s within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
-                        .formatted(
-                            process.pid(),
-                            Printable.of(controlDeadline()),
-                            target.context.state().path()),
-                    failure,
-                    cause));
   }
 
   public void lock(Duration timeout) {
@@ -304,7 +226,7 @@ public final class DriverOperation {
             target.context.timeouts().transfer(),
             () -> cuda.checkpoint(target.pid()));
     if (!result.ok()) {
-      takeBack(result, ProcessState.CHECKPOINTED, this::restoreIfThereIsRoom);
+      takeBack(result, ProcessState.CHECKPOINTED, wayBack::restoreIfThereIsRoom);
       throw fail("checkpoint", result);
     }
   }
@@ -367,27 +289,15 @@ public final class DriverOperation {
   /** Takes a checkpoint back that another step after it made useless. */
   void undoCheckpoint() {
     CudaResult result =
-        move("undo", target.context.timeouts().transfer(), this::restoreIfThereIsRoom);
+        move("undo", target.context.timeouts().transfer(), wayBack::restoreIfThereIsRoom);
     if (!result.ok() && stateNow() == ProcessState.CHECKPOINTED) {
       throw fail("undo", result);
     }
   }
 
-  private CudaResult restoreIfThereIsRoom() {
-    Optional<Reservation> reserved = target.gpuMemory(ResumeOptions.ofDefaults()).reserveOrNone();
-    if (reserved.isEmpty()) {
-      return CudaResult.OUT_OF_MEMORY;
-    }
-    try {
-      return cuda.restore(target.pid(), List.of());
-    } finally {
-      reserved.get().close();
-    }
-  }
-
   private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
     tellMove();
-    return call(function, deadline, body, this::bringBack);
+    return call(function, deadline, body, wayBack::go);
   }
 
   /** Makes the objects of all other lines and JVMs stale, before the process moves. */
@@ -437,34 +347,9 @@ public final class DriverOperation {
     } finally {
       room.close();
       if (turn != null) {
-        turn.end(this::bringBack);
+        turn.end(wayBack::go);
       }
     }
-  }
-
-  /**
-   * Brings the process to running from wherever it is, as far as that is safe. On whatever thread,
-   * however late: its pid may be another's by then.
-   *
-   * @return true
-   */
-  private boolean bringBack() {
-    ProcessState state = stateIfAlive();
-    if (turn != null) {
-      turn.moveBack().ifPresent(this::moving);
-    }
-    if (state == ProcessState.CHECKPOINTED && restoreIfThereIsRoom().ok()) {
-      state = stateIfAlive();
-    }
-    if (state == ProcessState.LOCKED) {
-      LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
-    }
-    target.leaveAt(stateIfAlive());
-    return true;
-  }
-
-  private @Nullable ProcessState stateIfAlive() {
-    return target.isGone() ? null : cuda.getState(target.pid()).value();
   }
 
   private Duration controlDeadline() {

@@ -6,30 +6,32 @@ import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.NoRoom;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
+import java.util.List;
 
-/** The way back to the GPU: restore into reserved room, unlock. */
+/** The way back to the GPU: restore all members into reserved room, then unlock all. */
 public final class Resumption {
 
-  private final DriverOperation operation;
-  private final TrackedProcess target;
-  private final StepRecorder steps;
+  private final List<Member> members;
   private final ResumeOptions options;
 
   /** Nothing is done yet. */
-  public Resumption(
-      DriverOperation operation, TrackedProcess target, StepRecorder steps, ResumeOptions options) {
-    this.operation = operation;
-    this.target = target;
-    this.steps = steps;
+  public Resumption(List<Member> members, ResumeOptions options) {
+    this.members = members;
     this.options = options;
   }
 
-  /** Restores a checkpointed process, which is locked then. */
+  /** Restores checkpointed processes, which are locked then. */
   public void restore() {
+    Member.all(members, this::restore);
+  }
+
+  private void restore(Member member) {
+    TrackedProcess target = member.target();
+    DriverOperation operation = member.operation();
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    Reservation room = target.gpuMemory(options).reserve(this::refusal);
+    Reservation room = target.gpuMemory(options).reserve(why -> refusal(operation, why));
     try {
-      steps.run("restore", held.bytes(), () -> operation.restore(options.pairs(), room));
+      member.steps().run("restore", held.bytes(), () -> operation.restore(options.pairs(), room));
     } finally {
       if (!operation.isAbandoned()) {
         room.close();
@@ -37,40 +39,47 @@ public final class Resumption {
     }
   }
 
-  private InsufficientGpuMemoryException refusal(NoRoom why) {
+  private InsufficientGpuMemoryException refusal(DriverOperation operation, NoRoom why) {
     return why.exception(
         operation.failure(null, ProcessState.CHECKPOINTED), RoomWait.advice(options));
   }
 
-  /** Restores and unlocks, as far as each is needed from the state that the process is in. */
+  /**
+   * Restores and unlocks, as far as each is needed.
+   *
+   * @param found the state that the processes are in
+   */
   public void resume(ProcessState found) {
     if (found == ProcessState.CHECKPOINTED) {
       restore();
     }
-    if (found == ProcessState.RUNNING) {
-      return;
-    }
-    try {
-      unlock();
-    } catch (RuntimeException e) {
-      // It was restored for nothing if it stays locked.
-      if (found == ProcessState.LOCKED || operation.isAbandoned()) {
-        throw e;
-      }
-      unlockAgain(e);
+    if (found != ProcessState.RUNNING) {
+      Member.all(members, each -> unlock(each, found));
     }
   }
 
-  private void unlockAgain(RuntimeException first) {
+  private static void unlock(Member member, ProcessState found) {
     try {
-      unlock();
+      unlock(member);
+    } catch (RuntimeException e) {
+      // It was restored for nothing if it stays locked.
+      if (found == ProcessState.LOCKED || member.operation().isAbandoned()) {
+        throw e;
+      }
+      unlockAgain(member, e);
+    }
+  }
+
+  private static void unlockAgain(Member member, RuntimeException first) {
+    try {
+      unlock(member);
     } catch (RuntimeException e) {
       first.addSuppressed(e);
       throw first;
     }
   }
 
-  private void unlock() {
-    steps.run("unlock", 0, operation::unlock);
+  private static void unlock(Member member) {
+    member.steps().run("unlock", 0, member.operation()::unlock);
   }
 }

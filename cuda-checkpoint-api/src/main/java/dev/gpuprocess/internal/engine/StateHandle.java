@@ -22,12 +22,12 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
 
   /** What a verb does, measuring its steps. */
   public interface Work {
-    void run(DriverOperation verb, StepRecorder steps);
+    void run(List<Member> members);
   }
 
   /** What a verb does to bring a process back that was found in a state. */
-  public interface WayBack {
-    void run(DriverOperation verb, StepRecorder steps, ProcessState found);
+  public interface Return {
+    void run(List<Member> members, ProcessState found);
   }
 
   /**
@@ -45,13 +45,14 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
         generation,
         verb -> {
           StepRecorder measured = measured();
+          List<Member> members = List.of(new Member(verb, measured));
           verb.require(from);
           target.note(name, ProcessLock.Kind.MOVE);
           try {
-            work.run(verb, measured);
+            work.run(members);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
-            new Undo(verb, target, measured).backTo(from, e);
+            new Undo(members).backTo(from, e);
             throw e;
           }
           return reached(measured, to, next);
@@ -69,7 +70,7 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
       ProcessState from,
       ProcessState to,
       Set<ProcessState> leftovers,
-      WayBack work,
+      Return work,
       Function<StateHandle, T> next) {
     return target.exclusively(
         name,
@@ -77,10 +78,11 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
         generation,
         verb -> {
           StepRecorder measured = measured();
+          List<Member> members = List.of(new Member(verb, measured));
           ProcessState found = verb.requireOrLeftover(from, leftovers);
           target.note(name, ProcessLock.Kind.BRING_BACK);
           try {
-            work.run(verb, measured, found);
+            work.run(members, found);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
             target.leaveAt(verb.stateNow());

@@ -3,41 +3,45 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.room.Holdings;
 import java.time.Duration;
+import java.util.List;
 
-/** The way off the GPU: lock, checkpoint. What fails half way is undone by the caller. */
+/**
+ * The way off the GPU: lock all members, then checkpoint all. What fails half way is undone by the
+ * caller.
+ */
 public final class Suspension {
 
-  private final DriverOperation operation;
-  private final TrackedProcess target;
-  private final StepRecorder steps;
+  private final List<Member> members;
 
   /** Nothing is done yet. */
-  public Suspension(DriverOperation operation, TrackedProcess target, StepRecorder steps) {
-    this.operation = operation;
-    this.target = target;
-    this.steps = steps;
+  public Suspension(List<Member> members) {
+    this.members = members;
   }
 
-  /** Locks a running process. */
+  /** Locks running processes. */
   public void lock(Duration timeout) {
-    steps.run("lock", 0, () -> operation.lock(timeout));
+    Member.all(members, each -> each.steps().run("lock", 0, () -> each.operation().lock(timeout)));
   }
 
-  /**
-   * Checkpoints a locked process. What it holds is written down before: nobody could tell later.
-   */
+  /** Checkpoints locked processes. */
   public void checkpoint() {
+    Member.all(members, Suspension::checkpoint);
+  }
+
+  /** What it holds is written down before: nobody could tell afterwards. */
+  private static void checkpoint(Member member) {
+    TrackedProcess target = member.target();
     Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
     target.nowHolds(held);
     target.note("checkpoint", ProcessLock.Kind.MOVE);
-    steps.run("checkpoint", held.bytes(), operation::checkpoint);
+    member.steps().run("checkpoint", held.bytes(), member.operation()::checkpoint);
   }
 
-  /** Both, of a running process. */
+  /** Both, of running processes. */
   public void suspend(Duration lockTimeout) {
     lock(lockTimeout);
     // What a listener threw is better told now than with all the memory on the host.
-    steps.rethrow();
+    members.forEach(each -> each.steps().rethrow());
     checkpoint();
   }
 }

@@ -1,18 +1,16 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import java.util.List;
 
-/** Brings a process back to where it was before a verb that failed half way. */
+/** Brings processes back to where they were before a verb that failed half way. */
 public final class Undo {
 
-  private final DriverOperation verb;
-  private final TrackedProcess target;
-  private final StepRecorder steps;
+  private final List<Member> members;
 
-  public Undo(DriverOperation verb, TrackedProcess target, StepRecorder steps) {
-    this.verb = verb;
-    this.target = target;
-    this.steps = steps;
+  /** Nothing is undone yet. */
+  public Undo(List<Member> members) {
+    this.members = members;
   }
 
   /**
@@ -23,21 +21,26 @@ public final class Undo {
    * @param why gets what goes wrong here
    */
   public void backTo(ProcessState from, Throwable why) {
+    Member.all(members, each -> backTo(each, from, why));
+  }
+
+  private static void backTo(Member member, ProcessState from, Throwable why) {
+    DriverOperation operation = member.operation();
     try {
-      ProcessState now = verb.stateNow();
+      ProcessState now = operation.stateNow();
       if (now == ProcessState.CHECKPOINTED && from != now) {
-        steps.run("restore", 0, verb::undoCheckpoint);
-        now = verb.stateNow();
+        member.steps().run("restore", 0, operation::undoCheckpoint);
+        now = operation.stateNow();
       }
       if (now == ProcessState.LOCKED && from == ProcessState.RUNNING) {
-        steps.run("unlock", 0, verb::unlock);
+        member.steps().run("unlock", 0, operation::unlock);
       }
     } catch (RuntimeException | Error e) {
       addTo(why, e);
     }
-    target.leaveAt(verb.stateNow());
+    member.target().leaveAt(operation.stateNow());
     try {
-      steps.rethrow();
+      member.steps().rethrow();
     } catch (RuntimeException | Error e) {
       addTo(why, e);
     }

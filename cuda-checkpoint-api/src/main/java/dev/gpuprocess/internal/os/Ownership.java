@@ -45,9 +45,20 @@ public record Ownership(int uid, int mode) {
     return isTrusted() && (mode & WRITABLE_BY_OTHERS) == 0;
   }
 
+  /** The same, and it is the user's own: what root made, only root can remove. */
+  public boolean isOursToRemove() throws IOException {
+    int user = effectiveUid();
+    return isOurs() && (user == 0 || user == uid);
+  }
+
   /** Whether only root and the user of this JVM can so much as read it. */
   public boolean isSecret() throws IOException {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;
+  }
+
+  /** Whether it is root's, who alone can write to it, and this JVM's user is somebody else. */
+  public boolean isRootsAndNotOurs() throws IOException {
+    return uid == 0 && effectiveUid() != 0 && (mode & WRITABLE_BY_OTHERS) == 0;
   }
 
   private boolean isTrusted() throws IOException {

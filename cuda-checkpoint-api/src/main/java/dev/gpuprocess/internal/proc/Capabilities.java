@@ -71,6 +71,16 @@ public record Capabilities(
   }
 
   /**
+   * Tells whether a program that the process starts may do it, if that makes itself root.
+   *
+   * @param capability what
+   * @return whether it can be effective
+   */
+  public boolean leaves(Capability capability) {
+    return (bounding & capability.bit) != 0;
+  }
+
+  /**
    * Tells whether a program that the process starts may do it, if the program has no capabilities
    * of its own.
    *

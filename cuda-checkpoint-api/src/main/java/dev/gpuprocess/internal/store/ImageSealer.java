@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -58,7 +59,10 @@ final class ImageSealer {
       throw new FileSystemException(
           image.shown(file).toString(), null, "is no regular file, and CRIU writes no other");
     }
-    Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
+    // What a CRIU that is root has written stays root's, and is in a directory of ours alone.
+    if (!Ownership.of(file).isRootsAndNotOurs()) {
+      Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
+    }
   }
 
   private static Path synced(Path file) throws IOException {

@@ -81,7 +81,7 @@ final class OldLogs {
   private static boolean isOurs(Path directory) throws IOException {
     try {
       return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
-          && Ownership.of(directory).isOurs();
+          && Ownership.of(directory).isOursToRemove();
     } catch (NoSuchFileException removedMeanwhile) {
       return false;
     }

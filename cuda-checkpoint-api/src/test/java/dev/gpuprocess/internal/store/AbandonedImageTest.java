@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -95,6 +96,7 @@ class AbandonedImageTest {
   }
 
   @Test
+  @RequiresRoot("gives files away")
   void othersCannotHaveTheirDirectoriesRemoved(@TempDir Path parent) throws IOException {
     Path theirs = Files.createDirectory(parent.resolve(abandoned().text()));
     Files.setAttribute(theirs, "unix:uid", 12345);

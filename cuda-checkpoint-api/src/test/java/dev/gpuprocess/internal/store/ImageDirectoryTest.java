@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageFormatException;
@@ -205,6 +206,7 @@ class ImageDirectoryTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"", "criu", "criu/pages-1.img", "manifest.json", "manifest.sha256"})
+  @RequiresRoot("gives files away")
   void somebodyElseOwnsIt(String name) throws IOException {
     owner(image.resolve(name), SOMEBODY);
     refused(ImageNotTrustedException.class, "uid 12345");

@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.LogName;
+import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -76,6 +78,7 @@ class OldLogsTest {
   }
 
   @Test
+  @RequiresRoot("gives files away")
   void directoriesOfOthersAndOtherDirectoriesStay() throws IOException {
     Path theirs = ofADeadMaker();
     Files.setAttribute(theirs, "unix:uid", 12_345);
@@ -89,5 +92,15 @@ class OldLogsTest {
     assertTrue(Files.exists(target));
     assertTrue(Files.exists(user));
     Files.setAttribute(theirs, "unix:uid", 0);
+  }
+
+  /** A user met a warning for each that a root process had left. */
+  @Test
+  void whatRootLeftIsRootsToRemove() throws IOException {
+    Ownership ofRoot = Ownership.of(Path.of("/usr"));
+    assertTrue(ofRoot.isOurs());
+    assertEquals(
+        Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), ofRoot.isOursToRemove());
+    assertTrue(Ownership.of(temporary).isOursToRemove());
   }
 }

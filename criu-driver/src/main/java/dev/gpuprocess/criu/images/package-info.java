@@ -1,3 +1,0 @@
-/** Decodes CRIU's image files. Not exported: what they hold is told in dev.gpuprocess.dumped. */
-@org.jspecify.annotations.NullMarked
-package dev.gpuprocess.criu.images;

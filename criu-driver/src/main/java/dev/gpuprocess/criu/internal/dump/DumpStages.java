@@ -1,0 +1,132 @@
+package dev.gpuprocess.criu.internal.dump;
+
+import dev.gpuprocess.criu.internal.process.Conversation;
+import dev.gpuprocess.criu.internal.process.Conversation.Answer;
+import dev.gpuprocess.criu.internal.process.Conversation.Stage;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.VetoException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** Hands CRIU's stages of a dump to the listener, and remembers how far it came. */
+final class DumpStages implements Conversation.Notifications {
+
+  private final ProcessIdentity root;
+  private final DumpListener listener;
+  private final boolean lazy;
+  private final Runnable complete;
+  private List<ProcessIdentity> tree;
+  private List<ProcessIdentity> zombies = List.of();
+  private boolean allowedToDie;
+  private @Nullable Throwable thrown;
+
+  /**
+   * Creates the stages of a dump that has not begun.
+   *
+   * @param lazy whether the dump goes on, after the images are complete, until somebody has fetched
+   *     the memory
+   * @param complete told before the listener when CRIU's images are complete; throwing vetoes
+   */
+  DumpStages(ProcessIdentity root, DumpListener listener, boolean lazy, Runnable complete) {
+    this.root = root;
+    this.listener = listener;
+    this.lazy = lazy;
+    this.complete = complete;
+    this.tree = List.of(root);
+  }
+
+  @Override
+  public Answer reached(Stage stage) {
+    if (thrown != null) {
+      return Answer.NO;
+    }
+    try {
+      return tell(stage.script());
+    } catch (Throwable t) {
+      // Whatever it is, the dump must not go on; it comes back as the cause of the failure.
+      thrown = t;
+      return Answer.NO;
+    }
+  }
+
+  private Answer tell(String script) throws VetoException {
+    switch (script) {
+      case "pre-dump" -> {
+        checkIdentity();
+        listener.preDump();
+      }
+      case "network-lock" -> listener.networkLock();
+      case "query-ext-files" -> {
+        lookAtTree();
+        return new Answer(true, listener.queryExternalFiles());
+      }
+      case "post-dump" -> {
+        checkIdentity();
+        lookAtTree();
+        complete.run();
+        listener.postDump();
+        allowedToDie = true;
+      }
+      case "status-ready" -> listener.pagesReady();
+      case "network-unlock" -> listener.networkUnlock();
+      default -> {}
+    }
+    return Answer.YES;
+  }
+
+  @Override
+  public boolean canStop() {
+    return !allowedToDie;
+  }
+
+  @Override
+  public boolean isCommitted() {
+    return allowedToDie && !lazy;
+  }
+
+  /** The pid was checked before, but CRIU looked it up later. */
+  private void checkIdentity() {
+    if (!root.isAlive()) {
+      throw new NoSuchProcessException(
+          "process " + root.pid() + " ended before it could be dumped",
+          Failure.of("dump", root.pid()));
+    }
+  }
+
+  private void lookAtTree() {
+    List<ProcessIdentity> living = new ArrayList<>(List.of(root));
+    List<ProcessIdentity> dead = new ArrayList<>();
+    for (int descendant : ProcFs.descendants(root.pid())) {
+      ProcessIdentity.of(descendant)
+          .ifPresent(process -> (process.isAlive() ? living : dead).add(process));
+    }
+    tree = List.copyOf(living);
+    zombies = List.copyOf(dead);
+  }
+
+  /** All that lives of the tree, once it was stopped; before, its root. */
+  List<ProcessIdentity> tree() {
+    return tree;
+  }
+
+  /** All of the tree, with the zombies that it had before: their pids are needed again too. */
+  List<ProcessIdentity> all() {
+    return Stream.concat(tree.stream(), zombies.stream()).toList();
+  }
+
+  /** Whether the images are complete and the listener has agreed to what follows. */
+  boolean allowedToDie() {
+    return allowedToDie;
+  }
+
+  /** What the listener threw, or null. */
+  @Nullable Throwable thrown() {
+    return thrown;
+  }
+}

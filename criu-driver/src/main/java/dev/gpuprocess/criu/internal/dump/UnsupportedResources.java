@@ -1,0 +1,171 @@
+package dev.gpuprocess.criu.internal.dump;
+
+import dev.gpuprocess.criu.internal.preflight.Preflight;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Names what CRIU could not dump. CRIU says little more than a number; the tree lives on after a
+ * failed dump, so it can be looked at.
+ */
+final class UnsupportedResources {
+
+  private static final Logger LOG = LoggerFactory.getLogger(UnsupportedResources.class);
+
+  private static final Pattern DESCRIPTOR =
+      Pattern.compile("Can't dump file (\\d+) of that type \\[\\w+\\] \\((.*)\\)");
+  private static final Pattern NO_MOUNT =
+      Pattern.compile("Can't lookup mount=(-?\\d+) for fd=(-?\\d+) path=(.*)");
+
+  /** What CRIU says of a kind of resource, and which of ours is of that kind. */
+  private static final Map<Pattern, Predicate<UnsupportedResource>> KINDS =
+      Map.ofEntries(
+          kind("Connected TCP socket", option("tcpEstablished")),
+          kind("In-flight connection", option("tcpSkipInFlight")),
+          kind("Some file locks are hold", option("fileLocks")),
+          kind("Can't dump ghost file", option("ghostLimit")),
+          kind("Can't create link remap", option("linkRemap")),
+          kind("External socket is used", name("unix ")),
+          kind("Can't dump half of stream unix connection", name("unix stream")),
+          kind("Can't dump name-less external socket", name("unix datagram")),
+          kind("Can't handle non-regular mapping", handle("mapping")),
+          kind("SysVIPC shmem map", name("/SYSV")),
+          kind("Can't open .*mapfile link", handle("mapping")),
+          kind("without correspond master peer", name("/dev/pts/")),
+          kind("A session leader of .* is outside of its pid namespace", handle("session")),
+          kind("send_fds failed", name("anon_inode:[io_uring]")));
+
+  private UnsupportedResources() {}
+
+  /**
+   * Finds them.
+   *
+   * @param errors CRIU's
+   * @param blamed the task that CRIU failed at, 0 when it does not say
+   * @return empty when the reason is another, or cannot be found any more
+   */
+  static List<UnsupportedResource> find(
+      List<String> errors, int blamed, ProcessIdentity root, DumpOptions options) {
+    if (errors.stream().noneMatch(UnsupportedResources::isReason)) {
+      return List.of();
+    }
+    int pid = blamed == 0 ? root.pid() : blamed;
+    List<UnsupportedResource> named = said(errors, pid);
+    // Others stand in the way too, perhaps, but this dump did not fail at them.
+    List<UnsupportedResource> confirmed =
+        findings(root, options).stream()
+            .filter(Finding::isProblem)
+            .flatMap(each -> Stream.ofNullable(each.resource()))
+            .filter(
+                each ->
+                    named.stream().anyMatch(other -> isSame(each, other))
+                        || errors.stream().anyMatch(error -> isOfKind(each, error)))
+            .toList();
+    return confirmed.isEmpty() ? named : confirmed;
+  }
+
+  /** A descriptor that CRIU names; a finding may be of several at once. */
+  private static boolean isSame(UnsupportedResource found, UnsupportedResource named) {
+    return found.pid() == named.pid()
+        && List.of(found.handle().replaceFirst("^descriptors? ", "").split(", "))
+            .contains(named.handle().replaceFirst("^descriptor ", ""));
+  }
+
+  private static boolean isOfKind(UnsupportedResource resource, String error) {
+    return KINDS.entrySet().stream()
+        .anyMatch(kind -> kind.getKey().matcher(error).find() && kind.getValue().test(resource));
+  }
+
+  private static Map.Entry<Pattern, Predicate<UnsupportedResource>> kind(
+      String error, Predicate<UnsupportedResource> resource) {
+    return Map.entry(Pattern.compile(error, Pattern.DOTALL), resource);
+  }
+
+  private static Predicate<UnsupportedResource> option(String name) {
+    return resource ->
+        resource.option() != null && resource.option().startsWith("DumpOptions." + name + "(");
+  }
+
+  private static Predicate<UnsupportedResource> name(String beginning) {
+    return resource -> resource.name().startsWith(beginning);
+  }
+
+  private static Predicate<UnsupportedResource> handle(String beginning) {
+    return resource -> resource.handle().startsWith(beginning);
+  }
+
+  /** What CRIU said matters more than that nothing can be added to it. */
+  private static List<Finding> findings(ProcessIdentity root, DumpOptions options) {
+    try {
+      return Preflight.of(root, options);
+    } catch (ProcessUnreadableException | OperationTimedOutException e) {
+      LOG.debug("process {} cannot be looked into", root.pid(), e);
+      return List.of();
+    }
+  }
+
+  private static boolean isReason(String error) {
+    return DESCRIPTOR.matcher(error).find()
+        || NO_MOUNT.matcher(error).find()
+        || KINDS.keySet().stream().anyMatch(kind -> kind.matcher(error).find());
+  }
+
+  /** What CRIU itself says, for the things that a look at the tree does not tell. */
+  private static List<UnsupportedResource> said(List<String> errors, int pid) {
+    return errors.stream()
+        .flatMap(error -> descriptor(error, pid).or(() -> noMount(error, pid)).stream())
+        .toList();
+  }
+
+  private static Optional<UnsupportedResource> descriptor(String error, int pid) {
+    Matcher said = DESCRIPTOR.matcher(error);
+    return said.find()
+        ? Optional.of(
+            new UnsupportedResource(
+                pid,
+                "descriptor " + said.group(1),
+                target(pid, said.group(1), said.group(2)),
+                null))
+        : Optional.empty();
+  }
+
+  private static Optional<UnsupportedResource> noMount(String error, int pid) {
+    Matcher said = NO_MOUNT.matcher(error);
+    return said.find()
+        ? Optional.of(
+            new UnsupportedResource(
+                pid,
+                "descriptor " + said.group(2),
+                said.group(3),
+                "DumpOptions.external(External.file(%s, inode))".formatted(said.group(1))))
+        : Optional.empty();
+  }
+
+  private static String target(int pid, String number, String otherwise) {
+    try {
+      return ProcFs.visibleFiles(pid).stream()
+          .filter(file -> Integer.toString(file.number()).equals(number))
+          .map(OpenFile::target)
+          .findFirst()
+          .orElse(otherwise);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked into", pid, e);
+      return otherwise;
+    }
+  }
+}

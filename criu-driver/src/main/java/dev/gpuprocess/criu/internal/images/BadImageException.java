@@ -1,0 +1,13 @@
+package dev.gpuprocess.criu.internal.images;
+
+import java.io.IOException;
+
+/** A file that is not what CRIU writes. */
+public final class BadImageException extends IOException {
+
+  private static final long serialVersionUID = 1L;
+
+  BadImageException(String message) {
+    super(message);
+  }
+}

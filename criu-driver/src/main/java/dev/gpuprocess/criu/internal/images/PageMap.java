@@ -1,0 +1,196 @@
+package dev.gpuprocess.criu.internal.images;
+
+import dev.gpuprocess.criu.proto.Images.pagemap_entry;
+import dev.gpuprocess.criu.proto.Images.pagemap_head;
+import dev.gpuprocess.internal.os.Descriptors;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Predicate;
+
+/**
+ * Which pages of an address space, or of a shared memory segment, are in the images. A process can
+ * have as many mappings as runs of pages, so both are found by halving.
+ */
+final class PageMap {
+
+  private static final int IN_PARENT = 1;
+  private static final int LAZY = 2;
+  private static final int PRESENT = 4;
+
+  /**
+   * Pages in a row.
+   *
+   * @param start the address of the first
+   * @param end the address after the last
+   * @param offset where they are in the file; -1 when they are not
+   * @param inParent whether they are in the images of the pre-dump before
+   */
+  private record Run(long start, long end, long offset, boolean inParent) {
+
+    boolean isPresent() {
+      return offset >= 0;
+    }
+  }
+
+  private final Path pages;
+  private final List<Run> runs;
+
+  /** How many bytes are in the images in all runs before each. */
+  private final long[] presentBefore;
+
+  private final long[] inParentBefore;
+
+  private PageMap(Path pages, List<Run> runs) {
+    this.pages = pages;
+    // CRIU writes them in this order, and reads no other.
+    this.runs = runs.stream().sorted(Comparator.comparingLong(Run::start)).toList();
+    this.presentBefore = sums(Run::isPresent);
+    this.inParentBefore = sums(Run::inParent);
+  }
+
+  private long[] sums(Predicate<Run> counts) {
+    long[] before = new long[runs.size() + 1];
+    for (int i = 0; i < runs.size(); i++) {
+      Run run = runs.get(i);
+      before[i + 1] = before[i] + (counts.test(run) ? run.end() - run.start() : 0);
+    }
+    return before;
+  }
+
+  /** A map without pages, for what has none. */
+  static PageMap empty(Path images) {
+    return new PageMap(images, List.of());
+  }
+
+  /** Reads a page map; empty when there is no such file. */
+  static Optional<PageMap> read(Path images, String name, long pageSize) throws IOException {
+    Path file = images.resolve("pagemap-" + name + ".img");
+    if (!Files.exists(file)) {
+      return Optional.empty();
+    }
+    try (ImageFileReader image = ImageFileReader.open(file, ImageFileReader.Kind.PAGEMAP)) {
+      pagemap_head head =
+          image
+              .next(pagemap_head.parser())
+              .orElseThrow(() -> new BadImageException(file + " has no head"));
+      List<Run> runs = new ArrayList<>();
+      long offset = 0;
+      Optional<pagemap_entry> next = image.next(pagemap_entry.parser());
+      while (next.isPresent()) {
+        Run run = run(next.get(), offset, pageSize, file);
+        runs.add(run);
+        offset = Math.addExact(offset, run.isPresent() ? run.end() - run.start() : 0);
+        next = image.next(pagemap_entry.parser());
+      }
+      Path pages = images.resolve("pages-" + Integer.toUnsignedString(head.getPagesId()) + ".img");
+      return Optional.of(new PageMap(pages, runs));
+    } catch (ArithmeticException e) {
+      throw new BadImageException(file + " has more pages than there can be");
+    }
+  }
+
+  private static Run run(pagemap_entry entry, long offset, long pageSize, Path file)
+      throws BadImageException {
+    boolean inParent = entry.getInParent() || (entry.getFlags() & IN_PARENT) != 0;
+    // Lazy pages are in the file too, unless they stayed with the dumped process.
+    boolean present =
+        entry.hasFlags() ? (entry.getFlags() & (PRESENT | LAZY)) >= PRESENT : !inParent;
+    long count =
+        entry.hasNrPages() ? entry.getNrPages() : Integer.toUnsignedLong(entry.getCompatNrPages());
+    long end = Math.addExact(entry.getVaddr(), Math.multiplyExact(count, pageSize));
+    if (count < 0 || entry.getVaddr() < 0) {
+      throw new BadImageException(file + " has pages where none can be");
+    }
+    return new Run(entry.getVaddr(), end, present ? offset : -1, inParent);
+  }
+
+  /** How many runs of pages there are. */
+  int size() {
+    return runs.size();
+  }
+
+  /** The file with the pages. */
+  Path pages() {
+    return pages;
+  }
+
+  /** How many bytes are in the images. */
+  long present() {
+    return presentBefore[runs.size()];
+  }
+
+  /** How many bytes between two addresses are in the images. */
+  long present(long from, long to) {
+    return between(from, to, presentBefore);
+  }
+
+  /** How many bytes between two addresses are in the images of the pre-dump before. */
+  long inParent(long from, long to) {
+    return between(from, to, inParentBefore);
+  }
+
+  private long between(long from, long to, long[] before) {
+    return from >= to ? 0 : below(to, before) - below(from, before);
+  }
+
+  /** How many of the bytes that are counted are below an address. */
+  private long below(long address, long[] before) {
+    int next = firstAt(address);
+    if (next == 0) {
+      return 0;
+    }
+    Run last = runs.get(next - 1);
+    long above = Math.max(0, last.end() - address);
+    return before[next] - (before[next] > before[next - 1] ? above : 0);
+  }
+
+  /** The first run that begins at an address or above. */
+  private int firstAt(long address) {
+    int low = 0;
+    int high = runs.size();
+    while (low < high) {
+      int middle = (low + high) >>> 1;
+      if (runs.get(middle).start() < address) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  /**
+   * Reads memory.
+   *
+   * @return empty when some of it is not in the images
+   */
+  Optional<byte[]> read(long address, int length) throws IOException {
+    if (present(address, address + length) < length) {
+      return Optional.empty();
+    }
+    byte[] bytes = new byte[length];
+    int count = 0;
+    try (RandomAccessFile file = Descriptors.read(pages)) {
+      for (int i = Math.max(0, firstAt(address) - 1); i < runs.size() && count < length; i++) {
+        Run run = runs.get(i);
+        long at = address + count;
+        if (run.isPresent() && run.start() <= at && at < run.end()) {
+          int part = (int) Math.min(run.end() - at, length - count);
+          file.seek(run.offset() + at - run.start());
+          file.readFully(bytes, count, part);
+          count += part;
+        }
+      }
+    } catch (EOFException e) {
+      throw new BadImageException(pages + " is cut off");
+    }
+    return count == length ? Optional.of(bytes) : Optional.empty();
+  }
+}

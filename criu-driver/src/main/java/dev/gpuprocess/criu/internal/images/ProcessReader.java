@@ -1,0 +1,124 @@
+package dev.gpuprocess.criu.internal.images;
+
+import dev.gpuprocess.criu.proto.Images.core_entry;
+import dev.gpuprocess.criu.proto.Images.creds_entry;
+import dev.gpuprocess.criu.proto.Images.fs_entry;
+import dev.gpuprocess.criu.proto.Images.pstree_entry;
+import dev.gpuprocess.criu.proto.Images.task_kobj_ids_entry;
+import dev.gpuprocess.dumped.DumpedProcess;
+import dev.gpuprocess.dumped.DumpedProcess.State;
+import dev.gpuprocess.dumped.DumpedThread;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+
+/** One process after the other. */
+final class ProcessReader {
+
+  private final Path images;
+  private final long pageSize;
+  private final FileTable files;
+  private final Segments segments;
+  private final Set<Integer> threads = new HashSet<>();
+
+  ProcessReader(Path images, long pageSize) throws IOException {
+    this.images = images;
+    this.pageSize = pageSize;
+    this.files = new FileTable(images);
+    this.segments = new Segments(images, pageSize);
+  }
+
+  DumpedProcess read(pstree_entry entry) throws IOException {
+    int pid = entry.getPid();
+    core_entry core = core(pid);
+    State state = state(core.getTc().getTaskState());
+    creds_entry owner = core.getThreadCore().getCreds();
+    DumpedProcess dead =
+        new DumpedProcess(
+            pid,
+            entry.getPpid(),
+            entry.getPgid(),
+            entry.getSid(),
+            state,
+            core.getTc().getComm(),
+            List.of(),
+            "",
+            "",
+            owner.getUid(),
+            owner.getGid(),
+            List.of(),
+            List.of(),
+            List.of());
+    return state == State.ALIVE || state == State.STOPPED ? alive(dead, entry, core) : dead;
+  }
+
+  private DumpedProcess alive(DumpedProcess known, pstree_entry entry, core_entry core)
+      throws IOException {
+    MemoryReader memory = new MemoryReader(images, known.pid(), pageSize, segments);
+    Path directories = images.resolve("fs-" + known.pid() + ".img");
+    fs_entry directory =
+        ImageFileReader.only(directories, ImageFileReader.Kind.FS, fs_entry.parser());
+    return new DumpedProcess(
+        known.pid(),
+        known.parent(),
+        known.group(),
+        known.session(),
+        known.state(),
+        known.name(),
+        memory.commandLine(),
+        files.path(memory.executable()),
+        files.path(directory.getCwdId()),
+        known.uid(),
+        known.gid(),
+        threads(entry),
+        memory.byKind(),
+        files.descriptors(ids(known.pid(), core).getFilesId()));
+  }
+
+  private core_entry core(int tid) throws IOException {
+    Path file = images.resolve("core-" + Integer.toUnsignedString(tid) + ".img");
+    return ImageFileReader.only(file, ImageFileReader.Kind.CORE, core_entry.parser());
+  }
+
+  /** What a process shares with which others. */
+  task_kobj_ids_entry ids(int pid) throws IOException {
+    return ids(pid, core(pid));
+  }
+
+  private task_kobj_ids_entry ids(int pid, core_entry core) throws IOException {
+    Path file = images.resolve("ids-" + pid + ".img");
+    return Files.exists(file)
+        ? ImageFileReader.only(file, ImageFileReader.Kind.IDS, task_kobj_ids_entry.parser())
+        : core.getIds();
+  }
+
+  private static State state(int number) {
+    return switch (number) {
+      case 1 -> State.ALIVE;
+      case 3 -> State.STOPPED;
+      case 2, 6 -> State.ZOMBIE;
+      default -> State.OTHER;
+    };
+  }
+
+  private List<DumpedThread> threads(pstree_entry entry) throws IOException {
+    List<DumpedThread> threads = new ArrayList<>();
+    for (int tid : entry.getThreadsList()) {
+      if (!this.threads.add(tid)) {
+        throw new BadImageException(images.resolve("pstree.img") + " has thread " + tid + " twice");
+      }
+      core_entry core = core(tid);
+      String name = core.getThreadCore().getComm();
+      threads.add(
+          new DumpedThread(
+              tid,
+              name.isEmpty() ? core.getTc().getComm() : name,
+              core.getThreadCore().getSeccompMode() != 0));
+    }
+    return threads;
+  }
+}

@@ -1,0 +1,141 @@
+package dev.gpuprocess.criu.internal.images;
+
+import dev.gpuprocess.criu.proto.Images.inventory_entry;
+import dev.gpuprocess.criu.proto.Images.pstree_entry;
+import dev.gpuprocess.criu.proto.Images.task_kobj_ids_entry;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.dumped.DumpedProcess;
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageCorruptException;
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.ToIntFunction;
+import org.jspecify.annotations.Nullable;
+
+/** A tree from its image files. */
+public final class TreeReader {
+
+  private static final Map<String, ToIntFunction<task_kobj_ids_entry>> NAMESPACES =
+      new LinkedHashMap<>();
+
+  static {
+    NAMESPACES.put("pid", task_kobj_ids_entry::getPidNsId);
+    NAMESPACES.put("net", task_kobj_ids_entry::getNetNsId);
+    NAMESPACES.put("ipc", task_kobj_ids_entry::getIpcNsId);
+    NAMESPACES.put("uts", task_kobj_ids_entry::getUtsNsId);
+    NAMESPACES.put("mnt", task_kobj_ids_entry::getMntNsId);
+    NAMESPACES.put("user", task_kobj_ids_entry::getUserNsId);
+    NAMESPACES.put("cgroup", task_kobj_ids_entry::getCgroupNsId);
+    NAMESPACES.put("time", task_kobj_ids_entry::getTimeNsId);
+  }
+
+  private final Path images;
+
+  /**
+   * Creates a reader.
+   *
+   * @param images the directory
+   */
+  public TreeReader(Path images) {
+    this.images = images;
+  }
+
+  /**
+   * Reads the tree.
+   *
+   * @param pageSize of the machine that dumped, in bytes
+   * @param report what the statistics say, null where there are none
+   * @return the tree
+   * @throws ImageCorruptException when a file is missing, cut off or altered
+   */
+  public DumpedTree read(long pageSize, @Nullable DumpReport report) {
+    try {
+      return tree(pageSize, report);
+    } catch (NoSuchFileException e) {
+      throw corrupt(e.getFile() + " is missing", e);
+    } catch (IOException e) {
+      throw corrupt(String.valueOf(e.getMessage()), e);
+    }
+  }
+
+  private static ImageCorruptException corrupt(String what, IOException cause) {
+    return new ImageCorruptException(
+        "the images cannot be read: " + what, Failure.of("describe", 0), cause);
+  }
+
+  private DumpedTree tree(long pageSize, @Nullable DumpReport report) throws IOException {
+    inventory_entry inventory = inventory();
+    ProcessReader reader = new ProcessReader(images, pageSize);
+    List<DumpedProcess> processes = new ArrayList<>();
+    Set<Integer> pids = new HashSet<>();
+    for (pstree_entry entry :
+        ImageFileReader.all(
+            images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser())) {
+      if (!pids.add(entry.getPid())) {
+        throw new BadImageException(
+            images.resolve("pstree.img") + " has process " + entry.getPid() + " twice");
+      }
+      processes.add(reader.read(entry));
+    }
+    if (processes.isEmpty()) {
+      throw new BadImageException(images.resolve("pstree.img") + " has no process");
+    }
+    return new DumpedTree(
+        inventory.getImgVersion(),
+        Duration.of(inventory.getDumpUptime(), ChronoUnit.MICROS),
+        inventory.getTcpClose(),
+        inventory.getPluginsEntry().getPluginsList(),
+        namespaces(reader.ids(processes.get(0).pid()), inventory.getRootIds()),
+        processes,
+        report);
+  }
+
+  /**
+   * The pid of the root, as inside its own pid namespace: it is 1 only there.
+   *
+   * @return the first process in {@code pstree.img}
+   * @throws IOException when the file is missing, cut off or altered
+   */
+  public int rootPid() throws IOException {
+    return ImageFileReader.only(
+            images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser())
+        .getPid();
+  }
+
+  /**
+   * The CRIU plugins that had a part in the dump.
+   *
+   * @return their names, such as {@code cuda_plugin}
+   * @throws IOException when the file is missing, cut off or altered
+   */
+  public List<String> plugins() throws IOException {
+    return inventory().getPluginsEntry().getPluginsList();
+  }
+
+  private inventory_entry inventory() throws IOException {
+    return ImageFileReader.only(
+        images.resolve("inventory.img"), ImageFileReader.Kind.INVENTORY, inventory_entry.parser());
+  }
+
+  private static Set<String> namespaces(task_kobj_ids_entry root, task_kobj_ids_entry criu) {
+    Set<String> own = new TreeSet<>();
+    NAMESPACES.forEach(
+        (name, id) -> {
+          if (id.applyAsInt(root) != id.applyAsInt(criu)) {
+            own.add(name);
+          }
+        });
+    return own;
+  }
+}

@@ -1,0 +1,122 @@
+package dev.gpuprocess.criu.internal.links;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * A hard link that a restore needs, and the content of its file in the images.
+ *
+ * @param link CRIU's name for the file
+ * @param file what it was when the tree was dumped
+ * @param names other names that it had in the same directory, such as that of a semaphore
+ * @param content its bytes, in the images
+ */
+record HeldLink(Path link, FileIdentity file, List<String> names, Path content) {
+
+  /** Finds what else the file is called in its directory. */
+  static List<String> otherNames(Path link, FileIdentity file) throws IOException {
+    List<String> names = new ArrayList<>();
+    try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory(link))) {
+      for (Path entry : entries) {
+        if (!entry.equals(link) && FileIdentity.of(entry).filter(file::isSameFile).isPresent()) {
+          names.add(String.valueOf(entry.getFileName()));
+        }
+      }
+    }
+    return names;
+  }
+
+  private static Path directory(Path link) throws IOException {
+    Path parent = link.getParent();
+    if (parent == null) {
+      throw new IOException(link + " is in no directory");
+    }
+    return parent;
+  }
+
+  /**
+   * Puts it where CRIU looks for it. A file that is still there by another name is linked again, so
+   * that whoever opens it by that name shares it with the tree; else its content is made anew, with
+   * all the names that it had.
+   *
+   * @return what was made; empty when the link is there
+   * @throws IOException when something else has its name, or it cannot be made
+   */
+  List<Path> putBack() throws IOException {
+    if (Files.exists(link, LinkOption.NOFOLLOW_LINKS)) {
+      Optional<FileIdentity> there = FileIdentity.of(link);
+      if (there.filter(file::isSameFile).isEmpty()
+          && (there.isEmpty() || Files.mismatch(link, content) >= 0)) {
+        throw new IOException(link + " is another file than the image needs there: move it away");
+      }
+      return List.of();
+    }
+    for (String name : names) {
+      Path other = link.resolveSibling(name);
+      if (FileIdentity.of(other).filter(file::isSameFile).isPresent()) {
+        return linked(other);
+      }
+    }
+    return created();
+  }
+
+  private List<Path> linked(Path other) throws IOException {
+    Files.createLink(link, other);
+    if (FileIdentity.of(link).filter(file::isSameFile).isEmpty()) {
+      Files.delete(link);
+      throw new IOException(other + " was replaced just now");
+    }
+    // In there a file is memory that processes share, and it was dumped with theirs.
+    if (Files.getFileStore(link).type().equals("tmpfs") && Files.size(link) == file.size()) {
+      write(Set.of(StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS));
+    }
+    return List.of(link);
+  }
+
+  private List<Path> created() throws IOException {
+    List<Path> made = new ArrayList<>(List.of(link));
+    write(Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW));
+    Files.setAttribute(link, "unix:uid", file.owner(), LinkOption.NOFOLLOW_LINKS);
+    Files.setAttribute(link, "unix:gid", file.group(), LinkOption.NOFOLLOW_LINKS);
+    Files.setPosixFilePermissions(link, permissions());
+    for (String name : names) {
+      Path other = link.resolveSibling(name);
+      if (!Files.exists(other, LinkOption.NOFOLLOW_LINKS)) {
+        Files.createLink(other, link);
+        made.add(other);
+      }
+    }
+    return made;
+  }
+
+  private void write(Set<java.nio.file.OpenOption> options) throws IOException {
+    try (var out = java.nio.channels.FileChannel.open(link, options);
+        var in = java.nio.channels.FileChannel.open(content, StandardOpenOption.READ)) {
+      long position = 0;
+      while (position < in.size()) {
+        position += in.transferTo(position, in.size() - position, out);
+      }
+    }
+  }
+
+  private Set<PosixFilePermission> permissions() {
+    Set<PosixFilePermission> all = EnumSet.noneOf(PosixFilePermission.class);
+    PosixFilePermission[] inOrder = PosixFilePermission.values();
+    for (int i = 0; i < inOrder.length; i++) {
+      if ((file.mode() & 0400 >> i) != 0) {
+        all.add(inOrder[i]);
+      }
+    }
+    return all;
+  }
+}

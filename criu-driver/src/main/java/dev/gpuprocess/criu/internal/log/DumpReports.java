@@ -1,0 +1,52 @@
+package dev.gpuprocess.criu.internal.log;
+
+import dev.gpuprocess.criu.internal.images.TreeReader;
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.dumped.DumpedTree;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** What CRIU measured of a dump. */
+public final class DumpReports {
+
+  private static final Logger LOG = LoggerFactory.getLogger(DumpReports.class);
+
+  private DumpReports() {}
+
+  /** Reads the statistics; all zero when there are none, as the dump is good without them. */
+  public static DumpReport read(Path work) {
+    try {
+      return of(StatsFile.read(work.resolve(StatsFile.DUMP)).getDump());
+    } catch (IOException e) {
+      LOG.debug("no statistics of this dump", e);
+      return of(dump_stats_entry.getDefaultInstance());
+    }
+  }
+
+  private static DumpReport of(dump_stats_entry stats) {
+    long pages = stats.getPagesWritten() + stats.getShpagesWritten();
+    return new DumpReport(
+        micros(stats.getFreezingTime()),
+        micros(stats.getFrozenTime()),
+        micros(stats.getMemdumpTime()),
+        micros(stats.getMemwriteTime()),
+        pages * LibC.functions().getpagesize());
+  }
+
+  private static Duration micros(int unsigned) {
+    return Duration.of(Integer.toUnsignedLong(unsigned), ChronoUnit.MICROS);
+  }
+
+  /** Reads images, with the statistics where they are beside them. */
+  public static DumpedTree describe(Path images) {
+    boolean known = Files.exists(images.resolve(StatsFile.DUMP));
+    return new TreeReader(images).read(LibC.functions().getpagesize(), known ? read(images) : null);
+  }
+}

@@ -1,0 +1,60 @@
+package dev.gpuprocess.criu.internal.log;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+
+/** What to do about CRIU's errors, in this library's words instead of CRIU's flags. */
+public final class Hints {
+
+  private static final Map<String, String> DUMP = new LinkedHashMap<>();
+  private static final Map<String, String> RESTORE = new LinkedHashMap<>();
+  private static final Map<String, String> OTHER = new LinkedHashMap<>();
+
+  static {
+    DUMP.put("Connected TCP socket", "set DumpOptions.tcpEstablished(true)");
+    DUMP.put("Some file locks are hold", "set DumpOptions.fileLocks(true)");
+    DUMP.put("Can't dump ghost file", "raise DumpOptions.ghostLimit(bytes)");
+    DUMP.put("Use link-remap option", "set DumpOptions.linkRemap(true)");
+    DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
+    DUMP.put(
+        "BUG! Unknown socket",
+        "it has a socket of a family that CRIU does not dump, such as AF_ALG or AF_VSOCK: let the"
+            + " process close it first");
+    DUMP.put(
+        "OOM storing pipe",
+        "CRIU dumps no more than 1024 pipes of a tree: let the processes close some first");
+    DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
+    DUMP.put("Tracking memory is not available", "leave DumpOptions.trackMemory(true) out");
+    DUMP.put(
+        "Can't get rlimit",
+        "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");
+    OTHER.put("Address already in use", "listen on another port, or on 0 for any that is free");
+    OTHER.put("Cannot assign requested", "listen on an address of this machine");
+    RESTORE.put(
+        "has bad size",
+        "that file was changed since the dump: put it back as it was, or restore a newer image");
+    RESTORE.put(
+        "mount.c:", "CRIU cannot mount these anew: set RestoreOptions.mountCompatibility(true)");
+    RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
+    RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
+    RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");
+    RESTORE.put("shell-job", "set RestoreOptions.shellJob(true)");
+    RESTORE.put("shell job", "set RestoreOptions.shellJob(true)");
+  }
+
+  private Hints() {}
+
+  public static Optional<String> of(String operation, String error) {
+    Map<String, String> hints =
+        switch (operation) {
+          case "dump" -> DUMP;
+          case "restore" -> RESTORE;
+          default -> OTHER;
+        };
+    return hints.entrySet().stream()
+        .filter(hint -> error.contains(hint.getKey()))
+        .map(Map.Entry::getValue)
+        .findFirst();
+  }
+}

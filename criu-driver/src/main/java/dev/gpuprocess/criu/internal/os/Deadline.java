@@ -1,0 +1,41 @@
+package dev.gpuprocess.criu.internal.os;
+
+import dev.gpuprocess.internal.time.Durations;
+import java.time.Duration;
+
+/** A point in time that a whole operation shares. */
+public final class Deadline {
+
+  private final Duration total;
+  private final long start = System.nanoTime();
+
+  private Deadline(Duration total) {
+    this.total = total.compareTo(Durations.LONGEST) > 0 ? Durations.LONGEST : total;
+  }
+
+  public static Deadline after(Duration total) {
+    return new Deadline(total);
+  }
+
+  public Duration total() {
+    return total;
+  }
+
+  public Duration elapsed() {
+    return Duration.ofNanos(System.nanoTime() - start);
+  }
+
+  Duration remaining() {
+    Duration left = total.minus(elapsed());
+    return left.isNegative() ? Duration.ZERO : left;
+  }
+
+  public boolean passed() {
+    return remaining().isZero();
+  }
+
+  /** For poll: what is left, at most {@code most}, rounded up so that it does not spin. */
+  public int millis(int most) {
+    return (int) Math.min(most, Durations.millis(remaining()));
+  }
+}

@@ -1,0 +1,203 @@
+package dev.gpuprocess.criu.internal.os;
+
+import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.text.NativePath;
+import java.nio.file.Path;
+import jnr.ffi.Memory;
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
+import jnr.ffi.annotations.In;
+import jnr.ffi.annotations.Out;
+
+/**
+ * The functions of the C library that neither the JDK nor jnr-posix offers: a SEQPACKET socket, and
+ * a spawn that hands on exactly the descriptors it is told to. No policy lives here, except that
+ * every result goes through {@link #check}.
+ */
+public final class LibC {
+
+  public static final int AF_UNIX = 1;
+  static final int SOCK_SEQPACKET = 5;
+  public static final int CLOEXEC = 0x80000; // one value for SOCK_, O_, EFD_
+  static final int SCM_RIGHTS = 1;
+  static final int SCM_CREDENTIALS = 2;
+  static final int SO_PASSCRED = 16;
+  static final int SOL_SOCKET = 1;
+  static final int MSG_PEEK = 0x2;
+  static final int MSG_TRUNC = 0x20;
+  static final int MSG_CMSG_CLOEXEC = 0x40000000;
+  public static final int MSG_NOSIGNAL = 0x4000;
+  static final int SHUT_RDWR = 2;
+  public static final int F_SETFL = 4;
+  public static final int F_DUPFD_CLOEXEC = 1030;
+  public static final int O_RDONLY = 0;
+  public static final int O_RDWR = 2;
+  public static final int O_NONBLOCK = 0x800;
+  public static final int O_DIRECTORY =
+      "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
+  static final short POLLIN = 1;
+
+  static final int ESRCH = 3;
+  public static final int EINTR = 4;
+  public static final int EAGAIN = 11;
+  static final int EPIPE = 32;
+  static final int ENOSYS = 38;
+  static final int ECONNRESET = 104;
+
+  // These two have the same number on every architecture.
+  private static final long SYS_PIDFD_SEND_SIGNAL = 424;
+  private static final long SYS_PIDFD_OPEN = 434;
+
+  private static final Functions FUNCTIONS = NativeLibraries.load(Functions.class, "c");
+  private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
+
+  private LibC() {}
+
+  /** The C names and signatures. Public because JNR's generated class needs it to be. */
+  public interface Functions {
+    int socketpair(int domain, int type, int protocol, @Out int[] pair);
+
+    int pipe2(@Out int[] pair, int flags);
+
+    int fcntl(int descriptor, int command, int argument);
+
+    public int open(@In byte[] path, int flags);
+
+    public int close(int descriptor);
+
+    int shutdown(int descriptor, int how);
+
+    int setsockopt(int descriptor, int level, int name, @In int[] value, int length);
+
+    long send(int descriptor, @In byte[] bytes, long length, int flags);
+
+    long recv(int descriptor, @Out byte[] bytes, long length, int flags);
+
+    long recvmsg(int descriptor, Pointer message, int flags);
+
+    int eventfd(int initial, int flags);
+
+    long write(int descriptor, @In byte[] bytes, long length);
+
+    long read(int descriptor, @Out byte[] bytes, long length);
+
+    int poll(Pointer descriptors, long count, int timeoutMillis);
+
+    int getpagesize();
+
+    String strerror(int errno);
+
+    long syscall(long number, long first, long second, long third, long fourth);
+
+    int sigemptyset(Pointer set);
+
+    int sigfillset(Pointer set);
+
+    int posix_spawn(
+        @Out int[] pid,
+        @In byte[] path,
+        Pointer actions,
+        Pointer attributes,
+        String[] arguments,
+        String[] environment);
+
+    int posix_spawn_file_actions_init(Pointer actions);
+
+    int posix_spawn_file_actions_addopen(
+        Pointer actions, int descriptor, @In byte[] path, int flags, int mode);
+
+    int posix_spawn_file_actions_adddup2(Pointer actions, int from, int to);
+
+    int posix_spawn_file_actions_addclosefrom_np(Pointer actions, int from);
+
+    int posix_spawn_file_actions_destroy(Pointer actions);
+
+    int posix_spawnattr_init(Pointer attributes);
+
+    int posix_spawnattr_setflags(Pointer attributes, short flags);
+
+    int posix_spawnattr_setsigmask(Pointer attributes, Pointer set);
+
+    int posix_spawnattr_setsigdefault(Pointer attributes, Pointer set);
+
+    int posix_spawnattr_destroy(Pointer attributes);
+  }
+
+  public static Functions functions() {
+    return FUNCTIONS;
+  }
+
+  /** Zeroed C memory, freed when the pointer is no longer reachable. */
+  static Pointer allocate(int bytes) {
+    return Memory.allocateDirect(RUNTIME, bytes, true);
+  }
+
+  /** Every call whose -1 means errno goes through here. */
+  public static int check(long result, String call) throws NativeCallException {
+    if (result < 0) {
+      throw failure(call, errno());
+    }
+    return Math.toIntExact(result);
+  }
+
+  /**
+   * Makes a pipe. After a failed call JNR copies back what is no descriptor, 0 mostly: nobody may
+   * see that, and close it.
+   *
+   * @return the end to read from and the end to write to, both closed at exec
+   */
+  public static int[] pipe() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.pipe2(pair, CLOEXEC), "pipe2");
+    return pair;
+  }
+
+  /** Makes two UNIX sockets that keep messages apart, as {@link #pipe} makes a pipe. */
+  public static int[] packetSockets() throws NativeCallException {
+    int[] pair = new int[2];
+    check(FUNCTIONS.socketpair(AF_UNIX, SOCK_SEQPACKET | CLOEXEC, 0, pair), "socketpair");
+    return pair;
+  }
+
+  /** Every call that answers the error number itself goes through here. */
+  static void checkAnswer(int error, String call) throws NativeCallException {
+    if (error != 0) {
+      throw failure(call, error);
+    }
+  }
+
+  private static NativeCallException failure(String call, int errno) {
+    return new NativeCallException(call, errno, FUNCTIONS.strerror(errno));
+  }
+
+  /** Of the last failed call of this thread. */
+  public static int errno() {
+    return RUNTIME.getLastError();
+  }
+
+  public static int open(Path file, int flags) throws NativeCallException {
+    return check(FUNCTIONS.open(cString(file), flags | CLOEXEC), "open " + file);
+  }
+
+  /** Closing can only fail on a descriptor that is not ours, which would be a bug. */
+  public static void close(int descriptor) {
+    if (descriptor >= 0 && FUNCTIONS.close(descriptor) != 0 && errno() != EINTR) {
+      throw new IllegalStateException("close " + descriptor + ": " + FUNCTIONS.strerror(errno()));
+    }
+  }
+
+  static int pidfdOpen(int pid) throws NativeCallException {
+    return check(FUNCTIONS.syscall(SYS_PIDFD_OPEN, pid, 0, 0, 0), "pidfd_open " + pid);
+  }
+
+  static void pidfdSendSignal(int pidfd, int signal) throws NativeCallException {
+    check(
+        FUNCTIONS.syscall(SYS_PIDFD_SEND_SIGNAL, pidfd, signal, 0, 0),
+        "pidfd_send_signal " + signal);
+  }
+
+  /** A path as the kernel has it. */
+  static byte[] cString(Path path) {
+    return NativePath.cString(path);
+  }
+}

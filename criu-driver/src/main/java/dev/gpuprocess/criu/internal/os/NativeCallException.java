@@ -1,0 +1,20 @@
+package dev.gpuprocess.criu.internal.os;
+
+import java.io.IOException;
+
+/** A C library function failed. */
+public final class NativeCallException extends IOException {
+
+  private static final long serialVersionUID = 1L;
+
+  private final int errno;
+
+  NativeCallException(String call, int errno, String text) {
+    super(call + ": " + text);
+    this.errno = errno;
+  }
+
+  int errno() {
+    return errno;
+  }
+}

@@ -1,0 +1,148 @@
+package dev.gpuprocess.criu.internal.os;
+
+import static dev.gpuprocess.criu.internal.os.LibC.check;
+
+import java.nio.ByteBuffer;
+import java.util.Optional;
+import jnr.ffi.Pointer;
+
+/** Our end of the socket to CRIU: one message is one packet, and a descriptor may come with it. */
+public final class PacketSocket {
+
+  /** More than any reply; what a broken peer sends beyond it is not read. */
+  private static final int MESSAGE_LIMIT = 1 << 20;
+
+  // struct msghdr and struct cmsghdr of 64-bit Linux
+  private static final int MSG_IOV = 16;
+  private static final int MSG_IOVLEN = 24;
+  private static final int MSG_CONTROL = 32;
+  private static final int MSG_CONTROLLEN = 40;
+  private static final int MSGHDR_BYTES = 56;
+  private static final int IOVEC_BYTES = 16;
+  private static final int CMSG_LEVEL = 8;
+  private static final int CMSG_TYPE = 12;
+  private static final int CMSG_DATA = 16;
+  private static final int CMSG_ALIGNMENT = 8;
+  private static final int CMSG_BYTES = 24 + 32; // for one descriptor, and for credentials
+
+  private final int socket;
+  private final byte[] peeked = new byte[1];
+
+  public PacketSocket(int socket) {
+    this.socket = socket;
+  }
+
+  /** Has the kernel say with every message which process sent it. */
+  public void askForSenders() throws NativeCallException {
+    int[] on = {1};
+    check(
+        LibC.functions().setsockopt(socket, LibC.SOL_SOCKET, LibC.SO_PASSCRED, on, Integer.BYTES),
+        "setsockopt SO_PASSCRED");
+  }
+
+  public int descriptor() {
+    return socket;
+  }
+
+  /**
+   * Sends one message.
+   *
+   * @return false when CRIU is gone
+   */
+  public boolean send(byte[] message) throws NativeCallException {
+    while (true) {
+      long sent = LibC.functions().send(socket, message, message.length, LibC.MSG_NOSIGNAL);
+      if (sent >= 0) {
+        return true;
+      }
+      int errno = LibC.errno();
+      if (errno == LibC.EPIPE || errno == LibC.ECONNRESET) {
+        return false;
+      }
+      if (errno != LibC.EINTR) {
+        check(sent, "send of " + message.length + " bytes to CRIU");
+      }
+    }
+  }
+
+  /**
+   * Receives one message.
+   *
+   * @return empty at the end of the conversation
+   */
+  public Optional<Packet> receive() throws NativeCallException {
+    long size =
+        again(
+            () -> LibC.functions().recv(socket, peeked, 1, LibC.MSG_PEEK | LibC.MSG_TRUNC), "recv");
+    if (size <= 0) {
+      return Optional.empty();
+    }
+    int length = (int) Math.min(size, MESSAGE_LIMIT);
+    Pointer data = LibC.allocate(length);
+    Pointer vector = LibC.allocate(IOVEC_BYTES);
+    vector.putPointer(0, data);
+    vector.putLong(8, length);
+    Pointer control = LibC.allocate(CMSG_BYTES);
+    Pointer message = LibC.allocate(MSGHDR_BYTES);
+    message.putPointer(MSG_IOV, vector);
+    message.putLong(MSG_IOVLEN, 1);
+    message.putPointer(MSG_CONTROL, control);
+    message.putLong(MSG_CONTROLLEN, CMSG_BYTES);
+    long received =
+        again(() -> LibC.functions().recvmsg(socket, message, LibC.MSG_CMSG_CLOEXEC), "recvmsg");
+    byte[] bytes = new byte[(int) Math.max(0, received)];
+    data.get(0, bytes, 0, bytes.length);
+    long controlLength = message.getLong(MSG_CONTROLLEN);
+    return Optional.of(
+        new Packet(
+            ByteBuffer.wrap(bytes),
+            find(control, controlLength, LibC.SCM_RIGHTS, -1),
+            find(control, controlLength, LibC.SCM_CREDENTIALS, 0)));
+  }
+
+  /** The first number in the control message of this type: a descriptor, or a pid. */
+  private static int find(Pointer control, long length, int type, int otherwise) {
+    long at = 0;
+    while (at + CMSG_DATA + Integer.BYTES <= length) {
+      long size = control.getLong(at);
+      if (control.getInt(at + CMSG_LEVEL) == LibC.SOL_SOCKET
+          && control.getInt(at + CMSG_TYPE) == type) {
+        return control.getInt(at + CMSG_DATA);
+      }
+      if (size < CMSG_DATA) {
+        break;
+      }
+      at += (size + CMSG_ALIGNMENT - 1) / CMSG_ALIGNMENT * CMSG_ALIGNMENT;
+    }
+    return otherwise;
+  }
+
+  /** Ends the conversation: to CRIU, a request not yet answered is refused. */
+  public boolean hangUp() {
+    return LibC.functions().shutdown(socket, LibC.SHUT_RDWR) == 0;
+  }
+
+  public void close() {
+    LibC.close(socket);
+  }
+
+  private interface Call {
+    long make();
+  }
+
+  private static long again(Call call, String name) throws NativeCallException {
+    while (true) {
+      long size = call.make();
+      if (size >= 0) {
+        return size;
+      }
+      int errno = LibC.errno();
+      if (errno == LibC.ECONNRESET) {
+        return 0;
+      }
+      if (errno != LibC.EINTR) {
+        check(size, name);
+      }
+    }
+  }
+}

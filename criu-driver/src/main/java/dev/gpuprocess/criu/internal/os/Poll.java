@@ -1,0 +1,52 @@
+package dev.gpuprocess.criu.internal.os;
+
+import static dev.gpuprocess.criu.internal.os.LibC.check;
+
+import jnr.ffi.Pointer;
+
+/** Waits until a descriptor can be read. For one thread. */
+public final class Poll {
+
+  // struct pollfd
+  private static final int EVENTS = 4;
+  private static final int RESULT = 6;
+  private static final int BYTES = 8;
+
+  private final int count;
+  private final Pointer polled;
+
+  /**
+   * Creates a poll.
+   *
+   * @param count how many descriptors there are
+   */
+  public Poll(int count) {
+    this.count = count;
+    this.polled = LibC.allocate(count * BYTES);
+  }
+
+  /**
+   * Waits for one of them to be readable or at its end.
+   *
+   * @param millis at most
+   * @param descriptors as many as said; those below 0 are skipped
+   * @return false when none is
+   */
+  public boolean await(int millis, int... descriptors) throws NativeCallException {
+    for (int i = 0; i < count; i++) {
+      polled.putInt((long) i * BYTES, descriptors[i]);
+      polled.putShort((long) i * BYTES + EVENTS, LibC.POLLIN);
+      polled.putShort((long) i * BYTES + RESULT, (short) 0);
+    }
+    int ready = LibC.functions().poll(polled, count, millis);
+    if (ready < 0 && LibC.errno() != LibC.EINTR) {
+      check(ready, "poll");
+    }
+    return ready > 0;
+  }
+
+  /** Whether this one was, in the last wait that returned true. */
+  public boolean isReady(int index) {
+    return polled.getShort((long) index * BYTES + RESULT) != 0;
+  }
+}

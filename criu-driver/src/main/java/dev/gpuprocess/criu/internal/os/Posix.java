@@ -1,0 +1,116 @@
+package dev.gpuprocess.criu.internal.os;
+
+import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.Optional;
+import jnr.posix.POSIX;
+import jnr.posix.POSIXFactory;
+
+/**
+ * What jnr-posix does for us. Loading it takes a third of a second, so the class is touched while
+ * CRIU is at work and not before.
+ */
+public final class Posix {
+
+  private static final int SIGKILL = 9;
+  private static final int SIGTERM = 15;
+  private static final int SIGCONT = 18;
+  private static final int WNOHANG = 1;
+  private static final POSIX LIBRARY;
+
+  static {
+    NativeLibraries.prepare();
+    LIBRARY = POSIXFactory.getNativePOSIX();
+  }
+
+  private Posix() {}
+
+  /** Loads the library now rather than at the first call. */
+  public static void load() {
+    LIBRARY.getpid();
+  }
+
+  public static boolean isRoot() {
+    return LIBRARY.geteuid() == 0;
+  }
+
+  /**
+   * Reaps our child if it has ended. Only ever an exact pid: the JDK reaps its own children.
+   *
+   * @return empty while it runs
+   */
+  public static Optional<ExitStatus> reap(int pid) throws NativeCallException {
+    int[] status = new int[1];
+    int result;
+    do {
+      result = LIBRARY.waitpid(pid, status, WNOHANG);
+    } while (result < 0 && LIBRARY.errno() == LibC.EINTR);
+    if (result == 0) {
+      return Optional.empty();
+    }
+    // ECHILD, the only other error: SIGCHLD is ignored here, so the kernel has reaped it for us.
+    return Optional.of(result < 0 ? ExitStatus.UNKNOWN : ExitStatus.ofWaitStatus(status[0]));
+  }
+
+  /**
+   * Sends SIGKILL to this very process, and to nobody else.
+   *
+   * @return false when it is gone already
+   */
+  public static boolean kill(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGKILL);
+  }
+
+  /**
+   * Sends SIGTERM to this very process, and to nobody else.
+   *
+   * @return false when it is gone already
+   */
+  public static boolean terminate(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGTERM);
+  }
+
+  /**
+   * Sends SIGCONT to this very process, and to nobody else.
+   *
+   * @return false when it is gone already
+   */
+  public static boolean resume(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGCONT);
+  }
+
+  private static boolean signal(ProcessIdentity process, int number) throws NativeCallException {
+    if (process.pid() <= 1) {
+      throw new IllegalArgumentException("never signals pid " + process.pid());
+    }
+    int pidfd;
+    try {
+      pidfd = LibC.pidfdOpen(process.pid());
+    } catch (NativeCallException e) {
+      if (e.errno() == LibC.ESRCH) {
+        return false;
+      }
+      if (e.errno() != LibC.ENOSYS) {
+        throw e;
+      }
+      // Before Linux 5.3. The pid could change hands between these two calls only if the process
+      // is reaped meanwhile and all other pids are used first.
+      return process.isAlive() && LIBRARY.kill(process.pid(), number) == 0;
+    }
+    try {
+      // The descriptor stays with the process it was opened on, so checking after opening is exact.
+      if (!process.isAlive()) {
+        return false;
+      }
+      LibC.pidfdSendSignal(pidfd, number);
+      return true;
+    } catch (NativeCallException e) {
+      if (e.errno() == LibC.ESRCH) {
+        return false;
+      }
+      throw e;
+    } finally {
+      LibC.close(pidfd);
+    }
+  }
+}

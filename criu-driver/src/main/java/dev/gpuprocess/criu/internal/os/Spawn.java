@@ -1,0 +1,136 @@
+package dev.gpuprocess.criu.internal.os;
+
+import static dev.gpuprocess.criu.internal.os.LibC.checkAnswer;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import jnr.ffi.Pointer;
+
+/**
+ * Starts a program with exactly these descriptors: nothing to read, or a socket, on 0; one pipe for
+ * 1 and 2; and what it inherits on {@link #SOCKET} and the numbers after that. The JVM holds
+ * descriptors without CLOEXEC; none of them gets through. The child leads its own session, without
+ * a terminal that sudo could ask on or a key could end it by, and with no signal blocked or
+ * ignored.
+ */
+public final class Spawn {
+
+  /** The number that the socket has in a CRIU that is our child. */
+  public static final int SOCKET = 3;
+
+  private static final int NOTHING = -1;
+
+  private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
+
+  private static final short SETSIGDEF = 0x04;
+  private static final short SETSIGMASK = 0x08;
+  private static final short SETSID = 0x80;
+
+  // glibc's opaque structs have 80, 336 and 128 bytes; the rest is room for other versions.
+  private static final int ACTIONS_BYTES = 256;
+  private static final int ATTRIBUTES_BYTES = 1024;
+  private static final int SIGNAL_SET_BYTES = 256;
+
+  private Spawn() {}
+
+  /**
+   * Starts the program.
+   *
+   * @param program an absolute path
+   * @param arguments without the program's name
+   * @param output becomes 1 and 2
+   * @param numbered become {@link #SOCKET} and the numbers after it; these and the output have to
+   *     be above all of those numbers
+   * @return the child's pid
+   */
+  public static int start(Path program, List<String> arguments, int output, List<Integer> numbered)
+      throws NativeCallException {
+    return start(program, arguments, NOTHING, output, numbered);
+  }
+
+  /**
+   * The same with something to read.
+   *
+   * @param input becomes 0; above all other numbers, as the output is
+   */
+  public static int start(
+      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
+    LibC.Functions c = LibC.functions();
+    Pointer actions = LibC.allocate(ACTIONS_BYTES);
+    Pointer attributes = LibC.allocate(ATTRIBUTES_BYTES);
+    checkAnswer(c.posix_spawn_file_actions_init(actions), "posix_spawn_file_actions_init");
+    try {
+      checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
+      try {
+        describeDescriptors(c, actions, input, output, numbered);
+        describeSignals(c, attributes);
+        int[] pid = new int[1];
+        checkAnswer(
+            c.posix_spawn(
+                pid,
+                LibC.cString(program),
+                actions,
+                attributes,
+                arguments(program, arguments),
+                environment(System.getenv())),
+            "start " + program);
+        return pid[0];
+      } finally {
+        checkAnswer(c.posix_spawnattr_destroy(attributes), "posix_spawnattr_destroy");
+      }
+    } finally {
+      checkAnswer(c.posix_spawn_file_actions_destroy(actions), "posix_spawn_file_actions_destroy");
+    }
+  }
+
+  private static void describeDescriptors(
+      LibC.Functions c, Pointer actions, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
+    if (input == NOTHING) {
+      checkAnswer(
+          c.posix_spawn_file_actions_addopen(
+              actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
+          "addopen");
+    } else {
+      checkAnswer(c.posix_spawn_file_actions_adddup2(actions, input, 0), "adddup2");
+    }
+    checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 1), "adddup2");
+    checkAnswer(c.posix_spawn_file_actions_adddup2(actions, output, 2), "adddup2");
+    int next = SOCKET;
+    for (int descriptor : numbered) {
+      checkAnswer(c.posix_spawn_file_actions_adddup2(actions, descriptor, next++), "adddup2");
+    }
+    checkAnswer(c.posix_spawn_file_actions_addclosefrom_np(actions, next), "addclosefrom_np");
+  }
+
+  private static void describeSignals(LibC.Functions c, Pointer attributes)
+      throws NativeCallException {
+    Pointer signals = LibC.allocate(SIGNAL_SET_BYTES);
+    LibC.check(c.sigemptyset(signals), "sigemptyset");
+    checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
+    LibC.check(c.sigfillset(signals), "sigfillset");
+    checkAnswer(c.posix_spawnattr_setsigdefault(attributes, signals), "setsigdefault");
+    checkAnswer(
+        c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | SETSID)),
+        "setflags");
+  }
+
+  private static String[] arguments(Path program, List<String> arguments) {
+    String[] all = new String[arguments.size() + 1];
+    all[0] = program.toString();
+    for (int i = 0; i < arguments.size(); i++) {
+      all[i + 1] = arguments.get(i);
+    }
+    return all;
+  }
+
+  /** All of ours but the one that names a configuration file: it would change what we ask for. */
+  private static String[] environment(Map<String, String> variables) {
+    return variables.entrySet().stream()
+        .filter(entry -> !entry.getKey().equals(CONFIGURATION))
+        .map(entry -> entry.getKey() + "=" + entry.getValue())
+        .toArray(String[]::new);
+  }
+}

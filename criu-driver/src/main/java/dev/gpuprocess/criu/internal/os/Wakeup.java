@@ -1,0 +1,55 @@
+package dev.gpuprocess.criu.internal.os;
+
+import dev.gpuprocess.options.Cancellation;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** Lets a {@link Cancellation} end a poll: a descriptor that can be read once it is cancelled. */
+public final class Wakeup implements AutoCloseable {
+
+  /** Never wakes anybody. */
+  public static final Wakeup NEVER = new Wakeup(null, -1);
+
+  private static final byte[] ONE = {1, 1, 1, 1, 1, 1, 1, 1}; // any number but 0
+
+  private final @Nullable Cancellation cancellation;
+  private final Cancellation.@Nullable Registration registration;
+  private final int event;
+
+  private Wakeup(@Nullable Cancellation cancellation, int event) {
+    this.cancellation = cancellation;
+    this.event = event;
+    this.registration = cancellation == null ? null : cancellation.onCancel(this::wake);
+  }
+
+  public static Wakeup by(Optional<Cancellation> cancellation) throws NativeCallException {
+    if (cancellation.isEmpty()) {
+      return NEVER;
+    }
+    return new Wakeup(
+        cancellation.get(),
+        LibC.check(LibC.functions().eventfd(0, LibC.CLOEXEC | LibC.O_NONBLOCK), "eventfd"));
+  }
+
+  private void wake() {
+    // An eventfd takes this unless it is full, and then it wakes already.
+    LibC.functions().write(event, ONE, ONE.length);
+  }
+
+  /** What to poll; -1 for nothing, also once it has woken us, as it would wake us for ever. */
+  public int descriptor() {
+    return isCancelled() ? -1 : event;
+  }
+
+  public boolean isCancelled() {
+    return cancellation != null && cancellation.isCancelled();
+  }
+
+  @Override
+  public void close() {
+    if (registration != null) {
+      registration.close();
+    }
+    LibC.close(event);
+  }
+}

@@ -1,0 +1,110 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** The open files of the tree. */
+final class DescriptorCheck {
+
+  private static final String ANONYMOUS = "anon_inode:";
+
+  /** What CRIU dumps of the files that have neither a name nor a type. */
+  private static final Set<String> KNOWN_ANONYMOUS =
+      Set.of(
+          "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
+
+  /** What {@code memfd_secret(2)} makes. */
+  private static final String SECRET = "/secretmem (deleted)";
+
+  private final FindingCollector troubles;
+
+  /** Whether a file system, by its device, is one of message queues. */
+  private final Map<Long, Boolean> queues = new HashMap<>();
+
+  private final ScanLimit limit;
+  private final RemovedFileCheck removed;
+  private final LockCheck locks;
+  private final SocketCheck sockets;
+  private final PipeCheck pipes;
+  private final TerminalCheck terminals;
+
+  /** For a tree with these processes. */
+  DescriptorCheck(
+      FindingCollector troubles,
+      ScanLimit limit,
+      DumpOptions options,
+      RemovedFileCheck removed,
+      ProcessIdentity root,
+      List<Integer> tree) {
+    this.troubles = troubles;
+    this.limit = limit;
+    this.removed = removed;
+    this.locks = new LockCheck(troubles, options);
+    this.sockets = new SocketCheck(troubles, options, tree);
+    this.pipes = new PipeCheck(troubles, options, tree);
+    this.terminals = new TerminalCheck(troubles, options, root);
+  }
+
+  void look(int pid) {
+    ProcFs.openFiles(
+        pid,
+        file -> {
+          limit.check();
+          look(pid, file);
+        });
+  }
+
+  private void look(int pid, OpenFile file) {
+    ResourceRef place = ResourceRef.descriptor(pid, file.number());
+    String target = file.target();
+    if (target.startsWith("/")) {
+      FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
+    } else if (target.startsWith(ANONYMOUS)) {
+      lookAtAnonymous(place, target);
+    } else {
+      SocketCheck.inode(target).ifPresent(inode -> sockets.look(place, inode));
+      PipeCheck.inode(target).ifPresent(inode -> pipes.look(place, inode));
+    }
+  }
+
+  /** Says what only the whole tree tells. */
+  void finish() {
+    sockets.finish();
+    pipes.finish();
+    terminals.finish();
+  }
+
+  private void lookAtFile(ResourceRef place, String target, FileNode node) {
+    if (node.isCharacterDevice()) {
+      if (!terminals.look(place, node) && !Devices.isDumped(node)) {
+        Devices.refuse(troubles, place, target, node);
+      }
+    } else if (node.isBlockDevice()) {
+      Devices.refuse(troubles, place, target, node);
+    } else if (target.equals(SECRET)) {
+      troubles.problem(
+          place, target, "is secret memory, which nobody else can read", "close it first");
+    } else if (queues.computeIfAbsent(node.device(), none -> Kernel.isQueue(place.link()))) {
+      troubles.problem(
+          place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
+    } else {
+      removed.look(place, target, node);
+      locks.look(place, target, node);
+    }
+  }
+
+  private void lookAtAnonymous(ResourceRef place, String target) {
+    String name = target.substring(ANONYMOUS.length()).replaceAll("[\\[\\]]", "");
+    if (!KNOWN_ANONYMOUS.contains(name)) {
+      troubles.problem(place, target, "is of a kind that CRIU does not dump", "close it first");
+    }
+  }
+}

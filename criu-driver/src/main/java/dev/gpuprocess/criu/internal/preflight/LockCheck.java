@@ -1,0 +1,65 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * File locks and leases that the tree holds. {@code /proc/locks} tells which files are locked; a
+ * descriptor's {@code fdinfo} tells whether it holds the lock.
+ */
+final class LockCheck {
+
+  /** {@code 1: POSIX ADVISORY WRITE 31711 fe:00:2154509 0 EOF}. */
+  private static final Pattern LOCKED_INODE = Pattern.compile(" [0-9a-f]+:[0-9a-f]+:(\\d+) ");
+
+  /** The kernel leaves the rest empty when it may not tell. */
+  private static final Pattern HELD = Pattern.compile("(?md)^lock:\\s+\\d+:\\s*(\\w+)");
+
+  private final FindingCollector troubles;
+  private final Set<Long> lockedInodes;
+
+  LockCheck(FindingCollector troubles, DumpOptions options) {
+    this.troubles = troubles;
+    this.lockedInodes = options.fileLocks() ? Set.of() : lockedInodes();
+  }
+
+  private static Set<Long> lockedInodes() {
+    Set<Long> inodes = new TreeSet<>();
+    try {
+      Matcher locks = LOCKED_INODE.matcher(Files.readString(Path.of("/proc/locks")));
+      while (locks.find()) {
+        inodes.add(Long.valueOf(locks.group(1)));
+      }
+    } catch (IOException kernelWithoutLocks) {
+      return Set.of();
+    }
+    return inodes;
+  }
+
+  void look(ResourceRef place, String target, FileNode node) {
+    if (lockedInodes.contains(node.inode())) {
+      held(place)
+          .ifPresent(
+              kind ->
+                  troubles.needs(
+                      place,
+                      target,
+                      "is locked (%s) by this tree".formatted(kind),
+                      "DumpOptions.fileLocks(true)"));
+    }
+  }
+
+  private static Optional<String> held(ResourceRef place) {
+    Matcher lock = HELD.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
+    return lock.find() ? Optional.of(lock.group(1)) : Optional.empty();
+  }
+}

@@ -1,0 +1,99 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/** The files mapped by the tree. */
+final class MappingCheck {
+
+  private static final String SYSTEM_V = "/SYSV";
+  private static final String ANONYMOUS = "anon_inode:";
+
+  /** Shared memory that only looks like a removed file. */
+  private static final List<String> SHARED_MEMORY =
+      List.of("/dev/zero (deleted)", "/memfd:", "/[aio]", "/anon_hugepage");
+
+  private final FindingCollector troubles;
+  private final ScanLimit limit;
+  private final RemovedFileCheck removed;
+  private final boolean ownIpcNamespace;
+
+  /** Names are long, and there can be many: of each the hash is kept. */
+  private record FileSeen(String device, long inode, int name) {
+
+    static FileSeen by(Mapping mapping) {
+      return new FileSeen(mapping.device(), mapping.inode(), mapping.name().hashCode());
+    }
+  }
+
+  MappingCheck(
+      FindingCollector troubles, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
+    this.troubles = troubles;
+    this.limit = limit;
+    this.removed = removed;
+    this.ownIpcNamespace = !ipcNamespace(Integer.toString(root.pid())).equals(ipcNamespace("self"));
+  }
+
+  private static Optional<String> ipcNamespace(String pid) {
+    try {
+      return Optional.of(Files.readSymbolicLink(Path.of("/proc", pid, "ns", "ipc")).toString());
+    } catch (IOException goneOrForbidden) {
+      return Optional.empty();
+    }
+  }
+
+  /** A file mapped in pieces is looked at once. */
+  void look(int pid) {
+    Set<FileSeen> seen = new HashSet<>();
+    ProcFs.memory(
+        pid,
+        mapping -> {
+          limit.check();
+          if (hasFile(mapping) && seen.add(FileSeen.by(mapping))) {
+            look(ResourceRef.mapping(pid, mapping), mapping.name());
+          }
+        });
+  }
+
+  /** The inode of a System V segment is its identifier, and the first of a machine is 0. */
+  private static boolean hasFile(Mapping mapping) {
+    return mapping.inode() != 0 || mapping.name().startsWith(SYSTEM_V);
+  }
+
+  private void look(ResourceRef place, String name) {
+    if (name.startsWith(SYSTEM_V)) {
+      if (!ownIpcNamespace) {
+        troubles.problem(
+            place,
+            name,
+            "is System V shared memory outside an IPC namespace of the tree's own",
+            "start the job in one (unshare --ipc)");
+      }
+    } else if (name.startsWith(ANONYMOUS)) {
+      troubles.problem(
+          place, name, "is of a kind that CRIU does not dump", "let the process unmap it first");
+    } else if (name.startsWith("/") && SHARED_MEMORY.stream().noneMatch(name::startsWith)) {
+      FileNode.at(place.link())
+          .or(() -> place.seenByProcess(name).flatMap(FileNode::at))
+          .ifPresent(node -> lookAtFile(place, name, node));
+    }
+  }
+
+  private void lookAtFile(ResourceRef place, String name, FileNode node) {
+    if (node.isRegular()) {
+      removed.look(place, name, node);
+    } else if (!Devices.isZero(node)) {
+      Devices.refuse(troubles, place, name, node);
+    }
+  }
+}

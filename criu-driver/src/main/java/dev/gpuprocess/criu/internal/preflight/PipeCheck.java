@@ -1,0 +1,116 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.External;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Pipes without a name. CRIU dumps one that leads out of the tree without a word and makes a new
+ * one at the restore, to which nobody else is connected: the next write ends the process, the next
+ * read finds the end of file.
+ */
+final class PipeCheck {
+
+  private static final Pattern PIPE = Pattern.compile("pipe:\\[(\\d{1,18})]");
+  private static final Pattern FLAGS = Pattern.compile("(?md)^flags:\\s*([0-7]{1,11})$");
+  private static final int ACCESS = 3;
+  private static final int READ = 0;
+  private static final int WRITE = 1;
+  private static final List<String> STANDARD =
+      List.of("standard input", "standard output", "standard error");
+
+  private final FindingCollector troubles;
+  private final DumpOptions options;
+  private final List<Integer> tree;
+  private final Map<Long, Ends> pipes = new LinkedHashMap<>();
+
+  PipeCheck(FindingCollector troubles, DumpOptions options, List<Integer> tree) {
+    this.troubles = troubles;
+    this.options = options;
+    this.tree = tree;
+  }
+
+  /** Which ends of a pipe the tree has. */
+  private static final class Ends {
+    private final List<ResourceRef> places = new ArrayList<>();
+    private boolean reads;
+    private boolean writes;
+
+    void add(ResourceRef place) {
+      int access = access(place);
+      reads |= access != WRITE;
+      writes |= access != READ;
+      places.add(place);
+    }
+
+    boolean both() {
+      return reads && writes;
+    }
+  }
+
+  /** The inode behind a descriptor such as {@code pipe:[12]}. */
+  static Optional<Long> inode(String target) {
+    Matcher pipe = PIPE.matcher(target);
+    return pipe.matches() ? Optional.of(Long.valueOf(pipe.group(1))) : Optional.empty();
+  }
+
+  /** One that is closed meanwhile counts as both, so that nothing is said of it. */
+  private static int access(ResourceRef place) {
+    Matcher flags = FLAGS.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
+    return flags.find() ? (int) (Long.parseLong(flags.group(1), 8) & ACCESS) : ACCESS;
+  }
+
+  void look(ResourceRef place, long inode) {
+    pipes.computeIfAbsent(inode, none -> new Ends()).add(place);
+  }
+
+  void finish() {
+    Map<Long, Ends> suspects = new LinkedHashMap<>(pipes);
+    suspects.values().removeIf(Ends::both);
+    suspects.keySet().removeIf(inode -> options.external().contains(External.pipe(inode)));
+    // What has no other end has none after a restore either.
+    suspects.values().removeIf(ends -> !PipeEnds.hasOtherEnd(ends.places.get(0)).orElse(true));
+    if (suspects.isEmpty()) {
+      return;
+    }
+    // The tree runs: what it made while it was looked at is seen now.
+    for (int pid : tree) {
+      ProcFs.visibleFiles(pid)
+          .forEach(
+              file ->
+                  inode(file.target())
+                      .map(suspects::get)
+                      .ifPresent(ends -> ends.add(ResourceRef.descriptor(pid, file.number()))));
+    }
+    suspects.values().removeIf(Ends::both);
+    suspects.forEach(this::report);
+  }
+
+  private void report(long inode, Ends ends) {
+    String holder = Outsiders.holder("pipe:[" + inode + "]", tree);
+    String end =
+        "the %s end of a pipe whose other end %s outside of this tree has; after a restore %s"
+            .formatted(
+                ends.writes ? "writing" : "reading",
+                holder.isEmpty() ? "a process" : holder,
+                ends.writes
+                    ? "nobody would read it, and the next write would end the process"
+                    : "nobody would write to it, and the next read would find its end");
+    String option = "DumpOptions.external(External.pipe(%s))".formatted(inode);
+    String cure =
+        "start the job with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%s)"
+            .formatted(option, inode);
+    for (ResourceRef place : ends.places.stream().distinct().toList()) {
+      int number = Integer.parseInt(place.handle());
+      String use = number < STANDARD.size() ? "is its " + STANDARD.get(number) + ", " : "is ";
+      troubles.needs(place, "pipe:[" + inode + "]", use + end, option, cure);
+    }
+  }
+}

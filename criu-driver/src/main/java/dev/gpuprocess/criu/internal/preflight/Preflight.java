@@ -1,0 +1,81 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Looks through a process tree for what CRIU refuses. Touches nothing. */
+public final class Preflight {
+
+  private final FindingCollector troubles = new FindingCollector();
+  private final ScanLimit limit;
+  private final TaskCheck tasks;
+  private final DescriptorCheck descriptors;
+  private final MappingCheck mappings;
+  private final List<Integer> tree = new ArrayList<>();
+
+  private Preflight(ProcessIdentity root, DumpOptions options) {
+    limit = ScanLimit.of("dump", root.pid(), options.deadline());
+    tree.add(root.pid());
+    tree.addAll(ProcFs.descendants(root.pid()));
+    RemovedFileCheck removed = new RemovedFileCheck(troubles, options);
+    tasks = new TaskCheck(troubles, root);
+    descriptors = new DescriptorCheck(troubles, limit, options, removed, root, tree);
+    mappings = new MappingCheck(troubles, limit, removed, root);
+  }
+
+  /**
+   * Looks.
+   *
+   * @param root the root of the tree
+   * @param options how it would be dumped; the look takes as long as the dump may at most
+   * @return what stands in the way
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
+   */
+  public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
+    if (!root.isAlive()) {
+      return List.of();
+    }
+    Preflight preflight = new Preflight(root, options);
+    RightsCheck.look(preflight.troubles);
+    return preflight.look();
+  }
+
+  /**
+   * Looks, for a CRIU that has other rights than this JVM.
+   *
+   * @param root the root of the tree
+   * @param options how it would be dumped; the look takes as long as the dump may at most
+   * @return what stands in the way, whoever runs CRIU
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
+   */
+  public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
+    return root.isAlive() ? new Preflight(root, options).look() : List.of();
+  }
+
+  private List<Finding> look() {
+    tasks.lookAtRoot();
+    for (int pid : tree) {
+      limit.check();
+      try {
+        tasks.look(pid);
+        descriptors.look(pid);
+        mappings.look(pid);
+      } catch (ProcessUnreadableException e) {
+        troubles.add(
+            Severity.WARNING,
+            "process " + pid,
+            "cannot be looked into",
+            String.valueOf(e.getMessage()));
+      }
+    }
+    descriptors.finish();
+    return troubles.findings();
+  }
+}

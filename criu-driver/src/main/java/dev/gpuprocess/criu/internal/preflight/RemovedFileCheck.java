@@ -1,0 +1,92 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.options.DumpOptions;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import jnr.posix.FileStat;
+import jnr.posix.POSIX;
+import jnr.posix.POSIXFactory;
+
+/** Files that were removed and are still open or mapped. */
+final class RemovedFileCheck {
+
+  private static final String REMOVED = " (deleted)";
+  private static final int BLOCK_BYTES = 512;
+
+  private final FindingCollector troubles;
+  private final DumpOptions options;
+
+  RemovedFileCheck(FindingCollector troubles, DumpOptions options) {
+    this.troubles = troubles;
+    this.options = options;
+  }
+
+  void look(ResourceRef place, String target, FileNode node) {
+    if (target.startsWith("/proc/") || target.startsWith("/memfd:") || isExternal(node)) {
+      return;
+    }
+    if (node.links() == 0) {
+      lookAtSize(place, name(target), node);
+    } else if (!options.linkRemap()
+        && target.endsWith(REMOVED)
+        && place
+            .seenByProcess(target)
+            .filter(path -> Files.exists(path, LinkOption.NOFOLLOW_LINKS))
+            .isEmpty()) {
+      troubles.needs(
+          place,
+          name(target),
+          "was removed under this name and has another that CRIU cannot know",
+          "DumpOptions.linkRemap(true)");
+    }
+  }
+
+  /** The mount is not compared: what matters is that somebody has thought of this file. */
+  private boolean isExternal(FileNode node) {
+    String end = ":" + Long.toHexString(node.inode()) + "]";
+    return options.external().stream()
+        .anyMatch(each -> each.text().startsWith("file[") && each.text().endsWith(end));
+  }
+
+  private static String name(String target) {
+    return target.endsWith(REMOVED)
+        ? target.substring(0, target.length() - REMOVED.length())
+        : target;
+  }
+
+  /** CRIU counts what the file takes on disk: a hole costs nothing, the last block counts whole. */
+  private void lookAtSize(ResourceRef place, String name, FileNode node) {
+    if (node.bytes() <= options.ghostLimit() / 2) {
+      return;
+    }
+    long bytes = Blocks.bytes(place.link().toString());
+    if (bytes > options.ghostLimit()) {
+      troubles.needs(
+          place,
+          name,
+          "was removed, and its %s bytes are more than CRIU may copy into the image"
+              .formatted(bytes),
+          "DumpOptions.ghostLimit(%s)".formatted(bytes));
+    }
+  }
+
+  /** Loaded only when a file is large enough to ask: it takes a third of a second. */
+  private static final class Blocks {
+
+    private static final POSIX LIBRARY;
+
+    static {
+      NativeLibraries.prepare();
+      LIBRARY = POSIXFactory.getNativePOSIX();
+    }
+
+    private Blocks() {}
+
+    static long bytes(String path) {
+      FileStat stat = LIBRARY.allocateStat();
+      return LIBRARY.stat(path, stat) == 0 ? stat.blocks() * BLOCK_BYTES : 0;
+    }
+  }
+}

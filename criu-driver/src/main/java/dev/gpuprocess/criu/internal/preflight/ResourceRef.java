@@ -1,0 +1,43 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.text.NativePath;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/**
+ * By what a process has something.
+ *
+ * @param pid the process
+ * @param kind {@code descriptor} or {@code mapping}
+ * @param handle its number or its addresses
+ */
+record ResourceRef(int pid, String kind, String handle) {
+
+  static ResourceRef descriptor(int pid, int number) {
+    return new ResourceRef(pid, "descriptor", Integer.toString(number));
+  }
+
+  static ResourceRef mapping(int pid, Mapping mapping) {
+    return new ResourceRef(pid, "mapping", mapping.range());
+  }
+
+  /** A link to the very file, whatever its name leads to by now. */
+  Path link() {
+    return Path.of("/proc/" + pid + (kind.equals("mapping") ? "/map_files/" : "/fd/") + handle);
+  }
+
+  /**
+   * What a path means to the process.
+   *
+   * @return empty when the path has characters that this JVM cannot put into one
+   */
+  Optional<Path> seenByProcess(String path) {
+    try {
+      return Optional.of(NativePath.of("/proc/" + pid + "/root" + path));
+    } catch (InvalidPathException unmappable) {
+      return Optional.empty();
+    }
+  }
+}

@@ -1,0 +1,177 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SocketTables;
+import dev.gpuprocess.internal.proc.TcpSocket;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.External;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The sockets of the tree. */
+final class SocketCheck {
+
+  private static final Pattern SOCKET = Pattern.compile("socket:\\[(\\d{1,18})]");
+
+  private final FindingCollector troubles;
+  private final DumpOptions options;
+  private final List<Integer> tree;
+
+  /** By the network namespace of the process, or the process where that cannot be known. */
+  private final Map<String, List<Held>> namespaces = new LinkedHashMap<>();
+
+  /** The sockets that processes of the tree have open. */
+  private final Set<Long> inside = new HashSet<>();
+
+  private record Held(ResourceRef place, long inode) {}
+
+  SocketCheck(FindingCollector troubles, DumpOptions options, List<Integer> tree) {
+    this.troubles = troubles;
+    this.options = options;
+    this.tree = tree;
+  }
+
+  /** The inode behind a descriptor such as {@code socket:[12]}. */
+  static Optional<Long> inode(String target) {
+    Matcher socket = SOCKET.matcher(target);
+    return socket.matches() ? Optional.of(Long.valueOf(socket.group(1))) : Optional.empty();
+  }
+
+  void look(ResourceRef place, long inode) {
+    if (inside.add(inode)) {
+      namespaces
+          .computeIfAbsent(namespace(place.pid()), none -> new ArrayList<>())
+          .add(new Held(place, inode));
+    }
+  }
+
+  private static String namespace(int pid) {
+    Path link = Path.of("/proc", Integer.toString(pid), "ns", "net");
+    try {
+      return Files.readSymbolicLink(link).toString();
+    } catch (IOException goneOrForbidden) {
+      return link.toString();
+    }
+  }
+
+  /** Asks the kernel about each namespace once: the tables are those of the whole machine. */
+  void finish() {
+    namespaces.values().forEach(this::lookAtNamespace);
+  }
+
+  private void lookAtNamespace(List<Held> held) {
+    int member = held.get(0).place().pid();
+    Map<Long, UnixSocket> unix = unix(member);
+    List<Held> others = held.stream().filter(each -> !unix.containsKey(each.inode())).toList();
+    if (!others.isEmpty()) {
+      Map<Long, TcpSocket> tcp = SocketTables.tcp(member);
+      for (Held each : others) {
+        TcpSocket socket = tcp.get(each.inode());
+        if (socket != null) {
+          lookAtTcp(each.place(), socket);
+        }
+      }
+    }
+    lookAtUnix(held, unix);
+  }
+
+  private Map<Long, UnixSocket> unix(int member) {
+    try {
+      return UnixSockets.seenBy(member);
+    } catch (IOException e) {
+      troubles.add(
+          Severity.OK,
+          FindingCollector.who(member),
+          "may have UNIX sockets, of which it is not known where they lead: " + e.getMessage(),
+          "");
+      return Map.of();
+    }
+  }
+
+  private void lookAtTcp(ResourceRef place, TcpSocket socket) {
+    if (socket.isListening() && socket.waiting() > 0 && !options.tcpSkipInFlight()) {
+      troubles.needs(
+          place,
+          "tcp listener " + socket.local(),
+          "has connections that it has not accepted",
+          "DumpOptions.tcpSkipInFlight(true)");
+    } else if (socket.isConnected() && !options.tcpEstablished() && !options.tcpClose()) {
+      troubles.needs(
+          place,
+          "tcp " + socket.local() + " -> " + socket.remote(),
+          "is connected",
+          "DumpOptions.tcpEstablished(true)");
+    }
+  }
+
+  private void lookAtUnix(List<Held> held, Map<Long, UnixSocket> unix) {
+    Map<Held, UnixSocket> suspects = new LinkedHashMap<>();
+    for (Held each : held) {
+      UnixSocket socket = unix.get(each.inode());
+      if (socket != null && !isAllowed(socket, unix) && leadsOutside(socket, inside, unix)) {
+        suspects.put(each, socket);
+      }
+    }
+    if (!suspects.isEmpty()) {
+      // The tree runs: what it made while it was looked at is seen now.
+      tree.stream()
+          .flatMap(pid -> ProcFs.visibleFiles(pid).stream())
+          .forEach(file -> inode(file.target()).ifPresent(inside::add));
+    }
+    suspects.forEach(
+        (each, socket) -> {
+          if (leadsOutside(socket, inside, unix)) {
+            report(each.place(), socket, unix);
+          }
+        });
+  }
+
+  /** Whether the other end is one that no process of the tree has open. */
+  private static boolean leadsOutside(
+      UnixSocket socket, Set<Long> inside, Map<Long, UnixSocket> unix) {
+    if (socket.peer() != 0) {
+      return !inside.contains(socket.peer());
+    }
+    // Nobody has accepted it yet: its other end is where its listener is.
+    return socket.connected()
+        && unix.values().stream()
+            .anyMatch(
+                each -> each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
+  }
+
+  private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
+    return options.external().contains(External.unixSocket(socket.inode()))
+        || (options.externalUnixSockets() && sendsToName(socket, unix));
+  }
+
+  /** CRIU connects a datagram socket anew, if there is a name to connect to. */
+  private static boolean sendsToName(UnixSocket socket, Map<Long, UnixSocket> unix) {
+    UnixSocket peer = unix.get(socket.peer());
+    return socket.isDatagram() && (peer == null || !peer.name().isEmpty());
+  }
+
+  private void report(ResourceRef place, UnixSocket socket, Map<Long, UnixSocket> unix) {
+    String holder =
+        socket.peer() == 0 ? "" : Outsiders.holder("socket:[" + socket.peer() + "]", tree);
+    troubles.needs(
+        place,
+        "unix %s socket %s"
+            .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())
+            .strip(),
+        "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
+        sendsToName(socket, unix)
+            ? "DumpOptions.externalUnixSockets(true)"
+            : "DumpOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
+  }
+}

@@ -1,0 +1,94 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.External;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Terminals. A pseudo terminal whose master is outside the tree is dumped only when the root does
+ * not lead its session, and only one of them.
+ */
+final class TerminalCheck {
+
+  private static final int VIRTUAL_MAJOR = 4;
+  private static final int HIGHEST_VIRTUAL = 63;
+  private static final int AUXILIARY_MAJOR = 5;
+  private static final int MASTER_MINOR = 2;
+  private static final int FIRST_MASTER_MAJOR = 128;
+  private static final int LAST_MASTER_MAJOR = 135;
+  private static final int SLAVE_MAJOR = 136;
+  private static final int USB_SERIAL_MAJOR = 188;
+  private static final int SERIAL_MAJOR = 204;
+
+  private static final Pattern INDEX = Pattern.compile("(?md)^tty-index:\\s*(\\d+)");
+
+  private final FindingCollector troubles;
+  private final DumpOptions options;
+  private final ProcessIdentity root;
+  private final Set<Integer> masters = new TreeSet<>();
+  private final Map<Integer, Slave> slaves = new TreeMap<>();
+
+  private record Slave(ResourceRef place, FileNode node) {}
+
+  TerminalCheck(FindingCollector troubles, DumpOptions options, ProcessIdentity root) {
+    this.troubles = troubles;
+    this.options = options;
+    this.root = root;
+  }
+
+  /** Tells whether it is a terminal that CRIU knows. */
+  boolean look(ResourceRef place, FileNode node) {
+    int major = node.major();
+    int minor = node.minor();
+    if (major == SLAVE_MAJOR) {
+      if (!options.external().contains(External.terminal(node.number(), node.device()))) {
+        slaves.putIfAbsent(minor, new Slave(place, node));
+      }
+      return true;
+    }
+    if ((major == AUXILIARY_MAJOR && minor == MASTER_MINOR)
+        || (major >= FIRST_MASTER_MAJOR && major <= LAST_MASTER_MAJOR)) {
+      Matcher index =
+          INDEX.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
+      if (index.find()) {
+        masters.add(Integer.valueOf(index.group(1)));
+      }
+      return true;
+    }
+    return (major == AUXILIARY_MAJOR && minor < MASTER_MINOR)
+        || (major == VIRTUAL_MAJOR && minor <= HIGHEST_VIRTUAL)
+        || major == USB_SERIAL_MAJOR
+        || major == SERIAL_MAJOR;
+  }
+
+  void finish() {
+    slaves.keySet().removeAll(masters);
+    boolean leader = Processes.stat(root).map(ProcStat::leadsSession).orElse(false);
+    int allowed = leader ? 0 : 1;
+    if (slaves.size() > allowed) {
+      slaves.forEach((index, slave) -> refuse(index, slave, leader));
+    }
+  }
+
+  private void refuse(int index, Slave slave, boolean leader) {
+    troubles.needs(
+        slave.place(),
+        "/dev/pts/" + index,
+        leader
+            ? "is a terminal whose other end is outside the tree, and the root leads its session"
+            : "is one of several terminals whose other ends are outside the tree",
+        "DumpOptions.external(External.terminal(0x%s, 0x%s))"
+            .formatted(
+                Long.toHexString(slave.node().number()), Long.toHexString(slave.node().device())));
+  }
+}

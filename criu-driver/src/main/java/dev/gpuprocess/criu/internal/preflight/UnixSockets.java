@@ -1,0 +1,153 @@
+package dev.gpuprocess.criu.internal.preflight;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+
+/**
+ * Asks the kernel for the UNIX sockets of a network namespace (sock_diag(7)). {@code
+ * /proc/net/unix} tells neither who is connected to whom nor where a name ends that holds a
+ * newline.
+ */
+final class UnixSockets {
+
+  private static final int AF_UNIX = 1;
+  private static final int AF_NETLINK = 16;
+  private static final int SOCK_RAW = 3;
+  private static final int NETLINK_SOCK_DIAG = 4;
+  private static final int MSG_DONTWAIT = 0x40;
+  private static final int MSG_TRUNC = 0x20;
+  private static final int CLONE_NEWNET = 0x40000000;
+
+  // struct nlmsghdr and struct unix_diag_req
+  private static final int HEADER_BYTES = 16;
+  private static final int REQUEST_BYTES = HEADER_BYTES + 24;
+  private static final short SOCK_DIAG_BY_FAMILY = 20;
+  private static final short REQUEST_AND_DUMP = 0x301;
+  private static final int ERROR = 2;
+  private static final int DONE = 3;
+  private static final int SHOW_NAME = 1;
+  private static final int SHOW_PEER = 4;
+  private static final int SHOW_WAITING = 8;
+  private static final int ALL_STATES = -1;
+
+  /** The kernel makes no message longer than this. */
+  private static final int BUFFER_BYTES = 32 << 10;
+
+  private UnixSockets() {}
+
+  /**
+   * Asks.
+   *
+   * @param pid a process in the namespace
+   * @return by inode
+   * @throws IOException when the kernel does not tell, as in another namespace without
+   *     CAP_SYS_ADMIN
+   */
+  static Map<Long, UnixSocket> seenBy(int pid) throws IOException {
+    Path namespace = Path.of("/proc", Integer.toString(pid), "ns", "net");
+    Path own = Path.of("/proc/thread-self/ns/net");
+    if (Files.readSymbolicLink(namespace).equals(Files.readSymbolicLink(own))) {
+      return ask();
+    }
+    CompletableFuture<Map<Long, UnixSocket>> answer = new CompletableFuture<>();
+    // The namespace is that of the thread, and no other thread shall ever run in it.
+    Thread visitor = new Thread(() -> visit(namespace, answer), "gpuprocess-sockets");
+    visitor.setDaemon(true);
+    visitor.start();
+    try {
+      return answer.join();
+    } catch (CompletionException e) {
+      throw new IOException(e.getCause() == null ? e : e.getCause());
+    }
+  }
+
+  private static void visit(Path namespace, CompletableFuture<Map<Long, UnixSocket>> answer) {
+    try {
+      int descriptor = Kernel.check(Kernel.C.open(namespace.toString(), Kernel.CLOEXEC), "open");
+      try {
+        Kernel.check(Kernel.C.setns(descriptor, CLONE_NEWNET), "setns");
+      } finally {
+        Kernel.close(descriptor);
+      }
+      answer.complete(ask());
+    } catch (IOException | RuntimeException | Error e) {
+      answer.completeExceptionally(e);
+    }
+  }
+
+  private static Map<Long, UnixSocket> ask() throws IOException {
+    int socket =
+        Kernel.check(
+            Kernel.C.socket(AF_NETLINK, SOCK_RAW | Kernel.CLOEXEC, NETLINK_SOCK_DIAG), "socket");
+    try {
+      byte[] request = request();
+      Kernel.check(Kernel.C.send(socket, request, request.length, 0), "send");
+      Map<Long, UnixSocket> sockets = new HashMap<>();
+      byte[] bytes = new byte[BUFFER_BYTES];
+      while (true) {
+        // The kernel has its next part ready when the one before was taken: nothing to wait for.
+        int length =
+            Kernel.check(
+                Kernel.C.recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC), "recv");
+        if (length > bytes.length || length < HEADER_BYTES) {
+          throw new IOException("the kernel answered " + length + " bytes");
+        }
+        if (isLast(ByteBuffer.wrap(bytes, 0, length).order(ByteOrder.nativeOrder()), sockets)) {
+          return sockets;
+        }
+      }
+    } catch (IllegalArgumentException e) {
+      throw new IOException("the kernel's answer cannot be read: " + e.getMessage(), e);
+    } finally {
+      Kernel.close(socket);
+    }
+  }
+
+  private static byte[] request() {
+    return ByteBuffer.allocate(REQUEST_BYTES)
+        .order(ByteOrder.nativeOrder())
+        .putInt(REQUEST_BYTES)
+        .putShort(SOCK_DIAG_BY_FAMILY)
+        .putShort(REQUEST_AND_DUMP)
+        .putInt(0)
+        .putInt(0)
+        .put((byte) AF_UNIX)
+        .put((byte) 0)
+        .putShort((short) 0)
+        .putInt(ALL_STATES)
+        .putInt(0)
+        .putInt(SHOW_NAME | SHOW_PEER | SHOW_WAITING)
+        .putLong(0)
+        .array();
+  }
+
+  /** Reads one packet, which holds several messages. */
+  private static boolean isLast(ByteBuffer packet, Map<Long, UnixSocket> sockets)
+      throws IOException {
+    int at = 0;
+    while (packet.limit() - at >= HEADER_BYTES) {
+      int length = packet.getInt(at);
+      int type = Short.toUnsignedInt(packet.getShort(at + 4));
+      if (type == DONE) {
+        return true;
+      }
+      if (type == ERROR || length < HEADER_BYTES || length > packet.limit() - at) {
+        throw new IOException("the kernel does not list UNIX sockets (unix_diag)");
+      }
+      if (type == SOCK_DIAG_BY_FAMILY) {
+        ByteBuffer message = packet.slice(at + HEADER_BYTES, length - HEADER_BYTES);
+        UnixSocket socket = UnixSocket.parse(message.order(packet.order()));
+        sockets.put(socket.inode(), socket);
+      }
+      at += (length + 3) / 4 * 4;
+    }
+    return false;
+  }
+}

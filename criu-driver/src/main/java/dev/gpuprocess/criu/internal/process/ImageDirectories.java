@@ -1,0 +1,51 @@
+package dev.gpuprocess.criu.internal.process;
+
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import java.nio.file.Path;
+
+/**
+ * The two directories of a request, open. CRIU opens them again through {@code /proc/PID/fd} of
+ * this JVM, so they need not be inherited, and no path is too long or odd for it.
+ */
+public final class ImageDirectories implements AutoCloseable {
+
+  private static final int DIRECTORY = LibC.O_RDONLY | LibC.O_DIRECTORY;
+
+  private final int images;
+  private final int work;
+
+  private ImageDirectories(int images, int work) {
+    this.images = images;
+    this.work = work;
+  }
+
+  public static ImageDirectories open(Path images, Path work) throws NativeCallException {
+    int first = LibC.open(images, DIRECTORY);
+    try {
+      return new ImageDirectories(first, LibC.open(work, DIRECTORY));
+    } catch (NativeCallException e) {
+      LibC.close(first);
+      throw e;
+    }
+  }
+
+  public int images() {
+    return images;
+  }
+
+  public int work() {
+    return work;
+  }
+
+  /** A file in the work directory, by a path that leads CRIU to it too. */
+  public String seenByCriu(String name) {
+    return "/proc/%s/fd/%s/%s".formatted(ProcessHandle.current().pid(), work, name);
+  }
+
+  @Override
+  public void close() {
+    LibC.close(images);
+    LibC.close(work);
+  }
+}

@@ -1,0 +1,122 @@
+package dev.gpuprocess.criu.internal.restore;
+
+import dev.gpuprocess.criu.internal.images.TreeReader;
+import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
+import dev.gpuprocess.criu.internal.log.TreeOutcome;
+import dev.gpuprocess.criu.internal.process.GivenUpException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.PluginImageException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Looks at images before CRIU is started on them. A missing file is an empty one to CRIU: it
+ * crashes, or fails without naming it.
+ */
+final class ImageSet {
+
+  private static final List<String> GENERAL = List.of("inventory.img", "pstree.img", "files.img");
+  private static final List<String> OF_THE_ROOT =
+      List.of("core-%s.img", "ids-%s.img", "mm-%s.img", "fs-%s.img", "pagemap-%s.img");
+
+  /** What CRIU says of images that are not what it wrote. */
+  private static final Pattern UNUSABLE =
+      Pattern.compile(
+          "Unexpected EOF|Read \\d+ bytes while \\d+ expected|Can't read pages data"
+              + "|Images corrupted|Img trimmed|Empty list on file desc|Magic doesn't match"
+              + "|Unsupported protobuf|Incompatible image version");
+
+  private static final int FIRST_OF_NAMESPACE = 1;
+
+  private ImageSet() {}
+
+  /**
+   * Checks what CRIU would not survive.
+   *
+   * @param subject for messages
+   * @param images the directory
+   * @param pid the root of the tree
+   * @return whether the tree has a pid namespace of its own, and other numbers in there
+   */
+  static boolean require(String subject, Path images, int pid) {
+    Failure failure = Failure.of("restore", pid);
+    if (!Files.isRegularFile(images.resolve(GENERAL.get(0)))) {
+      throw new ImageMissingException(
+          subject + " did not begin: there are no images in " + images, failure);
+    }
+    for (String name : GENERAL) {
+      requireFile(subject, images.resolve(name), failure);
+    }
+    TreeReader tree = new TreeReader(images);
+    int root = read(subject, "pstree.img", tree::rootPid, failure);
+    if (root != pid && root != FIRST_OF_NAMESPACE) {
+      throw new ImageCorruptException(
+          "%s did not begin: the images hold process %s".formatted(subject, root), failure);
+    }
+    for (String name : OF_THE_ROOT) {
+      requireFile(subject, images.resolve(name.formatted(root)), failure);
+    }
+    requireNoPlugin(subject, read(subject, "inventory.img", tree::plugins, failure), failure);
+    return root == FIRST_OF_NAMESPACE;
+  }
+
+  private static void requireFile(String subject, Path file, Failure failure) {
+    if (!Files.isRegularFile(file)) {
+      throw new ImageCorruptException(
+          "%s did not begin: %s is missing in %s, use another copy of the image"
+              .formatted(subject, file.getFileName(), file.getParent()),
+          failure);
+    }
+  }
+
+  private interface Reading<T> {
+    T read() throws IOException;
+  }
+
+  private static <T> T read(String subject, String name, Reading<T> reading, Failure failure) {
+    try {
+      return reading.read();
+    } catch (IOException e) {
+      throw new ImageCorruptException(
+          "%s did not begin: %s cannot be read, %s".formatted(subject, name, e.getMessage()),
+          failure,
+          e);
+    }
+  }
+
+  /**
+   * CRIU's CUDA plugin restores the GPU state as part of CRIU's restore; we would restore it a
+   * second time.
+   */
+  private static void requireNoPlugin(String subject, List<String> plugins, Failure failure) {
+    if (!plugins.isEmpty()) {
+      throw new PluginImageException(
+          "%s did not begin: the images were made with %s of CRIU, which this library keeps out; restore them with criu itself"
+              .formatted(
+                  subject,
+                  plugins.stream().map(name -> "the " + name).collect(Collectors.joining(" and "))),
+          failure);
+    }
+  }
+
+  /** The failure of a restore, with the type that says so if its images were the reason. */
+  static GpuCheckpointException explain(
+      CriuFailureBuilder diagnosis, TreeOutcome ending, @Nullable GivenUpException givenUp) {
+    GpuCheckpointException general = diagnosis.general(ending, givenUp);
+    if (diagnosis.errors().stream().noneMatch(error -> UNUSABLE.matcher(error).find())) {
+      return general;
+    }
+    return new ImageCorruptException(
+        diagnosis.message(ending, diagnosis.reason(), "use another copy of the image"),
+        diagnosis.failure(ending),
+        general);
+  }
+}

@@ -1,0 +1,131 @@
+package dev.gpuprocess.criu.internal.restore;
+
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.process.CriuCall;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.CriuKill;
+import dev.gpuprocess.criu.internal.tree.OwnZombies;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Ends what a failed restore leaves behind. Killing CRIU alone is not enough: a half-built task
+ * lives on under init, with the target's pid, and may write its log until the disk is full.
+ *
+ * <p>A task is ours if it was seen below our CRIU, or if it has the wanted pid, is younger than our
+ * CRIU and holds our log open.
+ */
+final class PartialRestoreCleanup implements CriuCall.BeforeKill {
+
+  private static final Logger LOG = LoggerFactory.getLogger(PartialRestoreCleanup.class);
+  private static final Duration LIMIT = Duration.ofSeconds(5);
+  private static final long PAUSE_NANOS = 500_000;
+
+  private final CriuCommand command;
+  private final int pid;
+  private final Path log;
+  private final RestoreStages stages;
+  private final Set<ProcessIdentity> ours = new LinkedHashSet<>();
+
+  /**
+   * Creates the remains of a restore that has not begun.
+   *
+   * @param command how CRIU is started, and its user reached
+   * @param pid the wanted pid, free now; 0 when any will do, as for a pid namespace of its own
+   */
+  PartialRestoreCleanup(CriuCommand command, int pid, Path log, RestoreStages stages) {
+    this.command = command;
+    this.pid = pid;
+    this.log = log;
+    this.stages = stages;
+  }
+
+  @Override
+  public void aboutToKill(int criu) {
+    if (!stages.resumed()) {
+      addDescendants(criu);
+    }
+  }
+
+  /**
+   * Ends what is left, after CRIU is gone. Does nothing to a tree that was let go: it runs.
+   *
+   * @return false when something is left that could not be ended or is not known to be ours
+   */
+  boolean end() {
+    if (stages.resumed()) {
+      return true;
+    }
+    ProcessIdentity.of(pid).filter(this::holdsOurLog).ifPresent(ours::add);
+    ProcessIdentity root = stages.root();
+    if (root != null) {
+      ours.add(root);
+    }
+    Set<ProcessIdentity> signalled = new LinkedHashSet<>();
+    Deadline deadline = Deadline.after(LIMIT);
+    while (true) {
+      // Children first found, then parents killed: a killed parent's children go to init.
+      for (ProcessIdentity process : Set.copyOf(ours)) {
+        if (process.isAlive()) {
+          addDescendants(process.pid());
+        }
+      }
+      List<ProcessIdentity> living = ours.stream().filter(ProcessIdentity::isAlive).toList();
+      if (!living.isEmpty() && !signalled.containsAll(living)) {
+        LOG.debug("ending half-restored processes {}", living);
+        if (CriuKill.end(command, living)) {
+          signalled.addAll(living);
+        }
+      }
+      Optional<ProcStat> left = ProcFs.stat(pid).filter(stat -> !stat.isDead());
+      if (living.isEmpty() && left.isEmpty()) {
+        return true;
+      }
+      // A task that CRIU has killed has nothing open any more by which it could be known.
+      boolean goes = !living.isEmpty() || ProcFs.isEnding(pid);
+      if (!goes || deadline.passed()) {
+        return false;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+
+  /** Reaps what of it is a child of this JVM. */
+  void reap() {
+    ours.forEach(OwnZombies::reap);
+  }
+
+  private void addDescendants(int parent) {
+    for (int descendant : ProcFs.descendants(parent)) {
+      ProcessIdentity.of(descendant).ifPresent(ours::add);
+    }
+  }
+
+  private boolean holdsOurLog(ProcessIdentity process) {
+    for (OpenFile file : ProcFs.visibleFiles(process.pid())) {
+      Path descriptor =
+          Path.of("/proc", Integer.toString(process.pid()), "fd", Integer.toString(file.number()));
+      try {
+        if (file.target().startsWith("/") && Files.isSameFile(descriptor, log)) {
+          return true;
+        }
+      } catch (IOException closedMeanwhile) {
+        LOG.debug("{} is gone", descriptor);
+      }
+    }
+    return false;
+  }
+}

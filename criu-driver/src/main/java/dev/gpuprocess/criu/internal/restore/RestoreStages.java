@@ -1,0 +1,106 @@
+package dev.gpuprocess.criu.internal.restore;
+
+import dev.gpuprocess.criu.internal.process.Conversation;
+import dev.gpuprocess.criu.internal.process.Conversation.Answer;
+import dev.gpuprocess.criu.internal.process.Conversation.Stage;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.VetoException;
+import org.jspecify.annotations.Nullable;
+
+/** Hands CRIU's stages of a restore to the listener, and remembers how far it came. */
+final class RestoreStages implements Conversation.Notifications {
+
+  private final int expected;
+  private final RestoreListener listener;
+  private final boolean otherNumberOutside;
+  private @Nullable ProcessIdentity root;
+  private boolean resumed;
+  private @Nullable Throwable thrown;
+
+  /**
+   * Creates the stages of a restore that has not begun.
+   *
+   * @param expected the pid of the root
+   * @param otherNumberOutside whether the tree has a pid namespace of its own, so that the root
+   *     gets any pid out here
+   */
+  RestoreStages(int expected, boolean otherNumberOutside, RestoreListener listener) {
+    this.expected = expected;
+    this.otherNumberOutside = otherNumberOutside;
+    this.listener = listener;
+  }
+
+  @Override
+  public Answer reached(Stage stage) {
+    // CRIU ignores a refusal once the tree is let go.
+    resumed |= stage.script().equals("pre-resume") || stage.script().equals("post-resume");
+    if (thrown != null) {
+      return Answer.NO;
+    }
+    try {
+      tell(stage);
+      return Answer.YES;
+    } catch (Throwable t) {
+      // Whatever it is, the restore must not go on; it comes back as the cause of the failure.
+      thrown = t;
+      return Answer.NO;
+    }
+  }
+
+  private void tell(Stage stage) throws VetoException {
+    switch (stage.script()) {
+      case "pre-restore" -> listener.preRestore();
+      case "setup-namespaces" -> {
+        checkPid(stage.pid());
+        root = ProcessIdentity.of(stage.pid()).orElse(null);
+        listener.setupNamespaces(stage.pid());
+      }
+      case "post-setup-namespaces" -> listener.postSetupNamespaces();
+      case "orphan-pts-master" -> listener.orphanTerminal(stage.descriptor());
+      case "post-restore" -> {
+        checkPid(stage.pid());
+        root = ProcessIdentity.of(stage.pid()).orElse(null);
+        listener.postRestore(stage.pid());
+      }
+      case "network-unlock" -> listener.networkUnlock();
+      case "pre-resume" -> listener.preResume();
+      case "post-resume" -> listener.postResume();
+      default -> {}
+    }
+  }
+
+  @Override
+  public boolean canStop() {
+    return !resumed;
+  }
+
+  @Override
+  public boolean isCommitted() {
+    return resumed;
+  }
+
+  private void checkPid(int pid) {
+    if (pid != expected && !otherNumberOutside) {
+      throw new ImageCorruptException(
+          "the images hold process " + pid + ", not " + expected, Failure.of("restore", expected));
+    }
+  }
+
+  /** The root, once it is there. */
+  @Nullable ProcessIdentity root() {
+    return root;
+  }
+
+  /** Whether the tree was let go. */
+  boolean resumed() {
+    return resumed;
+  }
+
+  /** What the listener threw, or null. */
+  @Nullable Throwable thrown() {
+    return thrown;
+  }
+}

@@ -1,0 +1,37 @@
+package dev.gpuprocess.criu.internal.rpc;
+
+import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
+import dev.gpuprocess.criu.internal.log.TreeOutcome;
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.process.CallContext;
+import dev.gpuprocess.criu.internal.process.CriuResult;
+import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.Failure;
+import java.io.IOException;
+import java.time.Duration;
+
+/** One CHECK. */
+public final class CheckOperation {
+
+  private static final Duration LIMIT = Duration.ofMinutes(1);
+
+  private final RpcLink criu;
+
+  public CheckOperation(RpcLink criu) {
+    this.criu = criu;
+  }
+
+  public void run() {
+    CriuResult outcome;
+    try {
+      outcome = criu.check(CallContext.plain(Deadline.after(LIMIT)));
+    } catch (IOException e) {
+      throw new CriuUnavailableException(
+          "CRIU cannot be started: " + e.getMessage(), Failure.of("check", 0), e);
+    }
+    if (!outcome.success()) {
+      throw new CriuFailureBuilder("check", "CRIU's check of this kernel", 0, outcome, null)
+          .exception(new TreeOutcome(null, "nothing was touched"), LIMIT);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+package dev.gpuprocess.criu.internal.rpc;
+
+import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
+import dev.gpuprocess.options.InheritedDescriptor;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The descriptors that CRIU inherits to hand them on to the tree. */
+final class InheritedDescriptors implements AutoCloseable {
+
+  private final List<inherit_fd> names = new ArrayList<>();
+  private final List<Integer> descriptors = new ArrayList<>();
+  private final List<Integer> opened = new ArrayList<>();
+
+  private InheritedDescriptors() {}
+
+  /** Opens what are files. */
+  static InheritedDescriptors open(List<InheritedDescriptor> wanted) throws NativeCallException {
+    InheritedDescriptors all = new InheritedDescriptors();
+    try {
+      for (InheritedDescriptor each : wanted) {
+        all.add(each);
+      }
+      return all;
+    } catch (NativeCallException e) {
+      all.close();
+      throw e;
+    }
+  }
+
+  private void add(InheritedDescriptor wanted) throws NativeCallException {
+    int descriptor = wanted.descriptor();
+    if (wanted.file() != null) {
+      descriptor = LibC.open(wanted.file(), LibC.O_RDWR);
+      opened.add(descriptor);
+    }
+    int inCriu = Spawn.SOCKET + 1 + descriptors.size();
+    descriptors.add(descriptor);
+    names.add(inherit_fd.newBuilder().setKey(wanted.resource()).setFd(inCriu).build());
+  }
+
+  /** What they are for, with their numbers in CRIU. */
+  List<inherit_fd> names() {
+    return names;
+  }
+
+  /** Their numbers here, in the order of their numbers in CRIU. */
+  List<Integer> descriptors() {
+    return descriptors;
+  }
+
+  @Override
+  public void close() {
+    opened.forEach(LibC::close);
+    opened.clear();
+  }
+}

@@ -1,0 +1,52 @@
+package dev.gpuprocess.criu.internal.rpc;
+
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.stream.Stream;
+
+/** Finds out which method of locking connections works here. */
+final class NetworkLocks {
+
+  /** What CRIU runs for its method {@code iptables}. */
+  private static final String PROGRAM = "iptables-restore";
+
+  private NetworkLocks() {}
+
+  /**
+   * Chooses a method for a dump.
+   *
+   * @return {@link NetworkLock#AUTOMATIC} when nothing will be locked
+   */
+  static NetworkLock choose(DumpOptions options, ProcessIdentity root) {
+    NetworkLock wanted = options.networkLock();
+    boolean needed = options.tcpEstablished() || hasItsOwnNetwork(root.pid());
+    return wanted == NetworkLock.AUTOMATIC && needed ? installed(System.getenv()) : wanted;
+  }
+
+  private static boolean hasItsOwnNetwork(int pid) {
+    try {
+      return !Files.readSymbolicLink(Path.of("/proc", Integer.toString(pid), "ns", "net"))
+          .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/net")));
+    } catch (IOException goneOrForbidden) {
+      return false; // CRIU will say so
+    }
+  }
+
+  /**
+   * The method that works here.
+   *
+   * @param environment that CRIU will have
+   */
+  static NetworkLock installed(Map<String, String> environment) {
+    boolean installed =
+        Stream.of(environment.getOrDefault("PATH", "").split(":"))
+            .filter(directory -> !directory.isEmpty())
+            .anyMatch(directory -> Files.isExecutable(Path.of(directory, PROGRAM)));
+    return installed ? NetworkLock.IPTABLES : NetworkLock.NFTABLES;
+  }
+}

@@ -1,0 +1,200 @@
+package dev.gpuprocess.criu.internal.rpc;
+
+import dev.gpuprocess.criu.proto.Rpc.cgroup_root;
+import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
+import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
+import dev.gpuprocess.criu.proto.Rpc.criu_opts;
+import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
+import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
+import dev.gpuprocess.criu.proto.Rpc.join_namespace;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.options.Cgroups;
+import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.JoinedNamespace;
+import dev.gpuprocess.options.LsmProfile;
+import dev.gpuprocess.options.NetworkLock;
+import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.options.TreeOptions;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/** Our options in the words of CRIU's RPC. What has no default of ours is left to CRIU. */
+public final class RpcOptions {
+
+  private static final long MOST_SECONDS = 0xffff_ffffL / 1_000_000;
+
+  private static final int CLONE_NEWNET = 0x4000_0000;
+
+  // CRIU's masks of what is compared
+  private static final int CPU_FPU = 1;
+  private static final int CPU_ALL = 2;
+  private static final int CPU_INSTRUCTIONS = 4;
+
+  private RpcOptions() {}
+
+  public static criu_opts.Builder of(DumpOptions options, NetworkLock networkLock) {
+    criu_opts.Builder opts =
+        common(options)
+            .setLeaveRunning(options.leaveRunning())
+            .setTcpSkipInFlight(options.tcpSkipInFlight())
+            .setLinkRemap(options.linkRemap())
+            .setGhostLimit((int) options.ghostLimit())
+            .setEvasiveDevices(options.evasiveDevices())
+            .setForceIrmap(options.forceIrmap())
+            .setTimeout(seconds(options))
+            .setTrackMem(options.trackMemory());
+    options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
+    options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
+    options.parentImages().map(Path::toString).ifPresent(opts::setParentImg);
+    options.pageServer().ifPresent(server -> add(opts, server));
+    options.lazyPages().ifPresent(here -> add(opts.setLazyPages(true), here));
+    switch (networkLock) {
+      case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
+      case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
+      case SKIP -> opts.setNetworkLock(criu_network_lock_method.SKIP);
+      case AUTOMATIC -> {}
+    }
+    return opts;
+  }
+
+  /** A pre-dump tracks memory whatever the options say. */
+  public static criu_opts.Builder ofPreDump(DumpOptions options) {
+    return of(options, options.networkLock())
+        .setTrackMem(true)
+        .setPreDumpMode(
+            switch (options.preDumpMode()) {
+              case SPLICE -> criu_pre_dump_mode.SPLICE;
+              case READ -> criu_pre_dump_mode.VM_READ;
+            });
+  }
+
+  /** Where pages travel to, at either end. */
+  public static void add(criu_opts.Builder opts, PageEndpoint endpoint) {
+    opts.setPs(
+        criu_page_server_info.newBuilder().setAddress(endpoint.host()).setPort(endpoint.port()));
+    Tls tls = endpoint.tls();
+    if (tls != null) {
+      opts.setTls(true);
+      setPath(tls.authority(), opts::setTlsCacert);
+      setPath(tls.revocations(), opts::setTlsCacrl);
+      setPath(tls.certificate(), opts::setTlsCert);
+      setPath(tls.key(), opts::setTlsKey);
+      // CRIU looks only whether it is there.
+      if (!tls.nameChecked()) {
+        opts.setTlsNoCnVerify(true);
+      }
+    }
+  }
+
+  private static void setPath(@Nullable Path path, Consumer<String> field) {
+    if (path != null) {
+      field.accept(NativePath.text(path));
+    }
+  }
+
+  /** CRIU counts whole seconds, and works with microseconds in 32 bits ({@code opts.timeout}). */
+  public static int seconds(DumpOptions options) {
+    return (int) Math.min(Durations.seconds(options.freezeTimeout()), MOST_SECONDS);
+  }
+
+  public static criu_opts.Builder of(RestoreOptions options) {
+    criu_opts.Builder opts =
+        common(options)
+            .setShellJob(options.shellJob())
+            .setWeakSysctls(options.weakSysctls())
+            .setOrphanPtsMaster(options.orphanTerminals())
+            .setMntnsCompatMode(options.mountCompatibility())
+            .setSkipFileRwxCheck(options.skipFileModeCheck())
+            .setLazyPages(options.lazyPages())
+            .setRstSibling(options.asChild());
+    options.root().map(Path::toString).ifPresent(opts::setRoot);
+    options.join().forEach(joined -> opts.addJoinNs(of(joined)));
+    options.lsmProfile().map(LsmProfile::text).ifPresent(opts::setLsmProfile);
+    options.lsmMountContext().ifPresent(opts::setLsmMountContext);
+    return opts;
+  }
+
+  private static join_namespace of(JoinedNamespace joined) {
+    join_namespace.Builder message =
+        join_namespace
+            .newBuilder()
+            .setNs(joined.kind().name().toLowerCase(Locale.ROOT))
+            .setNsFile(NativePath.text(joined.file()));
+    if (joined.userAndGroup() != null) {
+      message.setExtraOpt(joined.userAndGroup());
+    }
+    return message.build();
+  }
+
+  private static criu_opts.Builder common(TreeOptions options) {
+    criu_opts.Builder opts =
+        criu_opts
+            .newBuilder()
+            .setLogLevel(options.logLevel())
+            .setNotifyScripts(true)
+            .setTcpEstablished(options.tcpEstablished())
+            .setTcpClose(options.tcpClose())
+            .setExtUnixSk(options.externalUnixSockets())
+            .setFileLocks(options.fileLocks())
+            .setLeaveStopped(options.leaveStopped())
+            .setAutoDedup(options.autoDedup())
+            .setUnprivileged(options.unprivileged())
+            .setAutoExtMnt(options.mounts().autoDetect())
+            .setExtSharing(options.mounts().allowShared())
+            .setExtMasters(options.mounts().allowMasters())
+            .addAllEnableFs(options.mounts().fileSystems());
+    options.mounts().skipped().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
+    options.external().forEach(each -> opts.addExternal(each.text()));
+    options.cgroups().ifPresent(cgroups -> add(opts, cgroups));
+    options.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
+    if (options.emptyNetworkNamespace()) {
+      opts.setEmptyNs(CLONE_NEWNET);
+    }
+    return opts;
+  }
+
+  private static void add(criu_opts.Builder opts, Cgroups cgroups) {
+    opts.setManageCgroupsMode(mode(cgroups.mode()));
+    cgroups
+        .roots()
+        .forEach(
+            (controller, path) -> {
+              cgroup_root.Builder root = cgroup_root.newBuilder().setPath(path);
+              opts.addCgRoot(controller.isEmpty() ? root : root.setCtrl(controller));
+            });
+    if (cgroups.properties() != null) {
+      opts.setCgroupProps(cgroups.properties());
+    }
+    opts.addAllCgroupDumpController(cgroups.controllers());
+    if (cgroups.yard() != null) {
+      opts.setCgroupYard(NativePath.text(cgroups.yard()));
+    }
+  }
+
+  private static criu_cg_mode mode(CgroupMode mode) {
+    return switch (mode) {
+      case IGNORE -> criu_cg_mode.IGNORE;
+      case NONE -> criu_cg_mode.CG_NONE;
+      case PROPERTIES -> criu_cg_mode.PROPS;
+      case SOFT -> criu_cg_mode.SOFT;
+      case FULL -> criu_cg_mode.FULL;
+      case STRICT -> criu_cg_mode.STRICT;
+    };
+  }
+
+  public static int mask(CpuCheck check) {
+    return switch (check) {
+      case NONE -> 0;
+      case FPU -> CPU_FPU;
+      case INSTRUCTIONS -> CPU_FPU | CPU_INSTRUCTIONS;
+      case ALL -> CPU_FPU | CPU_ALL | CPU_INSTRUCTIONS;
+    };
+  }
+}

@@ -1,0 +1,65 @@
+package dev.gpuprocess.criu.internal.tree;
+
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Waits until the pids of a tree that was killed are free, so that it can be restored at once. */
+public final class FreePids {
+
+  private static final Logger LOG = LoggerFactory.getLogger(FreePids.class);
+
+  /** What holds much memory takes a tenth of a second a GiB to go. */
+  private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(5);
+
+  private static final Duration REAP_LIMIT = OwnZombies.PATIENCE;
+
+  /** Init does reap, but in some containers only every other second. */
+  private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
+
+  private static final long PAUSE_NANOS = 500_000;
+
+  private FreePids() {}
+
+  /**
+   * Waits for a while; the image is good whatever comes of it. A zombie is waited for only briefly,
+   * as it is up to its parent, and one that nobody but this JVM can reap is reaped.
+   *
+   * @param tree all of it, killed
+   */
+  public static void await(List<ProcessIdentity> tree) {
+    Deadline teardown = Deadline.after(TEARDOWN_LIMIT);
+    Deadline reap = Deadline.after(REAP_LIMIT);
+    Deadline initReaps = Deadline.after(INIT_REAP_LIMIT);
+    while (true) {
+      List<ProcStat> left =
+          tree.stream().flatMap(process -> Processes.stat(process).stream()).toList();
+      boolean onlyZombies = left.stream().allMatch(ProcStat::isDead);
+      boolean onlyInits =
+          onlyZombies
+              && left.stream().allMatch(stat -> stat.parent() == 1 && !OwnZombies.isOurs(stat));
+      if (reap.passed() && onlyZombies) {
+        tree.forEach(OwnZombies::reap);
+        left = left.stream().filter(stat -> !OwnZombies.isOurs(stat)).toList();
+      }
+      if (left.isEmpty()) {
+        return;
+      }
+      if ((onlyInits ? initReaps : onlyZombies ? reap : teardown).passed()) {
+        LOG.warn(
+            "{} {} killed and {} not gone yet: a restore has to wait for that",
+            left.size() == 1 ? "process" : "processes",
+            left.stream().map(ProcStat::pid).toList(),
+            onlyZombies ? "reaped by its parent," : "torn down by the kernel,");
+        return;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+}

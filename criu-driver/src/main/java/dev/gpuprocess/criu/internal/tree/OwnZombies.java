@@ -1,0 +1,64 @@
+package dev.gpuprocess.criu.internal.tree;
+
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Zombies that are children of this JVM without having been started by it. As the first process of
+ * a container, or as a child subreaper, it becomes the parent of what it has restored, and nobody
+ * else can reap that. The JDK reaps what it has started at once, so what is still a zombie after a
+ * while is none of its children.
+ */
+public final class OwnZombies {
+
+  private static final Logger LOG = LoggerFactory.getLogger(OwnZombies.class);
+
+  /** The JDK has a thread that waits for each of its children. */
+  static final Duration PATIENCE = Duration.ofSeconds(1);
+
+  private static final long PAUSE_NANOS = 1_000_000;
+
+  private OwnZombies() {}
+
+  /** Whether this JVM is the parent. */
+  static boolean isOurs(ProcStat stat) {
+    return stat.parent() == ProcessHandle.current().pid();
+  }
+
+  /** Waits until a pid is free, if it is held by a zombie of ours, and reaps it in the end. */
+  public static void free(int pid) {
+    Optional<ProcessIdentity> zombie =
+        ProcFs.stat(pid)
+            .filter(stat -> stat.isDead() && isOurs(stat))
+            .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
+    if (zombie.isPresent()) {
+      Deadline jdk = Deadline.after(PATIENCE);
+      while (Processes.stat(zombie.get()).isPresent() && !jdk.passed()) {
+        LockSupport.parkNanos(PAUSE_NANOS);
+      }
+      reap(zombie.get());
+    }
+  }
+
+  /** Reaps this very process, if it is a zombie of ours. Only once the JDK had its time. */
+  public static void reap(ProcessIdentity process) {
+    if (Processes.stat(process).filter(stat -> stat.isDead() && isOurs(stat)).isEmpty()) {
+      return;
+    }
+    try {
+      LOG.debug("reaped {}: {}", process.pid(), Posix.reap(process.pid()));
+    } catch (NativeCallException e) {
+      LOG.warn("process {} has ended and cannot be reaped: {}", process.pid(), e.getMessage());
+    }
+  }
+}

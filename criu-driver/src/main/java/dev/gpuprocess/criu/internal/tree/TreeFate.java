@@ -1,0 +1,149 @@
+package dev.gpuprocess.criu.internal.tree;
+
+import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.internal.proc.Freezer;
+import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+
+/** What became of a process tree after a dump, found out from the kernel once CRIU is gone. */
+public enum TreeFate {
+  /** Nobody traces it and nothing of it is on its way out. */
+  RUNS,
+  /** All of it is gone. */
+  GONE,
+  /** All that is left of it was killed, which nothing can take back, and is not gone yet. */
+  DYING,
+  /** Some of it is there and traced or frozen, for longer than that can take. */
+  UNSETTLED;
+
+  private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
+
+  /** Where the images are complete nobody waits for the process, so there is time to be certain. */
+  private static final Duration CERTAINTY_LIMIT = Duration.ofSeconds(20);
+
+  private static final Duration MOMENT = Duration.ofMillis(100);
+  private static final long PAUSE_NANOS = 500_000;
+
+  /**
+   * Waits until the kernel's answer cannot change any more.
+   *
+   * @param tree all of it
+   * @param mayDie whether its images are complete: then what is left of a tree that is partly
+   *     killed is killed too, and a kill that is on its way is as good as an end
+   */
+  public static TreeFate of(List<ProcessIdentity> tree, boolean mayDie) throws NativeCallException {
+    Deadline deadline = Deadline.after(mayDie ? CERTAINTY_LIMIT : SETTLE_LIMIT);
+    while (true) {
+      Set<LifeSign> signs = signs(tree);
+      if (signs.equals(EnumSet.of(LifeSign.GONE))) {
+        return GONE;
+      }
+      boolean ends = isEnding(signs);
+      if (mayDie && ends) {
+        return DYING;
+      }
+      if (mayDie && (signs.contains(LifeSign.GONE) || signs.contains(LifeSign.ENDING))) {
+        killLiving(tree);
+      } else if (!signs.contains(LifeSign.HELD) && !signs.contains(LifeSign.ENDING)) {
+        return isFrozen(tree) ? UNSETTLED : RUNS;
+      }
+      if (deadline.passed()) {
+        return ends ? DYING : UNSETTLED;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+  }
+
+  private static void killLiving(List<ProcessIdentity> tree) throws NativeCallException {
+    for (ProcessIdentity process : tree) {
+      LifeSign sign = sign(process);
+      if (sign == LifeSign.FREE || sign == LifeSign.HELD) {
+        Posix.kill(process);
+      }
+    }
+  }
+
+  private static Set<LifeSign> signs(List<ProcessIdentity> tree) {
+    return tree.stream()
+        .map(TreeFate::sign)
+        .collect(Collectors.toCollection(() -> EnumSet.noneOf(LifeSign.class)));
+  }
+
+  private static LifeSign sign(ProcessIdentity process) {
+    return process.isAlive() ? LifeSign.of(process.pid()) : LifeSign.GONE;
+  }
+
+  private static boolean isEnding(Set<LifeSign> signs) {
+    return EnumSet.of(LifeSign.GONE, LifeSign.ENDING).containsAll(signs);
+  }
+
+  /**
+   * The same, after each process has run again. A CRIU that is killed while a task executes its
+   * code leaves the task before a breakpoint, of which it dies as soon as it runs.
+   */
+  public static TreeFate onceItHasRun(List<ProcessIdentity> tree, boolean mayDie)
+      throws NativeCallException {
+    List<Long> before = tree.stream().map(TreeFate::nanosOnCpu).toList();
+    Deadline moment = Deadline.after(MOMENT);
+    Deadline deadline = Deadline.after(SETTLE_LIMIT);
+    while (!moment.passed() || (!haveRun(tree, before) && !deadline.passed())) {
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+    return of(tree, mayDie);
+  }
+
+  /** Who sleeps has been there to fall asleep; who waits for a CPU has not, on a busy machine. */
+  private static boolean haveRun(List<ProcessIdentity> tree, List<Long> before) {
+    for (int i = 0; i < tree.size(); i++) {
+      Optional<ProcStat> stat = Processes.stat(tree.get(i));
+      if (stat.filter(s -> s.state() == 'R').isPresent()
+          && nanosOnCpu(tree.get(i)) == before.get(i)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** What CRIU has left in a frozen task shows when it is thawed, and not before. */
+  private static boolean isFrozen(List<ProcessIdentity> tree) {
+    Freezer freezer = Freezer.look();
+    return tree.stream()
+        .filter(ProcessIdentity::isAlive)
+        .anyMatch(process -> freezer.of(process.pid()) == Freezer.State.FROZEN);
+  }
+
+  private static long nanosOnCpu(ProcessIdentity process) {
+    // Not in every kernel; then the moment has to do.
+    return ProcFs.read(process.pid(), "schedstat")
+        .map(text -> Long.parseLong(text.split(" ")[0]))
+        .orElseGet(System::nanoTime);
+  }
+
+  /**
+   * Waits until all of a tree was killed, which is certain of one that CRIU has killed.
+   *
+   * @return false when some of it lives all the same
+   */
+  public static boolean awaitKill(List<ProcessIdentity> tree) {
+    Deadline deadline = Deadline.after(SETTLE_LIMIT);
+    while (!isEnding(signs(tree))) {
+      if (deadline.passed()) {
+        return false;
+      }
+      LockSupport.parkNanos(PAUSE_NANOS);
+    }
+    return true;
+  }
+}

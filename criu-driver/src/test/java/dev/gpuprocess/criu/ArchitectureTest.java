@@ -1,0 +1,56 @@
+package dev.gpuprocess.criu;
+
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.contract.Figures;
+import dev.gpuprocess.contract.House;
+import java.io.IOException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** What docs/architecture.md says of the packages of this module. */
+class ArchitectureTest {
+
+  private static final String GENERATED = "dev.gpuprocess.criu.proto..";
+
+  private static final House HOUSE = House.of("criu-driver", RpcCriuDriver.class);
+
+  @Test
+  void exportsWhatIsListed() throws IOException {
+    assertEquals(List.of("dev.gpuprocess.criu"), HOUSE.exports());
+    Figures.add(HOUSE.figure());
+  }
+
+  @Test
+  void packagesFormNoCycles() {
+    HOUSE.requireNoCycles();
+  }
+
+  @Test
+  void onlyTheConversationAndTheImagesKnowProtobuf() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackages(
+            "dev.gpuprocess.criu.internal.images",
+            "dev.gpuprocess.criu.internal.process",
+            "dev.gpuprocess.criu.internal.rpc",
+            GENERATED)
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage("com.google.protobuf..")
+        .check(HOUSE.classes());
+  }
+
+  @Test
+  void onlyTheBindingsKnowC() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackages(
+            "dev.gpuprocess.criu.internal.os", "dev.gpuprocess.criu.internal.preflight..")
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage("jnr..")
+        .check(HOUSE.classes());
+  }
+}

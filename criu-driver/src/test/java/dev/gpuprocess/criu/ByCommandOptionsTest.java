@@ -1,0 +1,57 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.spi.CriuDriver;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Every option does the same through a command, or is refused. */
+@NullUnmarked
+class ByCommandOptionsTest extends OptionsTest {
+
+  @Override
+  CriuDriver driver() {
+    return RpcCriuDriver.through(RealCriu.byCommand());
+  }
+
+  private static void assertRefused(String option, Executable test) {
+    UnsupportedOptionException e = assertThrows(UnsupportedOptionException.class, test);
+    assertTrue(e.getMessage().contains("did not begin: " + option), e.getMessage());
+  }
+
+  @Test
+  @Override
+  void inherit_replacesAPipe_byAFileOfOurs() {
+    assertRefused("RestoreOptions.inherit", super::inherit_replacesAPipe_byAFileOfOurs);
+  }
+
+  @Test
+  @Override
+  void external_letsAHalfOfAPairGo_andInheritGivesItAnother() {
+    assertRefused(
+        "RestoreOptions.inherit", super::external_letsAHalfOfAPairGo_andInheritGivesItAnother);
+  }
+
+  @Test
+  @Override
+  void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() {
+    assertRefused(
+        "RestoreOptions.asChild", super::asChild_makesTheRootAChildOfOurs_andTellsHowItEnds);
+  }
+
+  @Test
+  @Override
+  void asChild_whenTheRestoreFails_leavesNoZombie() {
+    try (Workload workload = Workload.counter(directory)) {
+      site().dump(workload.identity(), Site.dump().build());
+      RestoreOptions options = Site.shellJob().asChild(true).build();
+      assertRefused("RestoreOptions.asChild", () -> site().restore(workload.pid(), options));
+    }
+  }
+}

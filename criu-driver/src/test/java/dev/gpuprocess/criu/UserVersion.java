@@ -1,0 +1,45 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.GpuCheckpointException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** Prints what a driver without any setting says of CRIU, in a JVM of another user. */
+final class UserVersion {
+
+  private UserVersion() {}
+
+  private static void dump(RpcCriuDriver driver) throws IOException {
+    Path directory = Files.createTempDirectory("dumped");
+    try (Workload workload = Workload.counter(directory)) {
+      try {
+        Site.in(directory.resolve("site"), driver).dump(workload.identity(), Site.dump().build());
+      } catch (GpuCheckpointException e) {
+        System.out.println(e.getMessage());
+      }
+      workload.assertGoesOn();
+      System.out.println("it counts on");
+    }
+  }
+
+  /**
+   * Looks for CRIU and asks it.
+   *
+   * @param args anything to have a dump made as well
+   */
+  public static void main(String[] args) throws IOException {
+    RpcCriuDriver driver = new RpcCriuDriver();
+    try {
+      System.out.println("version " + driver.version());
+      driver.check();
+      System.out.println("it may do its work");
+      if (args.length > 0) {
+        dump(driver);
+      }
+    } catch (GpuCheckpointException e) {
+      System.out.println(e.getClass().getSimpleName() + ": " + e.getMessage());
+    }
+  }
+}

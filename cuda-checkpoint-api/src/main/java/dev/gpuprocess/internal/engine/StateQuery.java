@@ -1,0 +1,121 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Patience;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+
+/**
+ * Asks the driver for the state of a process, within a deadline. When there is no answer there is
+ * nothing to undo.
+ */
+final class StateQuery {
+
+  private final EngineContext context;
+  private final Supplier<Failure> failure;
+  private final Duration deadline;
+
+  /**
+   * Queries of one verb.
+   *
+   * @param failure the data of the moment for an exception of the verb
+   */
+  StateQuery(EngineContext context, Supplier<Failure> failure) {
+    this.context = context;
+    this.failure = failure;
+    this.deadline = context.timeouts().call();
+  }
+
+  /** Of the process whose lock the verb holds: nobody else should be moving it. */
+  CudaAnswer<ProcessState> askLocked(ProcessIdentity process) {
+    try {
+      return StateReading.insist(context.cuda(), process.pid(), deadline);
+    } catch (TimeoutException e) {
+      throw unanswered(process, Optional.empty(), e);
+    }
+  }
+
+  /**
+   * Of a process that another verb may be working on.
+   *
+   * @throws OperationInProgressException when that verb does not end in time
+   * @throws OperationTimedOutException when the driver does not answer, and no verb is known that
+   *     it waits for
+   */
+  CudaAnswer<ProcessState> ask(ProcessIdentity process) {
+    awaitCriu(process);
+    Duration half = deadline.dividedBy(2);
+    StateReading reading = StateReading.ask(context.cuda(), process.pid());
+    try {
+      return reading.await(half);
+    } catch (TimeoutException e) {
+      Optional<LockHolder> holder = holder(process);
+      try {
+        return reading.await(deadline.minus(half));
+      } catch (TimeoutException again) {
+        reading.leave();
+        throw unanswered(process, holder.or(() -> holder(process)), again);
+      }
+    }
+  }
+
+  /**
+   * Waits while CRIU dumps or restores a process for another verb.
+   *
+   * @throws OperationInProgressException when that takes longer than a call may
+   */
+  void awaitCriu(ProcessIdentity process) {
+    try (Patience patience = new Patience(deadline)) {
+      while (true) {
+        Optional<LockHolder> other =
+            ProcessLock.holderAtCriu(ProcessKey.of(process), context.state());
+        if (other.isEmpty()) {
+          return;
+        }
+        if (!patience.pause()) {
+          throw other
+              .get()
+              .inProgress(
+                  "process %s is in the middle of %s by %s, and is not asked for its state while CRIU works on it: ask again then"
+                      .formatted(process.pid(), other.get().verb(), other.get()),
+                  failure.get());
+        }
+      }
+    }
+  }
+
+  private Optional<LockHolder> holder(ProcessIdentity process) {
+    return ProcessLock.holder(ProcessKey.of(process), context.state());
+  }
+
+  private RuntimeException unanswered(
+      ProcessIdentity process, Optional<LockHolder> holder, TimeoutException cause) {
+    return holder
+        .<RuntimeException>map(
+            known ->
+                known.inProgress(
+                    "process %s is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
+                        .formatted(process.pid(), known.verb(), known),
+                    failure.get()))
+        .orElseGet(
+            () ->
+                new OperationTimedOutException(
+                    "the driver did not tell the state of process %s within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
+                        .formatted(process.pid(), Printable.of(deadline), context.state().path()),
+                    failure.get(),
+                    cause));
+  }
+}

@@ -1,0 +1,95 @@
+package dev.gpuprocess;
+
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.contract.Figures;
+import dev.gpuprocess.contract.House;
+import java.io.IOException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** What docs/architecture.md says of the packages of this module. */
+class ArchitectureTest {
+
+  /** A package is exported by adding it here as well, not by chance. */
+  private static final List<String> EXPORTED =
+      List.of(
+          "dev.gpuprocess",
+          "dev.gpuprocess.cuda",
+          "dev.gpuprocess.cuda.jnr",
+          "dev.gpuprocess.doctor",
+          "dev.gpuprocess.dumped",
+          "dev.gpuprocess.error",
+          "dev.gpuprocess.gpu",
+          "dev.gpuprocess.image",
+          "dev.gpuprocess.internal.os to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.process to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
+          "dev.gpuprocess.options",
+          "dev.gpuprocess.process",
+          "dev.gpuprocess.progress",
+          "dev.gpuprocess.spi");
+
+  private static final House HOUSE = House.of("cuda-checkpoint-api", GpuProcess.class);
+
+  @Test
+  void exportsWhatIsListed() throws IOException {
+    assertEquals(EXPORTED, HOUSE.exports());
+    Figures.add(HOUSE.figure());
+  }
+
+  @Test
+  void packagesFormNoCycles() {
+    HOUSE.requireNoCycles();
+  }
+
+  @Test
+  void internalsKnowNoStates() {
+    noClasses()
+        .that()
+        .resideInAPackage("dev.gpuprocess.internal..")
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage("dev.gpuprocess")
+        .check(HOUSE.classes());
+  }
+
+  /** The C functions and structs of libcuda and NVML are known in one package. */
+  @Test
+  void onlyTheBindingsKnowLibcuda() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackages("dev.gpuprocess.cuda.jnr", "dev.gpuprocess.internal.jnr")
+        .should()
+        .dependOnClassesThat()
+        .haveNameMatching("dev\\.gpuprocess\\.internal\\.jnr\\.(Cuda|Nvml)Functions")
+        .check(HOUSE.classes());
+  }
+
+  @Test
+  void onlyTheBindingsKnowC() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackages(
+            "dev.gpuprocess.cuda.jnr",
+            "dev.gpuprocess.internal.dump", // a task's affinity and I/O priority
+            "dev.gpuprocess.internal.jnr",
+            "dev.gpuprocess.internal.os")
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage("jnr..")
+        .check(HOUSE.classes());
+  }
+
+  @Test
+  void criusProtocolIsNotKnownHere() {
+    noClasses()
+        .should()
+        .dependOnClassesThat()
+        .resideInAnyPackage("com.google.protobuf..", "dev.gpuprocess.criu..")
+        .check(HOUSE.classes());
+  }
+}

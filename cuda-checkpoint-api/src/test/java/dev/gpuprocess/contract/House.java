@@ -1,0 +1,111 @@
+package dev.gpuprocess.contract;
+
+import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.library.dependencies.SliceAssignment;
+import com.tngtech.archunit.library.dependencies.SliceIdentifier;
+import com.tngtech.archunit.library.dependencies.SlicesRuleDefinition;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/**
+ * The packages of one module, for the rules that hold in every module.
+ *
+ * @param classes as they were compiled
+ * @param sources where their sources are
+ */
+public record House(JavaClasses classes, Path sources) {
+
+  private static final Pattern EXPORTS =
+      Pattern.compile("^ *exports ([\\w.]+(?:\\s+to\\s+[\\w.,\\s]+)?);", Pattern.MULTILINE);
+  private static final Pattern PUBLIC =
+      Pattern.compile(
+          "^ *public (?:static |final |abstract |sealed |non-sealed )*(?:class|record|enum|interface|@interface) ",
+          Pattern.MULTILINE);
+
+  /** The module that a class is in. */
+  public static House of(String module, Class<?> member) {
+    return new House(
+        new ClassFileImporter()
+            .importUrl(member.getProtectionDomain().getCodeSource().getLocation()),
+        Path.of(System.getProperty("gpuprocess.root"), module, "src/main/java"));
+  }
+
+  /** What module-info.java exports, in order. */
+  public List<String> exports() throws IOException {
+    return EXPORTS
+        .matcher(Files.readString(sources.resolve("module-info.java")))
+        .results()
+        .map(found -> found.group(1).replaceAll("\\s+", " "))
+        .sorted()
+        .toList();
+  }
+
+  /** Fails where packages depend on each other in a circle. */
+  public void requireNoCycles() {
+    SlicesRuleDefinition.slices()
+        .assignedFrom(
+            new SliceAssignment() {
+              @Override
+              public SliceIdentifier getIdentifierOf(JavaClass javaClass) {
+                return SliceIdentifier.of(javaClass.getPackageName());
+              }
+
+              @Override
+              public String getDescription() {
+                return "packages";
+              }
+            })
+        .should()
+        .beFreeOfCycles()
+        .check(classes);
+  }
+
+  /** How large it is, in one line. */
+  public String figure() throws IOException {
+    List<String> exported = exports().stream().filter(each -> !each.contains(" to ")).toList();
+    List<Path> files = files();
+    long types = 0;
+    for (Path file : files) {
+      if (exported.contains(packageOf(file))) {
+        types += PUBLIC.matcher(Files.readString(file)).results().count();
+      }
+    }
+    List<Long> lines = files.stream().map(House::lines).sorted().toList();
+    return "%s: %s public types in %s exported packages, %s lines without imports in %s files, %s in the median and %s in the largest"
+        .formatted(
+            sources.getName(sources.getNameCount() - 4),
+            types,
+            exported.size(),
+            lines.stream().mapToLong(Long::longValue).sum(),
+            lines.size(),
+            lines.get(lines.size() / 2),
+            lines.get(lines.size() - 1));
+  }
+
+  private List<Path> files() throws IOException {
+    try (Stream<Path> all = Files.walk(sources)) {
+      return all.filter(file -> file.toString().endsWith(".java"))
+          .filter(file -> !file.endsWith("module-info.java"))
+          .filter(file -> !file.endsWith("package-info.java"))
+          .toList();
+    }
+  }
+
+  private String packageOf(Path file) {
+    return sources.relativize(file.getParent()).toString().replace('/', '.');
+  }
+
+  private static long lines(Path file) {
+    try (Stream<String> lines = Files.lines(file)) {
+      return lines.filter(line -> !line.startsWith("import ")).count();
+    } catch (IOException e) {
+      throw new java.io.UncheckedIOException(e);
+    }
+  }
+}

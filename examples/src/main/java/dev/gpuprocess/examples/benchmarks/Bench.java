@@ -1,0 +1,186 @@
+package dev.gpuprocess.examples.benchmarks;
+
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.openjdk.jmh.results.RunResult;
+import org.openjdk.jmh.runner.Runner;
+import org.openjdk.jmh.runner.RunnerException;
+import org.openjdk.jmh.runner.options.OptionsBuilder;
+import org.openjdk.jmh.runner.options.VerboseMode;
+
+/**
+ * {@code Bench JAVA_HOME...}: what one question for a state costs through the library and in C, on
+ * the same simulated driver and the same process, and how long a JVM takes to its first answer.
+ */
+public final class Bench {
+
+  private static final String SIMCTL = "/dev/gpuprocess/fixtures/native/linux-x86_64/simctl";
+  private static final int ROUNDS = 5;
+  private static final int CALLS = 5_000;
+  private static final int CALLS_TO_NOBODY = 1_000_000;
+  private static final int STARTS = 11;
+
+  private final SimulatedDriver driver;
+  private final Counter counter;
+
+  private Bench(SimulatedDriver driver, Counter counter) {
+    this.driver = driver;
+    this.counter = counter;
+  }
+
+  /**
+   * Measures and prints.
+   *
+   * @param args the JDKs whose start is measured
+   * @throws IOException when a program cannot be started
+   * @throws InterruptedException when interrupted
+   * @throws RunnerException when the harness fails
+   */
+  public static void main(String[] args) throws IOException, InterruptedException, RunnerException {
+    try (SimulatedDriver driver = SimulatedDriver.create();
+        Counter counter = Counter.start(driver)) {
+      Bench bench = new Bench(driver, counter);
+      bench.calls();
+      bench.starts(args);
+      System.out.println();
+      System.out.println(
+          "load averages meanwhile "
+              + Files.readString(Path.of("/proc/loadavg")).strip()
+              + ", on "
+              + Runtime.getRuntime().availableProcessors()
+              + " processors");
+    }
+  }
+
+  /** Java and C in turn, so that whatever else runs here hits both. */
+  private void calls() throws IOException, InterruptedException, RunnerException {
+    Path simctl = extractSimctl();
+    Map<String, List<Double>> nanos = new LinkedHashMap<>();
+    for (int round = 0; round < ROUNDS; round++) {
+      add(nanos, "C", nanosInC(simctl, counter.pid(), CALLS));
+      add(nanos, "C, nobody", nanosInC(simctl, -1, CALLS_TO_NOBODY));
+      for (RunResult result : harness().run()) {
+        add(nanos, result.getPrimaryResult().getLabel(), result.getPrimaryResult().getScore());
+      }
+    }
+    System.out.printf("one call, simulated driver, %s rounds%n", ROUNDS);
+    System.out.printf("  %-20s%12s%12s%12s%12s%n", "", "median ns", "least", "most", "ratio to C");
+    double c = median(nanos.getOrDefault("C", List.of()));
+    double nobody = median(nanos.getOrDefault("C, nobody", List.of()));
+    nanos.forEach((name, times) -> print(name, times, name.endsWith("obody") ? nobody : c));
+  }
+
+  private static void add(Map<String, List<Double>> nanos, String name, double time) {
+    nanos.computeIfAbsent(name, key -> new ArrayList<>()).add(time);
+  }
+
+  private static void print(String name, List<Double> times, double c) {
+    System.out.printf(
+        Locale.ROOT,
+        "  %-20s%12.0f%12.0f%12.0f%12.3f%n",
+        name,
+        median(times),
+        Collections.min(times),
+        Collections.max(times),
+        median(times) / c);
+  }
+
+  private static double median(List<Double> times) {
+    return times.stream().sorted().skip(times.size() / 2).findFirst().orElseThrow();
+  }
+
+  private Path extractSimctl() throws IOException {
+    Path simctl = driver.directory().resolve("simctl");
+    try (InputStream in = Bench.class.getResourceAsStream(SIMCTL)) {
+      if (in == null) {
+        throw new IOException("the fixtures have no " + SIMCTL);
+      }
+      Files.copy(in, simctl);
+    }
+    return Files.setPosixFilePermissions(simctl, PosixFilePermissions.fromString("rwx------"));
+  }
+
+  private Runner harness() {
+    return new Runner(
+        new OptionsBuilder()
+            .include(GetStateBenchmark.class.getName())
+            .verbosity(VerboseMode.SILENT)
+            .jvmArgsAppend(
+                "-Dgpuprocess.driver.dir=" + driver.directory(), "-Dbench.pid=" + counter.pid())
+            .build());
+  }
+
+  private double nanosInC(Path simctl, long pid, int calls)
+      throws IOException, InterruptedException {
+    Process process =
+        new ProcessBuilder(
+                simctl.toString(),
+                "--lib",
+                driver.libcuda().toString(),
+                "time",
+                Integer.toString(calls),
+                Long.toString(pid))
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    String answer = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    if (process.waitFor() != 0) {
+      throw new IOException("simctl failed: " + answer);
+    }
+    return Double.parseDouble(answer.strip().split(" ", 2)[0]);
+  }
+
+  private void starts(String... homes) throws IOException, InterruptedException {
+    System.out.printf(
+        Locale.ROOT, "%njava start to first state, median of %s    ms   empty main%n", STARTS);
+    for (String home : homes) {
+      double empty = medianStart(home, List.of());
+      double first = medianStart(home, List.of(Long.toString(counter.pid())));
+      System.out.printf(Locale.ROOT, "  %-36s%8.0f%13.0f%n", home, first, empty);
+    }
+  }
+
+  private double medianStart(String home, List<String> arguments)
+      throws IOException, InterruptedException {
+    List<String> command =
+        new ArrayList<>(
+            List.of(
+                Path.of(home, "bin", "java").toString(),
+                "-cp",
+                System.getProperty("java.class.path"),
+                FirstState.class.getName()));
+    command.addAll(arguments);
+    List<Double> times = new ArrayList<>();
+    for (int i = 0; i < STARTS; i++) {
+      times.add(millisOf(command));
+    }
+    return median(times);
+  }
+
+  private double millisOf(List<String> command) throws IOException, InterruptedException {
+    ProcessBuilder builder =
+        new ProcessBuilder(command)
+            .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+            .redirectError(new File("/dev/null"));
+    builder.environment().put("GPUPROCESS_DRIVER_DIR", driver.directory().toString());
+    long began = System.nanoTime();
+    int exit = builder.start().waitFor();
+    double millis = (System.nanoTime() - began) / 1e6;
+    if (exit != 0) {
+      throw new IOException(String.join(" ", command) + " ended with " + exit);
+    }
+    return millis;
+  }
+}

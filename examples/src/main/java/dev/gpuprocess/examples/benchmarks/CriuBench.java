@@ -1,0 +1,94 @@
+package dev.gpuprocess.examples.benchmarks;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * {@code CriuBench CRIU DIRECTORY ROUNDS MIB...}: what a dump and a restore cost through this
+ * library, durable and verified, and by the bare command followed by a sync of its files. All in
+ * turn, each on a process of its own with that much memory of random bytes.
+ */
+public final class CriuBench {
+
+  private final Path directory;
+  private final int rounds;
+  private final List<Contender> contenders;
+
+  private CriuBench(Path directory, int rounds, List<Contender> contenders) {
+    this.directory = directory;
+    this.rounds = rounds;
+    this.contenders = contenders;
+  }
+
+  /**
+   * Measures and prints.
+   *
+   * @param args CRIU, where the images go, how often, and the sizes in MiB
+   * @throws IOException when a program cannot be started
+   * @throws InterruptedException when interrupted
+   */
+  public static void main(String[] args) throws IOException, InterruptedException {
+    Path criu = Path.of(args[0]);
+    List<Contender> contenders = new ArrayList<>(List.of(new BareCommand(criu), new Library(criu)));
+    if (PyCriu.isHere()) {
+      contenders.add(new PyCriu(criu));
+    }
+    CriuBench bench = new CriuBench(Path.of(args[1]), Integer.parseInt(args[2]), contenders);
+    for (String size : List.of(args).subList(3, args.length)) {
+      bench.measure(Integer.parseInt(size));
+    }
+  }
+
+  private void measure(int mebibytes) throws IOException, InterruptedException {
+    List<Row> rows = contenders.stream().map(Row::new).toList();
+    for (int round = 0; round < rounds; round++) {
+      for (int i = 0; i < rows.size(); i++) {
+        // The order changes, so that nobody always comes after the same one.
+        cycle(rows.get((i + round) % rows.size()), mebibytes);
+      }
+    }
+    System.out.printf("%s MiB, %s rounds, seconds: median (least-most)%n", mebibytes, rounds);
+    System.out.printf("  %-20s%20s%8s%20s%8s%n", "", "dump", "ratio", "restore", "ratio");
+    Row bare = rows.get(0);
+    for (Row row : rows) {
+      System.out.printf(
+          Locale.ROOT,
+          "  %-20s%20s%8.3f%20s%8.3f%n",
+          row.contender,
+          Times.text(row.dumps),
+          Times.median(row.dumps) / Times.median(bare.dumps),
+          Times.text(row.restores),
+          Times.median(row.restores) / Times.median(bare.restores));
+    }
+    System.out.println("  load averages " + Files.readString(Path.of("/proc/loadavg")).strip());
+  }
+
+  private record Row(Contender contender, List<Double> dumps, List<Double> restores) {
+    Row(Contender contender) {
+      this(contender, new ArrayList<>(), new ArrayList<>());
+    }
+  }
+
+  private void cycle(Row row, int mebibytes) throws IOException, InterruptedException {
+    Path place = Files.createTempDirectory(directory, "criu-bench");
+    try (BenchSubject subject = BenchSubject.start(mebibytes)) {
+      Programs.run("sync", "-f", place.toString());
+      long begin = System.nanoTime();
+      row.contender.dump(subject.pid(), place);
+      long dumped = System.nanoTime();
+      subject.awaitFree();
+      long free = System.nanoTime();
+      row.contender.restore(subject.pid(), place);
+      long restored = System.nanoTime();
+      subject.requireRestored();
+      row.dumps.add((dumped - begin) / 1e9);
+      row.restores.add((restored - free) / 1e9);
+    } finally {
+      Programs.run("rm", "-rf", place.toString());
+    }
+  }
+}

@@ -1,0 +1,48 @@
+package dev.gpuprocess.examples.benchmarks;
+
+import java.io.IOException;
+import java.nio.file.Path;
+
+/** CRIU's own Python client, where it is installed; the files are synced as by the command. */
+record PyCriu(Path criu) implements Contender {
+
+  private static final String SCRIPT =
+      """
+      import os, sys, pycriu
+      what, binary, pid, place = sys.argv[1:]
+      client = pycriu.criu()
+      client.use_binary(binary)
+      client.opts.images_dir_fd = os.open(place, os.O_DIRECTORY)
+      client.opts.shell_job = True
+      client.opts.log_file = what + '.log'
+      if what == 'dump':
+        client.opts.pid = int(pid)
+        client.dump()
+        os.execvp('sync', ['sync'] + [place + '/' + name for name in os.listdir(place)] + [place])
+      client.restore()
+      """;
+
+  static boolean isHere() throws IOException, InterruptedException {
+    return Programs.succeeds("python3", "-c", "import pycriu");
+  }
+
+  @Override
+  public void dump(int pid, Path place) throws IOException, InterruptedException {
+    run("dump", pid, place);
+  }
+
+  @Override
+  public void restore(int pid, Path place) throws IOException, InterruptedException {
+    run("restore", pid, place);
+  }
+
+  private void run(String what, int pid, Path place) throws IOException, InterruptedException {
+    Programs.run(
+        "python3", "-c", SCRIPT, what, criu.toString(), Integer.toString(pid), place.toString());
+  }
+
+  @Override
+  public String toString() {
+    return "pycriu, sync";
+  }
+}

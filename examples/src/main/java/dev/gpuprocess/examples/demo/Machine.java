@@ -1,0 +1,147 @@
+package dev.gpuprocess.examples.demo;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.fixtures.Launch;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuUuid;
+import java.time.LocalDate;
+import java.time.ZoneOffset;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** The GPUs that an example uses: those of this computer, or simulated ones. */
+public final class Machine implements AutoCloseable {
+
+  /**
+   * What {@code cuDriverGetVersion} says of driver 570, the first with the checkpoint functions.
+   */
+  private static final int FIRST_WITH_CHECKPOINT = 12080;
+
+  private final GpuCheckpoints checkpoints;
+  private final @Nullable SimulatedDriver simulated;
+  private final String description;
+
+  private Machine(
+      GpuCheckpoints checkpoints, @Nullable SimulatedDriver simulated, String description) {
+    this.checkpoints = checkpoints;
+    this.simulated = simulated;
+    this.description = description;
+  }
+
+  /** The real GPUs where they can be used, else simulated ones; says why in its description. */
+  public static Machine best() {
+    GpuCheckpoints standard = GpuCheckpoints.standard();
+    return whyUnusable(standard.cuda(), standard.gpus())
+        .map(Machine::simulated)
+        .orElseGet(Machine::real);
+  }
+
+  /** The real GPUs; what they cannot do shows when it is asked of them. */
+  public static Machine real() {
+    GpuCheckpoints standard = GpuCheckpoints.standard();
+    return new Machine(
+        standard,
+        null,
+        "%s, driver %s"
+            .formatted(names(standard.gpus()), standard.gpus().driverVersion().orElse("unknown")));
+  }
+
+  /** One simulated GPU, because of that. */
+  public static Machine simulated(String because) {
+    return on(SimulatedDriver.create(), because);
+  }
+
+  /** A simulated machine; closing this deletes it. */
+  public static Machine on(SimulatedDriver driver, String because) {
+    GpuCheckpoints checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
+            .build();
+    return new Machine(checkpoints, driver, "simulated, " + because);
+  }
+
+  /** Why the real GPUs cannot be used; empty where they can. */
+  public static Optional<String> whyUnusable(CudaDriver cuda, GpuInventory inventory) {
+    try {
+      int version = cuda.version();
+      if (version < FIRST_WITH_CHECKPOINT) {
+        return Optional.of(
+            "the driver here is for CUDA %s.%s; 12.8 (driver 570) is the first that can checkpoint"
+                .formatted(version / 1000, version % 1000 / 10));
+      }
+    } catch (NoCudaDriverException e) {
+      return Optional.of("there is no NVIDIA driver here");
+    } catch (DriverTooOldException e) {
+      return Optional.of(String.valueOf(e.getMessage()));
+    }
+    return inventory.gpus().filter(gpus -> !gpus.isEmpty()).isPresent()
+        ? Optional.empty()
+        : Optional.of("NVML finds no GPU");
+  }
+
+  private static String names(GpuInventory inventory) {
+    List<String> names = inventory.gpus().orElse(List.of()).stream().map(Gpu::name).toList();
+    return names.isEmpty() ? "no GPU" : String.join(", ", names);
+  }
+
+  public GpuCheckpoints checkpoints() {
+    return checkpoints;
+  }
+
+  public boolean isSimulated() {
+    return simulated != null;
+  }
+
+  /** Prepares a workload to run on these GPUs. */
+  public <W extends Workload> Launch<W> on(Launch<W> launch) {
+    return simulated == null ? launch : launch.on(simulated);
+  }
+
+  /** What is free on a GPU now, in bytes. */
+  long freeMemory(String gpu) {
+    GpuUuid uuid = GpuUuid.of(gpu);
+    return checkpoints.gpus().gpus().orElse(List.of()).stream()
+        .filter(found -> found.uuid().equals(uuid))
+        .mapToLong(Gpu::freeBytes)
+        .findFirst()
+        .orElseThrow(() -> new IllegalStateException("NVML does not know " + gpu));
+  }
+
+  /** What a reader of a log wants to know first. */
+  public String headline(String program) {
+    return "%s %s: GPU %s; kernel %s; CRIU %s; Java %s"
+        .formatted(
+            program,
+            LocalDate.now(ZoneOffset.UTC),
+            this,
+            System.getProperty("os.version"),
+            checkpoints.criu().version(),
+            Runtime.version());
+  }
+
+  /** One word for a log. */
+  public String kind() {
+    return isSimulated() ? "simulated" : "real";
+  }
+
+  @Override
+  public String toString() {
+    return description;
+  }
+
+  @Override
+  public void close() {
+    if (simulated != null) {
+      simulated.close();
+    }
+  }
+}

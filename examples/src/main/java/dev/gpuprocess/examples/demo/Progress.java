@@ -1,0 +1,110 @@
+package dev.gpuprocess.examples.demo;
+
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
+import java.io.PrintStream;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+
+/**
+ * Shows each step while it happens: its name when it begins, its figures when it ends. A step
+ * within another is set in. One verb at a time, as on one process.
+ */
+public final class Progress implements StepListener {
+
+  private static final double MIB = 1 << 20;
+
+  /** What the driver does with GPU memory. */
+  private static final Set<String> DRIVER_STEPS =
+      Set.of("checkpoint", "restore", "suspend", "resume");
+
+  private final PrintStream out;
+  private final boolean simulated;
+
+  /** One row for each step, in the order in which they began. */
+  private final List<String> rows = new ArrayList<>();
+
+  /** The rows of the steps under way, innermost first. */
+  private final Deque<Integer> open = new ArrayDeque<>();
+
+  private boolean inLine;
+
+  /**
+   * For the steps on a machine.
+   *
+   * @param out where they are shown
+   * @param machine whose; how fast it moves simulated GPU memory is not shown, as nothing does so
+   */
+  public Progress(PrintStream out, Machine machine) {
+    this.out = out;
+    this.simulated = machine.isSimulated();
+  }
+
+  @Override
+  public void started(String name, int pid) {
+    endLine();
+    open.push(rows.size());
+    rows.add(label(name));
+    out.print(label(name));
+    out.flush();
+    inLine = true;
+  }
+
+  @Override
+  public void finished(Step step) {
+    end(step.name(), figures(step, " ms", " MiB", " GB/s"), figures(step, "", "", ""));
+  }
+
+  @Override
+  public void failed(String name, int pid, RuntimeException failure) {
+    end(name, "    failed", "    failed");
+  }
+
+  private void end(String name, String line, String row) {
+    out.println(inLine ? line : label(name) + line);
+    inLine = false;
+    rows.set(open.peek(), label(name) + row);
+    open.pop();
+  }
+
+  /** Says something that is not a step. */
+  public void say(String what, String text) {
+    endLine();
+    out.println(label(what) + "  " + text);
+  }
+
+  /** The steps up to now with a head line, for the end of a log. */
+  public List<String> table() {
+    List<String> lines = new ArrayList<>();
+    lines.add(String.format(Locale.ROOT, "  %-16s%10s%10s%8s", "step", "ms", "MiB", "GB/s"));
+    lines.addAll(rows);
+    return lines;
+  }
+
+  private String label(String name) {
+    return String.format(Locale.ROOT, "  %-16s", "  ".repeat(Math.max(0, open.size() - 1)) + name);
+  }
+
+  private String figures(Step step, String ms, String mib, String rate) {
+    String time = String.format(Locale.ROOT, "%10.1f%s", step.duration().toNanos() / 1e6, ms);
+    if (step.bytes() == 0) {
+      return time;
+    }
+    String size = time + String.format(Locale.ROOT, "%10.1f%s", step.bytes() / MIB, mib);
+    // How fast a few kilobytes went says nothing.
+    return step.bytes() < MIB || (simulated && DRIVER_STEPS.contains(step.name()))
+        ? size
+        : size + String.format(Locale.ROOT, "%8.2f%s", step.bytesPerSecond() / 1e9, rate);
+  }
+
+  private void endLine() {
+    if (inLine) {
+      out.println();
+      inLine = false;
+    }
+  }
+}

@@ -1,0 +1,31 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.progress.Step;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Collectors;
+
+/** A trip to disk and back in one line: {@code checkpoint 1.62 s 2.65 GB/s, dump 1.50 s ...}. */
+final class Figures {
+
+  private Figures() {}
+
+  /** The steps that take time, from the last checkpoint on. */
+  static String ofLastTrip(List<Step> steps) {
+    int from = steps.stream().map(Step::name).toList().lastIndexOf("checkpoint");
+    return steps.stream()
+        .skip(Math.max(0, from))
+        .filter(step -> !step.name().equals("unlock"))
+        .map(Figures::of)
+        .collect(Collectors.joining(", "));
+  }
+
+  private static String of(Step step) {
+    String time =
+        String.format(Locale.ROOT, "%s %.2f s", step.name(), step.duration().toNanos() / 1e9);
+    // How fast a few kilobytes went says nothing.
+    return step.bytes() < 1 << 20
+        ? time
+        : time + String.format(Locale.ROOT, " %.2f GB/s", step.bytesPerSecond() / 1e9);
+  }
+}

@@ -1,0 +1,174 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.progress.StepListener;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+
+/** Targets that do not answer, are busy, or die. */
+final class StuckChecks {
+
+  private static final long MIB = 1L << 20;
+
+  private StuckChecks() {}
+
+  /** A raw call hangs until the target goes on; ours refuses at once, and nothing is changed. */
+  static Outcome stopped(Machine machine) {
+    try (Counter counter = machine.on(Counter.launch()).start()) {
+      RunningProcess running = machine.checkpoints().process(counter.pid());
+      signal(counter, "STOP");
+      await(() -> ProcFs.stat(counter.pid()).map(ProcStat::isStopped).orElse(false));
+      CompletableFuture<?> raw =
+          CompletableFuture.supplyAsync(
+              () -> machine.checkpoints().cuda().lock((int) counter.pid(), 100));
+      boolean rawHangs = !endsWithin(raw, Duration.ofSeconds(2));
+      long began = System.nanoTime();
+      String refusal = message(ProcessStoppedException.class, running::lock);
+      double ms = (System.nanoTime() - began) / 1e6;
+      signal(counter, "CONT");
+      boolean rawEnds = endsWithin(raw, Duration.ofSeconds(10));
+      GpuProcess found = machine.checkpoints().inspect(counter.pid());
+      if (found instanceof LockedProcess locked) {
+        locked.unlock();
+      }
+      String numbers =
+          "refused in %s ms: %s%na raw lock with timeout 100 ms hung 2 s: %s, ended after SIGCONT: %s; then %s"
+              .formatted(
+                  Math.round(ms * 10) / 10.0, refusal, rawHangs, rawEnds, counter.increment());
+      return outcome("stopped target", rawHangs && rawEnds && !refusal.isEmpty(), numbers);
+    }
+  }
+
+  /** The lock gives up, the kernel and the process go on. */
+  static Outcome busy(Machine machine) {
+    try (Counter counter = machine.on(Counter.launch()).start()) {
+      RunningProcess running = machine.checkpoints().process(counter.pid());
+      counter.spin(Duration.ofSeconds(3));
+      long began = System.nanoTime();
+      String refusal =
+          message(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(500)));
+      double ms = (System.nanoTime() - began) / 1e6;
+      ProcessState after = machine.checkpoints().inspect(counter.pid()).state();
+      int next = counter.increment();
+      running.suspend().resume();
+      return outcome(
+          "busy GPU",
+          after == ProcessState.RUNNING && next == 101 && !refusal.isEmpty(),
+          "lock of 500 ms gave up after %s ms, process %s, counts on to %s, suspends later"
+              .formatted(Math.round(ms), after, next));
+    }
+  }
+
+  /** The target dies while its memory moves: a typed error, and the GPU is free of it. */
+  static Outcome killed(Machine machine) {
+    long before = free(machine);
+    Pattern pattern = machine.on(Pattern.launch(machine.isSimulated() ? 512 : 8192)).start();
+    GpuCheckpoints killing =
+        machine.checkpoints().toBuilder()
+            .listener(
+                new StepListener() {
+                  @Override
+                  public void started(String name, int pid) {
+                    if (name.equals("checkpoint")) {
+                      new Thread(() -> killWhenItGrows(pattern)).start();
+                    }
+                  }
+                })
+            .build();
+    String refusal =
+        message(NoSuchProcessException.class, () -> killing.process(pattern.pid()).suspend());
+    await(() -> before - free(machine) < 64 * MIB);
+    long left =
+        machine.checkpoints().recover().stream()
+            .filter(entry -> entry.process().pid() == pattern.pid())
+            .count();
+    return outcome(
+        "killed in checkpoint",
+        !refusal.isEmpty() && left == 0,
+        "%s; the GPU is free of it, %s entries of it in the journal".formatted(refusal, left));
+  }
+
+  private static void killWhenItGrows(Pattern pattern) {
+    long before = ProcFs.anonymousBytes(pattern.pid());
+    await(() -> ProcFs.anonymousBytes(pattern.pid()) > before + 128 * MIB);
+    pattern.close();
+  }
+
+  private static long free(Machine machine) {
+    return machine.checkpoints().gpus().gpus().orElse(List.of()).stream()
+        .mapToLong(Gpu::freeBytes)
+        .sum();
+  }
+
+  static Outcome outcome(String what, boolean passed, String numbers) {
+    return passed ? Outcome.passed(what, numbers) : Outcome.failed(what, numbers);
+  }
+
+  /** The message of the exception expected, empty when there was none. */
+  static String message(Class<? extends RuntimeException> expected, Runnable body) {
+    try {
+      body.run();
+      return "";
+    } catch (RuntimeException e) {
+      if (expected.isInstance(e)) {
+        return String.valueOf(e.getMessage());
+      }
+      throw e;
+    }
+  }
+
+  static void await(BooleanSupplier condition) {
+    long end = System.nanoTime() + Duration.ofSeconds(60).toNanos();
+    while (!condition.getAsBoolean()) {
+      if (System.nanoTime() > end) {
+        throw new IllegalStateException("waited 60 s in vain");
+      }
+      LockSupport.parkNanos(1_000_000);
+    }
+  }
+
+  private static boolean endsWithin(CompletableFuture<?> call, Duration time) {
+    try {
+      call.get(time.toMillis(), TimeUnit.MILLISECONDS);
+      return true;
+    } catch (TimeoutException e) {
+      return false;
+    } catch (InterruptedException | ExecutionException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static void signal(Workload workload, String name) {
+    if (!workload.isAlive()) {
+      throw new IllegalStateException("the workload has ended");
+    }
+    try {
+      Process kill = new ProcessBuilder("kill", "-" + name, Long.toString(workload.pid())).start();
+      kill.onExit().join();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

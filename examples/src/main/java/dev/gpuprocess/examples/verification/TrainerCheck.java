@@ -1,0 +1,130 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Progress;
+import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.examples.verification.Trainer.Loaders;
+import dev.gpuprocess.options.DumpOptions;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * A PyTorch trainer is disturbed in the middle of its run, and must go on from the same step with
+ * the losses that an undisturbed run has. With data loaders that are spawned it is dumped and
+ * restored, as without any. Loaders that are forked inherit what cannot be dumped: there the dump
+ * must be refused.
+ */
+final class TrainerCheck {
+
+  private static final int STEPS = 200;
+
+  /** What loaders need: unlinked semaphores and shared memory, locks, connections among them. */
+  private static final DumpOptions WITH_LOADERS =
+      DumpOptions.builder()
+          .linkRemap(true)
+          .ghostLimit(64L << 20)
+          .fileLocks(true)
+          .tcpEstablished(true)
+          .build();
+
+  private final Machine machine;
+  private final int mebibytes;
+  private final Loaders loaders;
+  private final Progress progress;
+  private final String what;
+
+  TrainerCheck(Machine machine, int mebibytes, Loaders loaders, Progress progress) {
+    this.machine = machine;
+    this.mebibytes = mebibytes;
+    this.loaders = loaders;
+    this.progress = progress;
+    this.what = name(loaders);
+  }
+
+  /** The row of the table. */
+  static String name(Loaders loaders) {
+    return switch (loaders) {
+      case NONE -> "PyTorch trainer";
+      case SPAWN -> "PyTorch, loaders spawned";
+      case FORK -> "PyTorch, loaders forked";
+    };
+  }
+
+  Outcome run() {
+    if (machine.isSimulated()) {
+      return Outcome.skipped(what, "PyTorch needs a real GPU");
+    }
+    try (Scratch scratch = Scratch.create()) {
+      Optional<String> missing = Trainer.whyMissing(scratch);
+      if (missing.isPresent()) {
+        return Outcome.skipped(what, missing.get());
+      }
+      List<String> undisturbed;
+      try (Trainer reference = start(scratch, "undisturbed")) {
+        undisturbed = reference.awaitEnd();
+      }
+      progress.say("undisturbed", "step " + undisturbed.get(STEPS - 1) + ", the last");
+      try (Trainer trainer = start(scratch, "disturbed")) {
+        trainer.awaitStep(STEPS / 3);
+        GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
+        CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
+        return loaders == Loaders.FORK
+            ? refusal(suspended, trainer, scratch, undisturbed)
+            : trip(suspended, trainer, scratch, undisturbed);
+      }
+    }
+  }
+
+  private Trainer start(Scratch scratch, String name) {
+    return Trainer.start(scratch, name, STEPS, mebibytes, loaders);
+  }
+
+  private Outcome trip(
+      CheckpointedProcess suspended, Trainer trainer, Scratch scratch, List<String> undisturbed) {
+    DumpOptions options = loaders == Loaders.NONE ? DumpOptions.ofDefaults() : WITH_LOADERS;
+    ProcessImage image = suspended.dump(scratch.resolve("image"), options);
+    // Counted now that the process is gone: its CPU threads lived on until then.
+    int step = trainer.lines().size();
+    progress.say("dumped", "after step " + Trainer.last(trainer.lines()));
+    CheckpointedProcess restored = image.restore();
+    trainer.restoredAs(restored.identity());
+    RunningProcess again = restored.resume();
+    List<String> lines = trainer.awaitEnd();
+    progress.say("went on", "with step " + lines.get(step));
+    return compare(
+        lines,
+        undisturbed,
+        "dumped after step %s%nwent on with step %s%nundisturbed, step %s%n%s"
+            .formatted(
+                lines.get(step - 1),
+                lines.get(step),
+                undisturbed.get(step),
+                Figures.ofLastTrip(again.steps())));
+  }
+
+  private Outcome refusal(
+      CheckpointedProcess suspended, Trainer trainer, Scratch scratch, List<String> undisturbed) {
+    try {
+      suspended.dump(scratch.resolve("image"), WITH_LOADERS);
+      return Outcome.failed(what, "it was dumped with children that hold the GPU");
+    } catch (CudaChildException e) {
+      progress.say("refused", String.valueOf(e.getMessage()));
+      suspended.resume();
+      return compare(
+          trainer.awaitEnd(), undisturbed, "refused, and resumed: %s".formatted(e.getMessage()));
+    }
+  }
+
+  private Outcome compare(List<String> lines, List<String> undisturbed, String numbers) {
+    return lines.equals(undisturbed)
+        ? Outcome.passed(
+            what,
+            STEPS + " losses and the sum of its memory equal an undisturbed run's\n" + numbers)
+        : Outcome.failed(what, "losses differ\n" + numbers);
+  }
+}

@@ -1,0 +1,66 @@
+package dev.gpuprocess.examples;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.LocalDateTime;
+import java.time.ZonedDateTime;
+import java.util.List;
+import java.util.jar.JarEntry;
+import java.util.jar.JarFile;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What is in the jars that users get, as the build has just made them. */
+class JarsTest {
+
+  private static final Path ROOT = Path.of(System.getProperty("gpuprocess.root"));
+
+  private static List<Path> jars(String module) throws IOException {
+    Path target = ROOT.resolve(module).resolve("target");
+    if (!Files.isDirectory(target)) {
+      return List.of();
+    }
+    try (Stream<Path> files = Files.list(target)) {
+      return files
+          .filter(file -> file.toString().endsWith(".jar"))
+          .filter(file -> !file.toString().endsWith("-javadoc.jar"))
+          .toList();
+    }
+  }
+
+  private static LocalDateTime timestamp() throws IOException {
+    Matcher property =
+        Pattern.compile("<project.build.outputTimestamp>(.*)</project.build.outputTimestamp>")
+            .matcher(Files.readString(ROOT.resolve("pom.xml")));
+    assertTrue(property.find(), "the build has no fixed time");
+    return ZonedDateTime.parse(property.group(1)).toLocalDateTime();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"src-test-fixtures", "cuda-checkpoint-api", "criu-driver"})
+  void haveTheLicenceAndOneTime_andNothingOfTheBuild(String module) throws IOException {
+    List<Path> jars = jars(module);
+    assumeTrue(!jars.isEmpty(), "no jars yet: mvn package makes them");
+    LocalDateTime timestamp = timestamp();
+    for (Path path : jars) {
+      try (JarFile jar = new JarFile(path.toFile())) {
+        assertNotNull(jar.getEntry("META-INF/LICENSE"), () -> path + " has no META-INF/LICENSE");
+        for (JarEntry entry : jar.stream().toList()) {
+          String name = path.getFileName() + ": " + entry.getName();
+          assertEquals(timestamp, entry.getTimeLocal(), name);
+          // A file such as .built is a note of the build to itself.
+          assertTrue(!entry.getName().matches("(.*/)?[.][^/]+"), name);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,45 @@
+package dev.gpuprocess.examples.demo;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.nio.file.Path;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Which drivers are good enough to be used instead of simulated ones. */
+class MachineTest {
+
+  private static Optional<String> whyUnusable(SimulatedDriver.Builder builder) {
+    try (SimulatedDriver driver = builder.create()) {
+      return Machine.whyUnusable(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()));
+    }
+  }
+
+  @Test
+  void driver570WithAGpuIsUsable() {
+    assertEquals(Optional.empty(), whyUnusable(SimulatedDriver.builder().driverVersion(12080)));
+  }
+
+  @Test
+  void olderDriverIsNot() {
+    String why = whyUnusable(SimulatedDriver.builder().driverVersion(12040)).orElseThrow();
+    assertTrue(why.contains("CUDA 12.4"), why);
+  }
+
+  @Test
+  void driverWithoutGpuIsNot() {
+    assertEquals(Optional.of("NVML finds no GPU"), whyUnusable(SimulatedDriver.builder().gpus(0)));
+  }
+
+  @Test
+  void noDriverIsNot(@TempDir Path empty) {
+    assertEquals(
+        Optional.of("there is no NVIDIA driver here"),
+        Machine.whyUnusable(LibCuda.in(empty), LibNvml.in(empty)));
+  }
+}

@@ -1,0 +1,20 @@
+package dev.gpuprocess.examples.verification;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.examples.demo.Scratch;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class TrainerTest {
+
+  @Test
+  void whereTrainingIsImpossibleTheReasonIsOneLine() {
+    try (Scratch scratch = Scratch.create()) {
+      Optional<String> missing = Trainer.whyMissing(scratch);
+      assumeTrue(missing.isPresent(), "PyTorch and a GPU are here");
+      assertTrue(missing.get().matches(".*(python3|torch|PyTorch).*"), missing.get());
+    }
+  }
+}

@@ -1,0 +1,86 @@
+package com.example.scheduler;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import java.nio.file.Path;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Runs once on the class path and once on the module path. */
+class SchedulerTest {
+
+  private SimulatedDriver machine;
+  private Counter job;
+  private GpuCheckpoints gpus;
+  private Scheduler scheduler;
+
+  @BeforeEach
+  void startJob() {
+    machine = SimulatedDriver.create();
+    job = Counter.start(machine);
+    gpus =
+        GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build();
+    scheduler = new Scheduler(gpus);
+    assertEquals(101, job.increment());
+  }
+
+  @AfterEach
+  void endJob() {
+    job.close();
+    machine.close();
+  }
+
+  @Test
+  void runsOnThePathItIsMeantToRunOn() {
+    Module module = Scheduler.class.getModule();
+    String expected = System.getProperty("scheduler.module");
+    assertEquals(expected, module.isNamed() ? module.getName() : "none");
+    assertEquals(!expected.equals("none"), GpuCheckpoints.class.getModule().isNamed());
+  }
+
+  @Test
+  void urgentJobHasTheGpuMeanwhile() {
+    long before = job.freeMemory();
+    scheduler.preempt(
+        job.pid(),
+        () -> {
+          assertInstanceOf(CheckpointedProcess.class, gpus.inspect(job.pid()));
+          long free = gpus.gpus().gpus().orElseThrow().get(0).freeBytes();
+          assertFalse(free <= before, free + " bytes are free, " + before + " before");
+        });
+    assertEquals(102, job.increment());
+  }
+
+  @Test
+  void jobGoesOnWhenTheUrgentOneFails() {
+    Runnable urgent =
+        () -> {
+          throw new IllegalStateException("urgent, and wrong");
+        };
+    assertThrows(IllegalStateException.class, () -> scheduler.preempt(job.pid(), urgent));
+    assertEquals(102, job.increment());
+  }
+
+  @Test
+  void evictedJobComesBack(@TempDir Path directory) {
+    assumeTrue(
+        System.getenv("GPUPROCESS_CRIU") != null,
+        "needs CRIU: name one in GPUPROCESS_CRIU; bin/criu prints one that works here");
+    scheduler.evict(job.pid(), directory.resolve("image"));
+    assertFalse(job.isAlive());
+    scheduler.readmit(directory.resolve("image"));
+    assertEquals(102, job.increment());
+  }
+}
