@@ -169,6 +169,9 @@ final class SoakJudge {
     try {
       GpuProcess found = checkpoints.inspect(subject.pid());
       if (found instanceof FailedProcess) {
+        if (!subject.mayBeBroken()) {
+          lost("process %d is failed, and nothing broke it; %s".formatted(subject.pid(), subject.history()));
+        }
         subject.kill();
         return Optional.empty();
       }

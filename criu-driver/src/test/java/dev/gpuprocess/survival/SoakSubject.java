@@ -35,6 +35,9 @@ final class SoakSubject implements AutoCloseable {
   private int leastBefore;
   private volatile boolean killed;
 
+  /** In this round. */
+  private volatile boolean mayBreak;
+
   /** What was done to it last, for complaints. */
   private final Deque<String> history = new ConcurrentLinkedDeque<>();
 
@@ -71,10 +74,22 @@ final class SoakSubject implements AutoCloseable {
   /**
    * Kills the CRIU that is restoring it. One that is in the middle of a dump is spared: the process
    * can die with that, by SIGTRAP or SIGPIPE, and it could not be told from a process that the
-   * library lost. {@link CriuDeathsTest} kills those, and looks at what the process died of.
+   * library lost. {@link DyingCriu} kills those where they tell of a stage, and {@link
+   * CriuDeathsTest} at any moment, looking at what the process died of.
    */
   void killCriu() {
     Signals.restoringCriuOf(pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+  }
+
+  /** A call of the driver is about to be made to break it. */
+  void mayBreak() {
+    mayBreak = true;
+    tell("it may be broken");
+  }
+
+  /** Whether the driver may call it failed. */
+  boolean mayBeBroken() {
+    return mayBreak;
   }
 
   boolean wasKilled() {
@@ -97,6 +112,7 @@ final class SoakSubject implements AutoCloseable {
   /** Images that appear from now on have at least the number of now in them. */
   void roundBegins() {
     leastBefore = least;
+    mayBreak = false;
   }
 
   void imageFound(String name) {

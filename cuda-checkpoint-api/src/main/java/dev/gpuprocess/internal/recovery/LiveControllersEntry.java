@@ -2,8 +2,6 @@ package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.TrackedProcess;
@@ -11,6 +9,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -42,11 +41,6 @@ final class LiveControllersEntry {
   RecoveredProcess run() {
     try {
       return told(isLeftOver() ? removed() : RecoveryOutcome.IN_USE);
-    } catch (NoSuchProcessException e) {
-      // It ended just now; the next recovery finds it gone.
-      return told(RecoveryOutcome.IN_USE);
-    } catch (OperationInProgressException e) {
-      return told(RecoveryOutcome.IN_USE);
     } catch (GpuCheckpointException e) {
       LOG.debug("whether the entry of process {} is left over is not known", entry.pid(), e);
       return told(RecoveryOutcome.IN_USE);
@@ -87,9 +81,14 @@ final class LiveControllersEntry {
     return reading.target().key.equals(entry.key()) && reading.readState() == ProcessState.RUNNING;
   }
 
-  /** Nobody begins a verb meanwhile. */
+  /** In a turn, so that nobody begins a verb meanwhile. */
   private RecoveryOutcome removed() {
-    return entry.find().isGone() ? removedOfGone() : removedOfRunning();
+    return entry
+        .find()
+        .process()
+        .filter(ProcessIdentity::isAlive)
+        .map(found -> removedOfRunning(found.pid()))
+        .orElseGet(this::removedOfGone);
   }
 
   private RecoveryOutcome removedOfGone() {
@@ -102,18 +101,18 @@ final class LiveControllersEntry {
             context.state(),
             context.timeouts().call());
     try {
-      if (isThere()) {
-        journal.remove(entry.key());
+      if (!isThere() || !entry.find().isGone()) {
+        return RecoveryOutcome.IN_USE;
       }
+      journal.remove(entry.key());
       return RecoveryOutcome.GONE;
     } finally {
       turn.end();
     }
   }
 
-  private RecoveryOutcome removedOfRunning() {
-    TrackedProcess target =
-        TrackedProcess.of(context, entry.find().process().orElseThrow().pid(), VERB);
+  private RecoveryOutcome removedOfRunning(int pid) {
+    TrackedProcess target = TrackedProcess.of(context, pid, VERB);
     return target.exclusively(
         VERB,
         ProcessLock.Kind.MOVE,
