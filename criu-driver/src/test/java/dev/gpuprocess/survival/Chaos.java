@@ -63,9 +63,7 @@ final class Chaos {
   private Fault fault(SoakSubject subject) {
     String function = FUNCTIONS.get(random.nextInt(FUNCTIONS.size()));
     Fault fault =
-        Fault.in("cuCheckpointProcess" + function)
-            .pid(subject.pid())
-            .call(1 + random.nextInt(3));
+        Fault.in("cuCheckpointProcess" + function).pid(subject.pid()).call(1 + random.nextInt(3));
     int where = random.nextInt(4);
     boolean hangs = random.nextInt(3) == 0;
     if (where == 1 && !hangs && BREAKABLE.contains(function)) {

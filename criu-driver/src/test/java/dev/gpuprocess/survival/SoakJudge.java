@@ -4,6 +4,7 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -71,9 +72,26 @@ final class SoakJudge {
       }
       subjects.get(i).fault().ifPresent(this::lost);
     }
-    checkpoints.recover();
-    lane.journal().forEach(name -> complain(Complaint.Kind.LEAKED, "journal entry " + name));
+    lookForLeftEntries();
     removeOldImages(subjects, whole);
+  }
+
+  /** All run now, so there is nothing in the journal when the last late call has ended. */
+  private void lookForLeftEntries() {
+    List<Recovered> told = new ArrayList<>();
+    boolean none =
+        Waiting.until(
+            PATIENCE,
+            () -> {
+              told.clear();
+              told.addAll(checkpoints.recover());
+              return lane.journal().isEmpty();
+            });
+    if (!none) {
+      complain(
+          Complaint.Kind.LEAKED,
+          "journal entries %s, of which a recovery tells %s".formatted(lane.journal(), told));
+    }
   }
 
   private void lost(String why) {
@@ -170,7 +188,9 @@ final class SoakJudge {
       GpuProcess found = checkpoints.inspect(subject.pid());
       if (found instanceof FailedProcess) {
         if (!subject.mayBeBroken()) {
-          lost("process %d is failed, and nothing broke it; %s".formatted(subject.pid(), subject.history()));
+          lost(
+              "process %d is failed, and nothing broke it; %s"
+                  .formatted(subject.pid(), subject.history()));
         }
         subject.kill();
         return Optional.empty();

@@ -57,8 +57,7 @@ public final class SoakShift implements Function<String, List<String>> {
     SoakPlace place = SoakPlace.of(arguments.subList(0, count - 3));
     String name = arguments.get(count - 3);
     this.workers = Integer.parseInt(arguments.get(count - 2));
-    ObjIntConsumer<String> moments =
-        moments(new Random(Long.parseLong(arguments.get(count - 1))));
+    ObjIntConsumer<String> moments = moments(new Random(Long.parseLong(arguments.get(count - 1))));
     AloneDriver driver = driver(place.machine(), place);
     this.checkpoints = Lane.hastyCheckpoints(driver, place.machine(), place.state(), moments);
     Leaks.open(checkpoints);
