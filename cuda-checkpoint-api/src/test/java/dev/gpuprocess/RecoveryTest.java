@@ -122,6 +122,26 @@ class RecoveryTest {
     }
   }
 
+  /** Its key is the one under which the restore was written down. */
+  @Test
+  @OutsideUse("A6")
+  void processThatWasRestoredWithinATickKeepsAnEntry() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess restored = checkpoints.process(counter.pid()).suspend();
+      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+      Journal journal = new Journal(new StateDirectory(state));
+      journal.write(
+          JournalEntry.of(key, restored.pid(), "criu restore", Holdings.UNKNOWN, null, null));
+      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+      journal.removeRestore(key);
+      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+      restored.resume();
+      assertEquals(List.of(), checkpoints.recover());
+      assertEquals(101, counter.increment());
+    }
+  }
+
   @Test
   void restoreThatALiveControllerIsAtIsNotTouched() {
     int nobody = Integer.MAX_VALUE;
