@@ -14,7 +14,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
-import java.util.function.ObjIntConsumer;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -57,9 +56,9 @@ public final class SoakShift implements Function<String, List<String>> {
     SoakPlace place = SoakPlace.of(arguments.subList(0, count - 3));
     String name = arguments.get(count - 3);
     this.workers = Integer.parseInt(arguments.get(count - 2));
-    ObjIntConsumer<String> moments = moments(new Random(Long.parseLong(arguments.get(count - 1))));
+    SlowEnd slowEnd = new SlowEnd(new Random(Long.parseLong(arguments.get(count - 1))));
     AloneDriver driver = driver(place.machine(), place);
-    this.checkpoints = Lane.hastyCheckpoints(driver, place.machine(), place.state(), moments);
+    this.checkpoints = Lane.hastyCheckpoints(driver, place.machine(), place.state(), slowEnd);
     Leaks.open(checkpoints);
     this.verbs = new SoakVerbs(checkpoints, place.images(), place.squat(), name, tally);
     this.quiet = new QuietJob(checkpoints, driver, tally);
@@ -69,17 +68,8 @@ public final class SoakShift implements Function<String, List<String>> {
                 driver(place.crowdMachine(), place),
                 place.crowdMachine(),
                 place.crowdState(),
-                moments),
+                slowEnd),
             tally);
-  }
-
-  private static ObjIntConsumer<String> moments(Random random) {
-    SlowEnd slowEnd = new SlowEnd(random);
-    DyingCriu dyingCriu = new DyingCriu(random);
-    return (moment, pid) -> {
-      slowEnd.accept(moment, pid);
-      dyingCriu.accept(moment, pid);
-    };
   }
 
   private AloneDriver driver(Path machine, SoakPlace place) {

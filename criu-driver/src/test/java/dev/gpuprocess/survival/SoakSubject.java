@@ -74,8 +74,7 @@ final class SoakSubject implements AutoCloseable {
   /**
    * Kills the CRIU that is restoring it. One that is in the middle of a dump is spared: the process
    * can die with that, by SIGTRAP or SIGPIPE, and it could not be told from a process that the
-   * library lost. {@link DyingCriu} kills those where they tell of a stage, and {@link
-   * CriuDeathsTest} at any moment, looking at what the process died of.
+   * library lost. {@link CriuDeathsTest} kills those, and looks at what the process died of.
    */
   void killCriu() {
     Signals.restoringCriuOf(pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
