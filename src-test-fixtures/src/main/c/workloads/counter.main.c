@@ -1,5 +1,5 @@
 /* The counter: a number in GPU memory, 100 at first. Every datagram adds one on the GPU and is answered with the
- * number. Some requests do other things:
+ * number; one that is `inc NAME` with the number, a blank and NAME. Some requests do other things:
  *   get         answers the number as it is
  *   spin MS     keeps the GPU busy that long, and answers at once
  *   managed     allocates a little managed memory (the driver refuses to checkpoint then)
@@ -63,6 +63,12 @@ static CUresult tell_value(char *reply) {
   return result;
 }
 
+/* So that an answer that comes late is not taken for one to another question. */
+static void add_name(const char *name, char *reply) {
+  size_t length = strlen(reply);
+  snprintf(reply + length, ANSWER_SIZE - length, " %s", name);
+}
+
 static void begin_child(char *reply) {
   if (child <= 0) child = fork();
   if (child == 0) {
@@ -100,7 +106,9 @@ static CUresult act(const char *request, char *reply) {
     return CUDA_SUCCESS;
   }
   CUresult result = launch(increment, &value);
-  return result == CUDA_SUCCESS ? tell_value(reply) : result;
+  if (result == CUDA_SUCCESS) result = tell_value(reply);
+  if (result == CUDA_SUCCESS && strncmp(request, "inc ", 4) == 0) add_name(request + 4, reply);
+  return result;
 }
 
 static void answer(const char *request, char *reply) {

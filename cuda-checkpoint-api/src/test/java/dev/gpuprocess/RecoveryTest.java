@@ -15,12 +15,14 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -120,6 +122,26 @@ class RecoveryTest {
     }
   }
 
+  /** Its key is the one under which the restore was written down. */
+  @Test
+  @OutsideUse("A6")
+  void processThatWasRestoredWithinATickKeepsAnEntry() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess restored = checkpoints.process(counter.pid()).suspend();
+      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+      Journal journal = new Journal(new StateDirectory(state));
+      journal.write(
+          JournalEntry.of(key, restored.pid(), "criu restore", Holdings.UNKNOWN, null, null));
+      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+      journal.removeRestore(key);
+      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+      restored.resume();
+      assertEquals(List.of(), checkpoints.recover());
+      assertEquals(101, counter.increment());
+    }
+  }
+
   @Test
   void restoreThatALiveControllerIsAtIsNotTouched() {
     int nobody = Integer.MAX_VALUE;
@@ -164,6 +186,56 @@ class RecoveryTest {
       assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
       locked.unlock();
     }
+  }
+
+  /** As one does that has no descriptors left when its verb ends. */
+  @Test
+  @OutsideUse("A6")
+  void entryThatALiveControllerLeftOfWhatRunsIsRemoved() {
+    try (Counter counter = Counter.start(machine)) {
+      StepListener breaking =
+          new StepListener() {
+            @Override
+            public void started(String name, int pid) {
+              if (name.equals("unlock")) {
+                machine.faults(
+                    Fault.in("cuCheckpointProcessUnlock").after().answers(999),
+                    Fault.in("cuCheckpointProcessGetState").answers(999));
+              }
+            }
+          };
+      CheckpointedProcess suspended =
+          checkpoints.toBuilder().listener(breaking).build().process(counter.pid()).suspend();
+      assertThrows(GpuCheckpointException.class, suspended::resume);
+      machine.clearFaults();
+      assertEquals(101, counter.increment());
+      Recovered left = recoverOne();
+      assertEquals(counter.pid(), left.process().pid());
+      assertEquals(RecoveryOutcome.RUNNING, left.outcome());
+      assertEquals(List.of(), checkpoints.recover());
+    }
+  }
+
+  /** The same of one that died in the middle of a dump. */
+  @Test
+  @OutsideUse("A6")
+  void entryThatALiveControllerLeftOfWhatIsGoneIsRemovedWhenItsTurnHasEnded() {
+    Counter counter = Counter.start(machine);
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+    int pid = Math.toIntExact(counter.pid());
+    StateDirectory directory = new StateDirectory(state);
+    ProcessLock turn =
+        ProcessLock.take(key, pid, "dump", ProcessLock.Kind.MOVE, directory, Duration.ZERO);
+    new Journal(directory)
+        .write(
+            JournalEntry.of(
+                key, pid, "dump", Holdings.UNKNOWN, state.resolve("image"), state.resolve("log")));
+    counter.close();
+    assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+    turn.release();
+    assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
+    assertEquals(List.of(), checkpoints.recover());
   }
 
   @Test

@@ -4,6 +4,7 @@ import dev.gpuprocess.fixtures.Fault;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -12,6 +13,10 @@ final class Chaos {
 
   private static final List<String> FUNCTIONS =
       List.of("GetState", "Lock", "Checkpoint", "Restore", "Unlock");
+
+  /** One of these that ends in the middle leaves the process failed. */
+  private static final Set<String> BREAKABLE = Set.of("Checkpoint", "Restore");
+
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
   private static final int LONGEST_HANG_MILLIS = 3000;
   private static final int LONGEST_STOP_MILLIS = 700;
@@ -39,7 +44,7 @@ final class Chaos {
     while (System.nanoTime() < endNanos) {
       SoakSubject subject = subjects.get(random.nextInt(subjects.size()));
       switch (random.nextInt(8)) {
-        case 0, 1, 2, 3 -> lane.machine.faults(fault(subject.pid()));
+        case 0, 1, 2, 3 -> lane.machine.faults(fault(subject));
         case 4 -> stop(subject);
         case 5 -> subject.killCriu();
         case 6 -> lane.machine.clearFaults();
@@ -55,18 +60,22 @@ final class Chaos {
     lane.calm();
   }
 
-  private Fault fault(int pid) {
+  private Fault fault(SoakSubject subject) {
+    String function = FUNCTIONS.get(random.nextInt(FUNCTIONS.size()));
     Fault fault =
-        Fault.in("cuCheckpointProcess" + FUNCTIONS.get(random.nextInt(FUNCTIONS.size())))
-            .pid(pid)
-            .call(1 + random.nextInt(3));
+        Fault.in("cuCheckpointProcess" + function).pid(subject.pid()).call(1 + random.nextInt(3));
+    int where = random.nextInt(4);
+    boolean hangs = random.nextInt(3) == 0;
+    if (where == 1 && !hangs && BREAKABLE.contains(function)) {
+      subject.mayBreak();
+    }
     Fault placed =
-        switch (random.nextInt(4)) {
+        switch (where) {
           case 0 -> fault.after();
           case 1 -> fault.during();
           default -> fault;
         };
-    return random.nextInt(3) == 0
+    return hangs
         ? placed.hangs(Duration.ofMillis(random.nextInt(LONGEST_HANG_MILLIS)))
         : placed.answers(CODES[random.nextInt(CODES.length)]);
   }

@@ -46,9 +46,12 @@ final class Signals {
         .flatMap(ProcessIdentity::of);
   }
 
-  /** The CRIU that is in the middle of a dump of a process. */
-  static Optional<ProcessIdentity> tracingCriuOf(int pid) {
-    return tracer(pid).filter(Signals::isCriu).flatMap(ProcessIdentity::of);
+  /** The CRIU that is restoring a process. */
+  static Optional<ProcessIdentity> restoringCriuOf(int pid) {
+    return ProcFs.stat(pid)
+        .map(ProcStat::parent)
+        .filter(Signals::isCriu)
+        .flatMap(ProcessIdentity::of);
   }
 
   static boolean isCriu(int pid) {

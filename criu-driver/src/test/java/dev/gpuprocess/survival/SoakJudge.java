@@ -4,6 +4,7 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -14,13 +15,10 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** Looks between two rounds of the soak whether everything is as it should be. */
 final class SoakJudge {
 
-  private static final Pattern ENTRY = Pattern.compile("\\d+-(\\d+)-\\d+\\.process");
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private final Lane lane;
@@ -74,32 +72,25 @@ final class SoakJudge {
       }
       subjects.get(i).fault().ifPresent(this::lost);
     }
-    checkpoints.recover();
-    lane.journal().forEach(this::endEntry);
-    lane.journal().forEach(name -> complain(Complaint.Kind.LEAKED, "journal entry " + name));
+    lookForLeftEntries();
     removeOldImages(subjects, whole);
   }
 
-  /**
-   * A controller that has no descriptors when its verb ends does not know where the process is, and
-   * leaves its entry as long as it lives. The next verb that leads to running removes it.
-   */
-  private void endEntry(String name) {
-    Matcher entry = ENTRY.matcher(name);
-    if (entry.matches()) {
-      int pid = Integer.parseInt(entry.group(1));
-      Waiting.until(
-          PATIENCE,
-          () -> {
-            try {
-              checkpoints.process(pid).lock().unlock();
-              return true;
-            } catch (NoSuchProcessException e) {
-              return true;
-            } catch (GpuCheckpointException e) {
-              return false;
-            }
-          });
+  /** All run now, so there is nothing in the journal when the last late call has ended. */
+  private void lookForLeftEntries() {
+    List<Recovered> told = new ArrayList<>();
+    boolean none =
+        Waiting.until(
+            PATIENCE,
+            () -> {
+              told.clear();
+              told.addAll(checkpoints.recover());
+              return lane.journal().isEmpty();
+            });
+    if (!none) {
+      complain(
+          Complaint.Kind.LEAKED,
+          "journal entries %s, of which a recovery tells %s".formatted(lane.journal(), told));
     }
   }
 
@@ -196,10 +187,16 @@ final class SoakJudge {
     try {
       GpuProcess found = checkpoints.inspect(subject.pid());
       if (found instanceof FailedProcess) {
+        if (!subject.mayBeBroken()) {
+          lost(
+              "process %d is failed, and nothing broke it; %s"
+                  .formatted(subject.pid(), subject.history()));
+        }
         subject.kill();
         return Optional.empty();
       }
       SoakVerbs.bringBack(found);
+      subject.settled();
       return Optional.of(true);
     } catch (NoSuchProcessException e) {
       return ofGone(subject, image);
@@ -213,10 +210,10 @@ final class SoakJudge {
       cameBack++;
       return Optional.empty();
     }
-    if (subject.mayHaveDied()) {
+    if (subject.wasKilled()) {
       replaced++;
     } else {
-      lost("process " + subject.pid() + " is gone without an image");
+      lost("process " + subject.pid() + " is gone without an image; " + subject.history());
     }
     return Optional.of(false);
   }

@@ -10,6 +10,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.concurrent.ConcurrentLinkedDeque;
 
 /**
@@ -20,8 +21,8 @@ final class SoakSubject implements AutoCloseable {
 
   private static final int MEBIBYTES = 1;
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
-  private static final String COUNT = "inc";
   private static final int REMEMBERED = 8;
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final Duration HASTE = Duration.ofMillis(100);
 
   private final Counter counter;
@@ -34,8 +35,8 @@ final class SoakSubject implements AutoCloseable {
   private int leastBefore;
   private volatile boolean killed;
 
-  /** Its CRIU was killed in the middle of a dump in this round. */
-  private volatile boolean endangered;
+  /** In this round. */
+  private volatile boolean mayBreak;
 
   /** What was done to it last, for complaints. */
   private final Deque<String> history = new ConcurrentLinkedDeque<>();
@@ -54,37 +55,44 @@ final class SoakSubject implements AutoCloseable {
     return Math.toIntExact(counter.pid());
   }
 
-  /** Signals this process and no other. */
-  void signal(int signal) {
-    ProcessIdentity.of(pid())
-        .filter(who -> counter.isAlive())
-        .ifPresent(who -> Signals.send(who, signal));
+  /** Signals this process and no other; false if it is not there. */
+  boolean signal(int signal) {
+    Optional<ProcessIdentity> there =
+        ProcessIdentity.of(pid()).filter(who -> counter.isAlive() && who.isAlive());
+    there.ifPresent(who -> Signals.send(who, signal));
+    return there.isPresent();
   }
 
-  /** It may go back to what is in its images after this. */
+  /** It may go back to what is in its images after this, if it was there to be killed. */
   void kill() {
-    killed = true;
-    tell("it is killed");
-    signal(Signals.KILL);
+    if (signal(Signals.KILL)) {
+      killed = true;
+      tell("it is killed");
+    }
   }
 
   /**
-   * Kills the CRIU that is at it. In the middle of a dump that can kill the process too, by SIGTRAP
-   * in CRIU's own code and by SIGPIPE while its memory is read, which no client of CRIU can help;
-   * then it may go back to what is in its images.
+   * Kills the CRIU that is restoring it. One that is in the middle of a dump is spared: the process
+   * can die with that, by SIGTRAP or SIGPIPE, and it could not be told from a process that the
+   * library lost. {@link CriuDeathsTest} kills those, and looks at what the process died of.
    */
   void killCriu() {
-    Optional<ProcessIdentity> tracer = Signals.tracingCriuOf(pid());
-    if (tracer.isPresent()) {
-      endangered = true;
-      tell("CRIU is killed in the middle of a dump");
-    }
-    tracer.or(() -> Signals.criuOf(pid())).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+    Signals.restoringCriuOf(pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
   }
 
-  /** Whether it may have died of what was done to it. */
-  boolean mayHaveDied() {
-    return killed || endangered;
+  /** A call of the driver is about to be made to break it. */
+  void mayBreak() {
+    mayBreak = true;
+    tell("it may be broken");
+  }
+
+  /** Whether the driver may call it failed. */
+  boolean mayBeBroken() {
+    return mayBreak;
+  }
+
+  boolean wasKilled() {
+    return killed;
   }
 
   /** Remembers what was done to it. */
@@ -95,10 +103,15 @@ final class SoakSubject implements AutoCloseable {
     }
   }
 
+  /** What was done to it last, for complaints. */
+  String history() {
+    return history.toString();
+  }
+
   /** Images that appear from now on have at least the number of now in them. */
   void roundBegins() {
     leastBefore = least;
-    endangered = false;
+    mayBreak = false;
   }
 
   void imageFound(String name) {
@@ -116,11 +129,8 @@ final class SoakSubject implements AutoCloseable {
     }
     most++;
     try {
-      return counter
-          .tryAsk(COUNT, HASTE)
-          // It just went to disk, and the kernel gave us its port to ask from.
-          .filter(answer -> !answer.equals(COUNT))
-          .flatMap(answer -> counted(Integer.parseInt(answer)));
+      OptionalInt answer = counter.tryIncrement(HASTE);
+      return answer.isPresent() ? counted(answer.getAsInt()) : Optional.empty();
     } catch (UncheckedIOException e) {
       // It is on disk.
       return Optional.empty();
@@ -128,33 +138,42 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * The most is not made less by an answer: it may be one to an earlier question, asked from a port
-   * that the kernel has given us again.
+   * It answers in the order in which it is asked: what it has not counted when it answers was lost
+   * on the way to disk.
    */
   private Optional<String> counted(int number) {
-    boolean wrong = number <= least || number > most;
+    boolean right = least < number && number <= most;
     String range = "%d to %d".formatted(least + 1, most);
     least = number;
-    most = Math.max(most, number);
-    return wrong
-        ? Optional.of("process %d counts %d, not %s; %s".formatted(pid(), number, range, history))
-        : Optional.empty();
+    most = number;
+    return right
+        ? Optional.empty()
+        : Optional.of("process %d counts %d, not %s; %s".formatted(pid(), number, range, history));
   }
 
   /** It has come back from an image. */
   void cameBackFrom(String image) {
     tell("it came back from " + image + " of " + images);
-    if (mayHaveDied()) {
+    if (killed) {
       least = images.getOrDefault(image, leastBefore);
-      killed = false;
     }
+    killed = false;
+  }
+
+  /** It runs, and from here on it loses nothing unless it is killed again. */
+  void settled() {
+    killed = false;
   }
 
   /** What is wrong with it now that it runs; empty if nothing. */
   Optional<String> fault() {
     try {
       most++;
-      Optional<String> miscounted = counted(counter.increment());
+      OptionalInt answer = counter.tryIncrement(PATIENCE);
+      if (answer.isEmpty()) {
+        return Optional.of("process " + pid() + " does not answer; " + history);
+      }
+      Optional<String> miscounted = counted(answer.getAsInt());
       String pattern = counter.verify();
       return miscounted.isPresent() || pattern.equals(RIGHT)
           ? miscounted

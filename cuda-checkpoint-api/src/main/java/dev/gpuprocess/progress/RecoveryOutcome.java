@@ -6,7 +6,7 @@ public enum RecoveryOutcome {
   UNLOCKED,
   /** It is checkpointed and can be resumed. */
   SUSPENDED,
-  /** It runs; there was nothing to do. */
+  /** It runs; there was nothing to do. Also told where its controller lives. */
   RUNNING,
   /** It has ended; look in the image directory for an image of it. */
   GONE,

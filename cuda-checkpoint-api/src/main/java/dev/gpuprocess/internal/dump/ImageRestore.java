@@ -144,7 +144,7 @@ public final class ImageRestore {
       throw e;
     } finally {
       if (isNoted) {
-        journal.remove(expected);
+        journal.removeRestore(expected);
       }
     }
   }

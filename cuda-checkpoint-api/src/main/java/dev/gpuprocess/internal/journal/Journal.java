@@ -120,6 +120,23 @@ public final class Journal {
     }
   }
 
+  /**
+   * CRIU has ended its restore. A process that it brought back within a tick of the clock has the
+   * key under which the restore was written down, and its own entry is in that place; it stays.
+   *
+   * @param restore what {@link #writeRestore} returned
+   */
+  public void removeRestore(ProcessKey restore) {
+    if (ownEntry(restore).isEmpty()) {
+      remove(restore);
+    }
+  }
+
+  /** What is written of a process itself, and not of a restore that may have brought it back. */
+  public Optional<JournalEntry> ownEntry(ProcessKey process) {
+    return find(process).filter(entry -> !entry.isImageRestore());
+  }
+
   /** The entry of a process; also empty when the state directory cannot be trusted. */
   public Optional<JournalEntry> find(ProcessKey process) {
     try {

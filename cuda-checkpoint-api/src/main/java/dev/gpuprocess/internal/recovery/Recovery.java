@@ -100,7 +100,7 @@ public final class Recovery {
   private RecoveredProcess recover(JournalEntry entry) {
     try {
       if (entry.hasLiveController()) {
-        return ofLiveController(entry);
+        return new LiveControllersEntry(context, journal, entry).run();
       }
       entry.find().process().ifPresent(this::awaitUntraced);
       return told(ofProcess(entry));
@@ -130,13 +130,6 @@ public final class Recovery {
   private static RecoveredProcess told(RecoveredProcess recovered) {
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
-  }
-
-  /** A process that died needs no recovery, unless its image is being made. */
-  private RecoveredProcess ofLiveController(JournalEntry entry) {
-    return entry.image() == null && entry.find().isGone()
-        ? gone(entry)
-        : new RecoveredProcess(entry.target(), RecoveryOutcome.IN_USE, null);
   }
 
   private RecoveredProcess gone(JournalEntry entry) {

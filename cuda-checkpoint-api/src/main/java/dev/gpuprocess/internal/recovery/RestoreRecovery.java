@@ -120,7 +120,7 @@ final class RestoreRecovery {
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
-    if (journal.find(key).isEmpty()) {
+    if (journal.ownEntry(key).isEmpty()) {
       if (!isRestored(process)) {
         return gone();
       }
@@ -135,7 +135,7 @@ final class RestoreRecovery {
               null,
               entry.log()));
     }
-    journal.remove(entry.key());
+    journal.removeRestore(entry.key());
     return Optional.empty();
   }
 
