@@ -69,7 +69,7 @@ class BadCriuTest {
   }
 
   private DumpReport dump(String scenario) {
-    return dump(scenario, Site.PATIENCE, DumpListener.NONE);
+    return dump(scenario, DumpDirectories.PATIENCE, DumpListener.NONE);
   }
 
   private DumpReport dump(String scenario, Duration deadline, DumpListener listener) {
@@ -86,7 +86,7 @@ class BadCriuTest {
   }
 
   private void restore(String scenario) throws IOException {
-    restore(scenario, RestoreOptions.builder().deadline(Site.PATIENCE).build());
+    restore(scenario, RestoreOptions.builder().deadline(DumpDirectories.PATIENCE).build());
   }
 
   private void restore(String scenario, RestoreOptions options) throws IOException {
@@ -184,7 +184,7 @@ class BadCriuTest {
         assertThrows(
             OperationTimedOutException.class,
             () -> dump("sleep 1000 while 1", Duration.ofMillis(300), DumpListener.NONE));
-    assertTrue(Duration.ofNanos(System.nanoTime() - begin).compareTo(Site.PATIENCE) < 0);
+    assertTrue(Duration.ofNanos(System.nanoTime() - begin).compareTo(DumpDirectories.PATIENCE) < 0);
     assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
     assertInstanceOf(CriuException.class, e.getCause());
     workload.assertGoesOn();
@@ -279,7 +279,10 @@ class BadCriuTest {
     CompletableFuture<Void> canceller =
         Canceller.when(cancellation, () -> Files.exists(file), "two generations");
     RestoreOptions options =
-        RestoreOptions.builder().deadline(Site.PATIENCE).cancellation(cancellation).build();
+        RestoreOptions.builder()
+            .deadline(DumpDirectories.PATIENCE)
+            .cancellation(cancellation)
+            .build();
     OperationCancelledException e =
         assertThrows(OperationCancelledException.class, () -> restore(scenario, options));
     canceller.join();

@@ -49,8 +49,8 @@ class ByCommandOptionsTest extends OptionsTest {
   @Override
   void asChild_whenTheRestoreFails_leavesNoZombie() {
     try (Workload workload = Workload.counter(directory)) {
-      site().dump(workload.identity(), Site.dump().build());
-      RestoreOptions options = Site.shellJob().asChild(true).build();
+      site().dump(workload.identity(), DumpDirectories.dump().build());
+      RestoreOptions options = DumpDirectories.shellJob().asChild(true).build();
       assertRefused("RestoreOptions.asChild", () -> site().restore(workload.pid(), options));
     }
   }

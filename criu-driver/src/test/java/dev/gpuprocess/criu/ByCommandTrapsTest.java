@@ -53,8 +53,8 @@ class ByCommandTrapsTest {
     assertEquals(List.of(), ProcFs.descendants(ProcessHandle.current().pid()));
   }
 
-  private Site site(String... command) {
-    return Site.in(directory.resolve("site"), RpcCriuDriver.through(List.of(command)));
+  private DumpDirectories site(String... command) {
+    return DumpDirectories.in(directory.resolve("site"), RpcCriuDriver.through(List.of(command)));
   }
 
   /** A stand-in for sudo: a program that starts CRIU, in whatever way. */
@@ -62,10 +62,11 @@ class ByCommandTrapsTest {
     return FakeCriu.write(directory.resolve("wrapper"), "#!/bin/sh\n" + text).toString();
   }
 
-  private void assertGoesThere(Site site) {
-    site.dump(workload.identity(), Site.dump().build());
+  private void assertGoesThere(DumpDirectories site) {
+    site.dump(workload.identity(), DumpDirectories.dump().build());
     assertFalse(workload.identity().isAlive());
-    ProcessIdentity restored = site.restore(workload.pid(), Site.shellJob().build()).process();
+    ProcessIdentity restored =
+        site.restore(workload.pid(), DumpDirectories.shellJob().build()).process();
     try {
       workload.assertGoesOn();
     } finally {
@@ -91,7 +92,7 @@ class ByCommandTrapsTest {
 
   @Test
   void aWrapperThatHangs_isEndedWithAllBelowIt() {
-    Site site = site(wrapper(answersFirst() + "sleep 1000; :"));
+    DumpDirectories site = site(wrapper(answersFirst() + "sleep 1000; :"));
     DumpOptions hasty = DumpOptions.builder().deadline(Duration.ofMillis(500)).build();
     OperationTimedOutException e =
         assertThrows(OperationTimedOutException.class, () -> site.dump(workload.identity(), hasty));
@@ -102,11 +103,11 @@ class ByCommandTrapsTest {
   @Test
   void aCancellation_endsIt() {
     Path begun = directory.resolve("begun");
-    Site site = site(wrapper(answersFirst() + ": > " + begun + "; sleep 1000; :"));
+    DumpDirectories site = site(wrapper(answersFirst() + ": > " + begun + "; sleep 1000; :"));
     Cancellation cancellation = new Cancellation();
     CompletableFuture<Void> canceller =
         Canceller.when(cancellation, () -> Files.exists(begun), "the wrapper to begin");
-    DumpOptions options = Site.dump().cancellation(cancellation).build();
+    DumpOptions options = DumpDirectories.dump().cancellation(cancellation).build();
     assertThrows(OperationCancelledException.class, () -> site.dump(workload.identity(), options));
     canceller.join();
     workload.assertGoesOn();
@@ -114,12 +115,13 @@ class ByCommandTrapsTest {
 
   @Test
   void aRestoreThatSpins_behindAWrapper_isEndedWithoutAStray() throws IOException {
-    Site site = site(wrapper(criu + " \"$@\"; exit $?"));
-    site.dump(workload.identity(), Site.dump().build());
+    DumpDirectories site = site(wrapper(criu + " \"$@\"; exit $?"));
+    site.dump(workload.identity(), DumpDirectories.dump().build());
     for (Path pages : site.images("pages-")) {
       RestoreTraps.cut(pages);
     }
-    RestoreOptions options = Site.shellJob().logLevel(1).deadline(Duration.ofSeconds(2)).build();
+    RestoreOptions options =
+        DumpDirectories.shellJob().logLevel(1).deadline(Duration.ofSeconds(2)).build();
     OperationTimedOutException e =
         assertThrows(OperationTimedOutException.class, () -> site.restore(workload.pid(), options));
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
@@ -155,14 +157,14 @@ class ByCommandTrapsTest {
 
   @Test
   void aCriuThatIsKilled_leavesTheProcessRunning() {
-    Site site = site(criu);
+    DumpDirectories site = site(criu);
     CriuException e =
         assertThrows(
             CriuException.class,
             () ->
                 site.dump(
                     workload.identity(),
-                    Site.dump().build(),
+                    DumpDirectories.dump().build(),
                     new DumpListener() {
                       @Override
                       public void postDump() {
@@ -180,7 +182,8 @@ class ByCommandTrapsTest {
   void anotherUsersProcess_whoseLimitsRootMayNotRead_namesTheCapability() {
     Assumptions.assumeTrue(Posix.isRoot(), "not root");
     String user = Integer.toString(AnotherUser.ID);
-    Site site = site(wrapper("exec setpriv --bounding-set -sys_resource " + criu + " \"$@\""));
+    DumpDirectories site =
+        site(wrapper("exec setpriv --bounding-set -sys_resource " + criu + " \"$@\""));
     try (Workload theirs =
         Workload.of(
             "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "sleep", "1000")) {
@@ -192,7 +195,8 @@ class ByCommandTrapsTest {
           "setpriv to become sleep");
       CriuException e =
           assertThrows(
-              CriuException.class, () -> site.dump(theirs.identity(), Site.dump().build()));
+              CriuException.class,
+              () -> site.dump(theirs.identity(), DumpDirectories.dump().build()));
       assertTrue(e.getMessage().contains("give CRIU CAP_SYS_RESOURCE"), e.getMessage());
       assertTrue(theirs.identity().isAlive());
     }
@@ -210,7 +214,8 @@ class ByCommandTrapsTest {
       Assumptions.assumeTrue(Files.exists(ready), "no tracer");
       CriuException e =
           assertThrows(
-              CriuException.class, () -> site(criu).dump(workload.identity(), Site.dump().build()));
+              CriuException.class,
+              () -> site(criu).dump(workload.identity(), DumpDirectories.dump().build()));
       assertTrue(e.getMessage().contains("traced by process " + tracer.pid()), e.getMessage());
     }
     workload.assertGoesOn();
@@ -238,11 +243,11 @@ class ByCommandTrapsTest {
 
   @Test
   void aWrapperThatIsKilled_doesNotHarmTheDump() {
-    Site site = site(wrapper(criu + " \"$@\"; exit $?"));
+    DumpDirectories site = site(wrapper(criu + " \"$@\"; exit $?"));
     int self = Math.toIntExact(ProcessHandle.current().pid());
     site.dump(
         workload.identity(),
-        Site.dump().build(),
+        DumpDirectories.dump().build(),
         new DumpListener() {
           @Override
           public void postDump() {
@@ -252,6 +257,6 @@ class ByCommandTrapsTest {
           }
         });
     assertFalse(workload.identity().isAlive());
-    Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
+    Workload.end(site.restore(workload.pid(), DumpDirectories.shellJob().build()).process());
   }
 }

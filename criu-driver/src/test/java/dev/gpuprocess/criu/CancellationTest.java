@@ -33,12 +33,12 @@ class CancellationTest {
   @TempDir Path directory;
 
   private final Cancellation cancellation = new Cancellation();
-  private Site site;
+  private DumpDirectories site;
 
   @BeforeEach
   void makeSite() {
     RealCriu.assume();
-    site = Site.in(directory.resolve("site"), new RpcCriuDriver());
+    site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
   }
 
   @Test
@@ -55,7 +55,7 @@ class CancellationTest {
               () ->
                   site.dump(
                       counter.identity(),
-                      Site.dump().cancellation(cancellation).build(),
+                      DumpDirectories.dump().cancellation(cancellation).build(),
                       new DumpListener() {
                         @Override
                         public void postDump() {
@@ -74,12 +74,13 @@ class CancellationTest {
     int pid;
     try (Workload counter = Workload.counter(directory, 4)) {
       pid = counter.pid();
-      site.dump(counter.identity(), Site.dump().build());
+      site.dump(counter.identity(), DumpDirectories.dump().build());
     }
     for (Path pages : site.images("pages-")) {
       RestoreTraps.cut(pages);
     }
-    RestoreOptions options = Site.shellJob().logLevel(1).cancellation(cancellation).build();
+    RestoreOptions options =
+        DumpDirectories.shellJob().logLevel(1).cancellation(cancellation).build();
     CompletableFuture<Void> cancelled =
         Canceller.when(
             cancellation, () -> ProcessIdentity.of(pid).isPresent(), "a half-restored process");
@@ -96,7 +97,9 @@ class CancellationTest {
     try (Workload counter = Workload.counter(directory)) {
       assertThrows(
           OperationCancelledException.class,
-          () -> site.dump(counter.identity(), Site.dump().cancellation(cancellation).build()));
+          () ->
+              site.dump(
+                  counter.identity(), DumpDirectories.dump().cancellation(cancellation).build()));
       counter.assertGoesOn();
     }
   }

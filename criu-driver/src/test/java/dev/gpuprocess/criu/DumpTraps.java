@@ -87,8 +87,8 @@ final class DumpTraps {
     return RawCriu.ask(RawCriu.request(criu_req_type.DUMP, opts));
   }
 
-  private static void pidAbsent(Ground ground) {
-    Site site = ground.site("raw");
+  private static void pidAbsent(TrapFixture ground) {
+    DumpDirectories site = ground.site("raw");
     try (Workload counter = ground.counter()) {
       NoSuchProcessException e =
           assertThrows(
@@ -98,7 +98,7 @@ final class DumpTraps {
                       .site("ours")
                       .dump(
                           counter.identity(),
-                          Site.dump().build(),
+                          DumpDirectories.dump().build(),
                           new DumpListener() {
                             @Override
                             public void preDump() {
@@ -113,8 +113,8 @@ final class DumpTraps {
     }
   }
 
-  private static void imagesDirMissing(Ground ground) throws IOException {
-    Site site = ground.site("site");
+  private static void imagesDirMissing(TrapFixture ground) throws IOException {
+    DumpDirectories site = ground.site("site");
     Files.delete(site.images());
     try (Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't open dir");
@@ -130,7 +130,7 @@ final class DumpTraps {
     assertTrue(said.printed().contains(reason), said::printed);
   }
 
-  private static void imagesDirNotGiven(Ground ground) {
+  private static void imagesDirNotGiven(TrapFixture ground) {
     try (Workload counter = ground.counter()) {
       criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), counter.pid());
       assertNothingButPrinted(raw(opts.clearImagesDir()), "Neither images_dir");
@@ -140,7 +140,7 @@ final class DumpTraps {
     assertTrue(sent.getImagesDirFd() >= 0 && sent.getWorkDirFd() >= 0, sent::toString);
   }
 
-  private static void slashInLogFile(Ground ground) {
+  private static void slashInLogFile(TrapFixture ground) {
     try (Workload counter = ground.counter()) {
       criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), counter.pid());
       assertNothingButPrinted(raw(opts.setLogFile("logs/dump.log")), "No subdirs");
@@ -149,8 +149,8 @@ final class DumpTraps {
     assertEquals("dump.log", ground.sentDump().getOpts().getLogFile());
   }
 
-  private static void imagesDirIsAFile(Ground ground) throws IOException {
-    Site site = ground.site("site");
+  private static void imagesDirIsAFile(TrapFixture ground) throws IOException {
+    DumpDirectories site = ground.site("site");
     Files.delete(site.images());
     Files.createFile(site.images());
     try (Workload counter = ground.counter()) {
@@ -159,8 +159,8 @@ final class DumpTraps {
     }
   }
 
-  private static void readOnlyFs(Ground ground) {
-    Site site = ground.site("site");
+  private static void readOnlyFs(TrapFixture ground) {
+    DumpDirectories site = ground.site("site");
     try (TmpFs disk = TmpFs.mount(site.images(), "ro");
         Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't create log file");
@@ -168,8 +168,8 @@ final class DumpTraps {
     }
   }
 
-  private static void readOnlyImagesOnly(Ground ground) throws IOException {
-    Site site = ground.site("site");
+  private static void readOnlyImagesOnly(TrapFixture ground) throws IOException {
+    DumpDirectories site = ground.site("site");
     try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
         Workload counter = ground.counter()) {
       CriuException e =
@@ -177,7 +177,7 @@ final class DumpTraps {
               CriuException.class,
               site,
               counter,
-              Site.dump().build(),
+              DumpDirectories.dump().build(),
               new DumpListener() {
                 @Override
                 public void preDump() {
@@ -195,15 +195,15 @@ final class DumpTraps {
     }
   }
 
-  private static void fsFull(Ground ground) {
-    Site site = ground.site("site");
+  private static void fsFull(TrapFixture ground) {
+    DumpDirectories site = ground.site("site");
     try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
         Workload counter = Workload.counter(ground.directory(), 8)) {
       ground.failedDump(
           DiskFullException.class,
           site.at(disk.point()),
           counter,
-          Site.dump().build(),
+          DumpDirectories.dump().build(),
           DumpListener.NONE);
       RawCriu.Said said = raw(RawCriu.dump(site, counter.pid()));
       assertFalse(said.success());
@@ -213,7 +213,7 @@ final class DumpTraps {
   }
 
   private static UnsupportedResource unsupported(
-      Site site, dev.gpuprocess.fixtures.Workload idle, DumpOptions options) {
+      DumpDirectories site, dev.gpuprocess.fixtures.Workload idle, DumpOptions options) {
     ProcessIdentity process = ProcessIdentity.of(idle.pid()).orElseThrow();
     UnsupportedResourceException e =
         assertThrows(UnsupportedResourceException.class, () -> site.dump(process, options));
@@ -228,56 +228,61 @@ final class DumpTraps {
     return resource;
   }
 
-  private static String hold(Ground ground, dev.gpuprocess.fixtures.Workload idle, String what) {
+  private static String hold(
+      TrapFixture ground, dev.gpuprocess.fixtures.Workload idle, String what) {
     String held = idle.ask(what.replace("FILE", ground.directory().resolve("file").toString()));
     Assumptions.assumeFalse(held.startsWith("error"), () -> "no " + what + ": " + held);
     return held;
   }
 
   /** CRIU fails without a number, and its log says this. */
-  private static void assertLogged(Site site, RawCriu.Said said, String reason) {
+  private static void assertLogged(DumpDirectories site, RawCriu.Said said, String reason) {
     assertFalse(said.success());
     assertEquals(0, said.errno());
     assertTrue(RawCriu.log(site).contains(reason), () -> RawCriu.log(site));
   }
 
-  private static void heldDescriptor(Ground ground, String what, String name, String criuSays) {
-    Site raw = ground.site("raw");
+  private static void heldDescriptor(
+      TrapFixture ground, String what, String name, String criuSays) {
+    DumpDirectories raw = ground.site("raw");
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
       String held = hold(ground, idle, what);
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), criuSays);
-      UnsupportedResource resource = unsupported(ground.site("ours"), idle, Site.dump().build());
+      UnsupportedResource resource =
+          unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
       assertEquals("descriptor " + held, resource.handle());
       assertEquals(name, resource.name());
       assertNull(resource.option());
     }
   }
 
-  private static void fileLock(Ground ground) {
-    Site raw = ground.site("raw");
+  private static void fileLock(TrapFixture ground) {
+    DumpDirectories raw = ground.site("raw");
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
       hold(ground, idle, "lock FILE");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "--file-locks");
-      UnsupportedResource lock = unsupported(ground.site("ours"), idle, Site.dump().build());
+      UnsupportedResource lock =
+          unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
       assertEquals(ground.directory().resolve("file").toString(), lock.name());
       assertEquals("DumpOptions.fileLocks(true)", lock.option());
     }
   }
 
-  private static void connectedTcp(Ground ground) {
-    Site raw = ground.site("raw");
+  private static void connectedTcp(TrapFixture ground) {
+    DumpDirectories raw = ground.site("raw");
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
       hold(ground, idle, "tcp");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "--tcp-established");
-      UnsupportedResource tcp = unsupported(ground.site("ours"), idle, Site.dump().build());
+      UnsupportedResource tcp =
+          unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
       assertTrue(tcp.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), tcp::name);
       assertEquals("DumpOptions.tcpEstablished(true)", tcp.option());
     }
   }
 
-  private static void unlinkedFile(Ground ground) {
-    Site raw = ground.site("raw");
-    DumpOptions small = Site.backup().ghostLimit(1 << 20).build();
+  private static void unlinkedFile(TrapFixture ground) {
+    DumpDirectories raw = ground.site("raw");
+    DumpOptions small = DumpDirectories.backup().ghostLimit(1 << 20).build();
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
       hold(ground, idle, "deleted FILE 3000000");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "Can't dump ghost file");
@@ -290,12 +295,12 @@ final class DumpTraps {
           .site("cured")
           .dump(
               ProcessIdentity.of(idle.pid()).orElseThrow(),
-              Site.backup().ghostLimit(enough).build());
+              DumpDirectories.backup().ghostLimit(enough).build());
     }
   }
 
   /** CRIU may be a script that needs a few programs, but no iptables. */
-  private static Path withoutIptables(Ground ground) throws IOException {
+  private static Path withoutIptables(TrapFixture ground) throws IOException {
     Path programs = Files.createDirectory(ground.directory().resolve("programs"));
     for (String name : Set.of("dirname", "readlink")) {
       FakeCriu.write(
@@ -305,9 +310,9 @@ final class DumpTraps {
     return ground.wrapped("PATH=" + programs);
   }
 
-  private static void noIptables(Ground ground) throws IOException {
+  private static void noIptables(TrapFixture ground) throws IOException {
     Path program = withoutIptables(ground);
-    Site raw = ground.site("raw");
+    DumpDirectories raw = ground.site("raw");
     try (Workload connected = ground.perl(CONNECTED)) {
       criu_opts.Builder opts =
           RawCriu.dump(raw, connected.pid())
@@ -327,14 +332,16 @@ final class DumpTraps {
   }
 
   private static void backupConnected(
-      Ground ground, Path program, Workload connected, NetworkLock lock) {
+      TrapFixture ground, Path program, Workload connected, NetworkLock lock) {
     ground
         .site("with " + lock)
         .with(new RpcCriuDriver(program))
-        .dump(connected.identity(), Site.backup().tcpEstablished(true).networkLock(lock).build());
+        .dump(
+            connected.identity(),
+            DumpDirectories.backup().tcpEstablished(true).networkLock(lock).build());
   }
 
-  private static void socketpairToOutside(Ground ground) {
+  private static void socketpairToOutside(TrapFixture ground) {
     // Ready when each of the two has its own half alone.
     String program =
         """
@@ -344,24 +351,24 @@ final class DumpTraps {
         close $a; sysread $b, my $alone, 1; open my $f, '>', $ARGV[0]; close $f;
         sleep 1000 while getppid != 1;
         """;
-    Site raw = ground.site("raw");
+    DumpDirectories raw = ground.site("raw");
     try (Workload parent = ground.perl(program)) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
       ProcessIdentity half =
           ProcessIdentity.of(ProcFs.descendants(parent.pid()).get(0)).orElseThrow();
       try {
         assertLogged(raw, raw(RawCriu.dump(raw, half.pid())), "External socket is used");
-        Site alone = ground.site("raw alone");
+        DumpDirectories alone = ground.site("raw alone");
         assertFalse(raw(RawCriu.dump(alone, half.pid()).setExtUnixSk(true)).success());
 
         UnsupportedResourceException e =
             assertThrows(
                 UnsupportedResourceException.class,
-                () -> ground.site("ours").dump(half, Site.backup().build()));
+                () -> ground.site("ours").dump(half, DumpDirectories.backup().build()));
         assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
         assertTrue(e.resources().get(0).name().startsWith("unix"), e.getMessage());
         External socket = External.unixSocket(socketOf(half));
-        ground.site("cured").dump(half, Site.backup().external(socket).build());
+        ground.site("cured").dump(half, DumpDirectories.backup().external(socket).build());
       } finally {
         Workload.end(half);
       }
@@ -376,10 +383,10 @@ final class DumpTraps {
         .orElseThrow();
   }
 
-  private static void brokenPlugin(Ground ground) throws IOException {
+  private static void brokenPlugin(TrapFixture ground) throws IOException {
     Path plugins = Files.createDirectory(ground.directory().resolve("plugins"));
     Path broken = Files.writeString(plugins.resolve("broken.so"), "this is no library");
-    Site raw = ground.site("raw");
+    DumpDirectories raw = ground.site("raw");
     Path config =
         Files.writeString(ground.directory().resolve("config"), "libdir " + plugins + "\n");
     try (Workload counter = ground.counter()) {
@@ -389,11 +396,11 @@ final class DumpTraps {
       ground
           .site("ours")
           .with(new RpcCriuDriver(ground.wrapped("export CRIU_LIBS_DIR=" + plugins)))
-          .dump(counter.identity(), Site.backup().build());
+          .dump(counter.identity(), DumpDirectories.backup().build());
     }
   }
 
-  private static void trackMemUnsupported(Ground ground) {
+  private static void trackMemUnsupported(TrapFixture ground) {
     criu_req question =
         criu_req
             .newBuilder()
@@ -403,7 +410,7 @@ final class DumpTraps {
     boolean tracks =
         RawCriu.ask(question).reply().map(said -> said.getFeatures().getMemTrack()).orElse(false);
     Assumptions.assumeFalse(tracks, "this kernel tracks memory");
-    Site raw = ground.site("raw");
+    DumpDirectories raw = ground.site("raw");
     try (Workload counter = ground.counter()) {
       RawCriu.Said said = raw(RawCriu.dump(raw, counter.pid()).setTrackMem(true));
       assertFalse(said.success());
@@ -413,17 +420,17 @@ final class DumpTraps {
               MissingKernelFeatureException.class,
               ground.site("ours"),
               counter,
-              Site.dump().trackMemory(true).build());
+              DumpDirectories.dump().trackMemory(true).build());
       assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     }
   }
 
-  private static void noCapability(Ground ground) {
+  private static void noCapability(TrapFixture ground) {
     // It keeps the one by which it reads /proc of this JVM, which has more rights.
     Path program =
         ground.wrapped(
             "exec setpriv --bounding-set -all,+sys_ptrace %s \"$@\"".formatted(RawCriu.program()));
-    Site raw = ground.site("raw");
+    DumpDirectories raw = ground.site("raw");
     try (Workload counter = ground.counter()) {
       RawCriu.Said said =
           RawCriu.ask(
@@ -436,7 +443,7 @@ final class DumpTraps {
               MissingCapabilityException.class,
               ground.site("ours").with(new RpcCriuDriver(program)),
               counter,
-              Site.dump().build(),
+              DumpDirectories.dump().build(),
               DumpListener.NONE);
       assertEquals(
           Set.of("CAP_SYS_ADMIN", "CAP_CHECKPOINT_RESTORE"), e.capabilities(), e.getMessage());

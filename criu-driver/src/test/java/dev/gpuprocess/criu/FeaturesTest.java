@@ -92,12 +92,12 @@ class FeaturesTest {
 
   @Test
   void dump_thatTracksMemory_isRefusedWhereTheKernelDoesNot() {
-    Site site = Site.in(directory.resolve("site"), real());
+    DumpDirectories site = DumpDirectories.in(directory.resolve("site"), real());
     Assumptions.assumeFalse(
         site.driver().features().orElseThrow().contains(CriuFeature.MEMORY_TRACKING),
         "this kernel tracks memory");
     try (Workload workload = Workload.counter(directory)) {
-      DumpOptions options = Site.backup().trackMemory(true).build();
+      DumpOptions options = DumpDirectories.backup().trackMemory(true).build();
       MissingKernelFeatureException e =
           assertThrows(
               MissingKernelFeatureException.class, () -> site.dump(workload.identity(), options));
@@ -152,16 +152,17 @@ class FeaturesTest {
 
   @Test
   void restore_onAnotherCpu_isRefusedByItsType() throws IOException {
-    Site site = Site.in(directory.resolve("site"), real());
+    DumpDirectories site = DumpDirectories.in(directory.resolve("site"), real());
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().cpuCheck(CpuCheck.INSTRUCTIONS).build());
+      site.dump(
+          workload.identity(), DumpDirectories.dump().cpuCheck(CpuCheck.INSTRUCTIONS).build());
       alter(site.images().resolve(CpuImage.NAME));
       CpuMismatchException e =
           assertThrows(
               CpuMismatchException.class,
-              () -> site.restore(workload.pid(), Site.shellJob().build()));
+              () -> site.restore(workload.pid(), DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
-      RestoreOptions unchecked = Site.shellJob().cpuCheck(CpuCheck.NONE).build();
+      RestoreOptions unchecked = DumpDirectories.shellJob().cpuCheck(CpuCheck.NONE).build();
       Workload.end(site.restore(workload.pid(), unchecked).process());
     }
   }

@@ -59,9 +59,10 @@ class InitTest {
     try (Workload counter = Workload.counter(directory)) {
       ProcessIdentity process = counter.identity();
       for (int round = 1; round <= 2; round++) {
-        Site site = Site.in(directory.resolve("site" + round), new RpcCriuDriver());
-        site.dump(process, Site.dump().build());
-        process = site.restore(counter.pid(), Site.shellJob().build()).process();
+        DumpDirectories site =
+            DumpDirectories.in(directory.resolve("site" + round), new RpcCriuDriver());
+        site.dump(process, DumpDirectories.dump().build());
+        process = site.restore(counter.pid(), DumpDirectories.shellJob().build()).process();
         counter.assertGoesOn();
       }
       Workload.end(process);

@@ -50,7 +50,7 @@ class LazyPagesTest {
 
   @TempDir Path directory;
   private RpcCriuDriver driver;
-  private Site site;
+  private DumpDirectories site;
 
   @BeforeEach
   void makeSite() {
@@ -59,7 +59,7 @@ class LazyPagesTest {
     Assumptions.assumeTrue(
         driver.features().orElseThrow().contains(CriuFeature.LAZY_PAGES),
         "CRIU finds no userfaultfd in this kernel");
-    site = Site.in(directory.resolve("site"), driver);
+    site = DumpDirectories.in(directory.resolve("site"), driver);
   }
 
   /** One that nobody has on this host, where other programs are too. */
@@ -70,17 +70,18 @@ class LazyPagesTest {
   }
 
   private LazyPages helper() {
-    return driver.lazyPages(new LazyPagesRequest(site.images(), site.work(), null, Site.PATIENCE));
+    return driver.lazyPages(
+        new LazyPagesRequest(site.images(), site.work(), null, DumpDirectories.PATIENCE));
   }
 
   @Test
   void memoryComesFromTheImages_whenItIsAskedFor() {
-    try (Remembering job = Remembering.start(directory.resolve("job"), MEBIBYTES)) {
-      site.dump(job.identity(), Site.dump().build());
+    try (PatternProcess job = PatternProcess.start(directory.resolve("job"), MEBIBYTES)) {
+      site.dump(job.identity(), DumpDirectories.dump().build());
       long descriptors = Descriptors.open(directory);
       try (LazyPages pages = helper()) {
         ProcessIdentity restored =
-            site.restore(job.pid(), Site.shellJob().lazyPages(true).build()).process();
+            site.restore(job.pid(), DumpDirectories.shellJob().lazyPages(true).build()).process();
         try {
           pages.await();
           assertEquals(job.right(), job.ask());
@@ -115,7 +116,8 @@ class LazyPagesTest {
   void aDumpThatCouldNotAnswer_isRefusedBeforeItBegins() {
     Assumptions.assumeFalse(
         PipeSize.isEnough(CriuCommand.direct(Path.of("criu"))), "pipes are large enough here");
-    DumpOptions options = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT)).build();
+    DumpOptions options =
+        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT)).build();
     try (Workload workload = Workload.counter(directory)) {
       MissingCapabilityException e =
           assertThrows(
@@ -126,7 +128,7 @@ class LazyPagesTest {
   }
 
   private void migrate(TwoHosts hosts, @Nullable Tls tls) throws Exception {
-    Site there = Site.in(directory.resolve("there"), driver);
+    DumpDirectories there = DumpDirectories.in(directory.resolve("there"), driver);
     CountDownLatch ready = new CountDownLatch(1);
     DumpListener listener =
         new DumpListener() {
@@ -136,9 +138,11 @@ class LazyPagesTest {
           }
         };
     DumpOptions options =
-        Site.dump().lazyPages(new PageEndpoint(TwoHosts.SENDER_ADDRESS, PORT, tls)).build();
-    try (Remembering job =
-        Remembering.start(directory.resolve("job"), MEBIBYTES, hosts::onSender)) {
+        DumpDirectories.dump()
+            .lazyPages(new PageEndpoint(TwoHosts.SENDER_ADDRESS, PORT, tls))
+            .build();
+    try (PatternProcess job =
+        PatternProcess.start(directory.resolve("job"), MEBIBYTES, hosts::onSender)) {
       CompletableFuture<Void> dump =
           CompletableFuture.runAsync(
               () -> site.with(hosts.sender()).dump(job.identity(), options, listener));
@@ -147,15 +151,15 @@ class LazyPagesTest {
             ready.countDown();
             return null;
           });
-      assertTrue(ready.await(Site.PATIENCE.toSeconds(), TimeUnit.SECONDS));
+      assertTrue(ready.await(DumpDirectories.PATIENCE.toSeconds(), TimeUnit.SECONDS));
       assertFalse(dump.isDone(), () -> String.valueOf(dump.handle((v, e) -> e).join()));
       for (Path image : site.images("")) {
         Files.copy(image, there.images().resolve(image.getFileName()));
       }
       // The process stands still here until its memory is there, so it needs other pids there.
-      try (Arrival arrival = hosts.arrive(there, job.pid(), PORT, tls)) {
+      try (LazyRestoreJvm arrival = hosts.arrive(there, job.pid(), PORT, tls)) {
         arrival.awaitDone();
-        dump.get(Site.PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        dump.get(DumpDirectories.PATIENCE.toSeconds(), TimeUnit.SECONDS);
         assertFalse(job.identity().isAlive());
         assertEquals(job.right(), job.ask());
         Figures.add(
@@ -174,7 +178,8 @@ class LazyPagesTest {
             throw new VetoException("nobody wants them");
           }
         };
-    DumpOptions options = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", freePort())).build();
+    DumpOptions options =
+        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", freePort())).build();
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
@@ -200,15 +205,17 @@ class LazyPagesTest {
           }
         };
     Tls tls = Certificates.authority(directory).issue("both", "127.0.0.1");
-    DumpOptions secure = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", port, tls)).build();
-    DumpOptions open = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", port)).build();
+    DumpOptions secure =
+        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", port, tls)).build();
+    DumpOptions open =
+        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", port)).build();
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
           assertThrows(CriuException.class, () -> site.dump(workload.identity(), secure, stranger));
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
       workload.assertGoesOn();
-      Site again = Site.in(directory.resolve("again"), driver);
+      DumpDirectories again = DumpDirectories.in(directory.resolve("again"), driver);
       again.dump(workload.identity(), open, stranger);
       assertFalse(workload.identity().isAlive());
     }
@@ -217,11 +224,12 @@ class LazyPagesTest {
   @Test
   void restore_withoutAHelper_isRefused() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().build());
+      site.dump(workload.identity(), DumpDirectories.dump().build());
       CriuUnavailableException e =
           assertThrows(
               CriuUnavailableException.class,
-              () -> site.restore(workload.pid(), Site.shellJob().lazyPages(true).build()));
+              () ->
+                  site.restore(workload.pid(), DumpDirectories.shellJob().lazyPages(true).build()));
       assertTrue(e.getMessage().contains("RpcCriuDriver.lazyPages"), e.getMessage());
     }
   }
@@ -229,7 +237,7 @@ class LazyPagesTest {
   @Test
   void helper_forAHostThatDoesNotListen_failsAtAwait() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.backup().build());
+      site.dump(workload.identity(), DumpDirectories.backup().build());
     }
     // The helper has to be ready before, also on a slow machine.
     LazyPagesRequest request =

@@ -46,7 +46,7 @@ class LinkRemapTest {
   private Path semaphore;
   private Workload workload;
   private Path open;
-  private Site site;
+  private DumpDirectories site;
 
   @BeforeEach
   void start() throws IOException {
@@ -64,7 +64,7 @@ class LinkRemapTest {
             ready.toString());
     Workload.await(() -> Files.exists(ready) && !read(ready).isEmpty(), "the file");
     open = Path.of("/proc/" + workload.pid() + "/fd/" + read(ready));
-    site = Site.in(directory.resolve("site"), new RpcCriuDriver());
+    site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
   }
 
   @AfterEach
@@ -88,7 +88,7 @@ class LinkRemapTest {
   }
 
   private RestoreReport restore() {
-    return site.restore(workload.pid(), Site.shellJob().shellJob(false).build());
+    return site.restore(workload.pid(), DumpDirectories.shellJob().shellJob(false).build());
   }
 
   private List<String> names() throws IOException {
@@ -106,7 +106,7 @@ class LinkRemapTest {
 
   @Test
   void snapshot_comesBackAgainAndAgain() throws IOException {
-    site.dump(workload.identity(), Site.backup().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.backup().linkRemap(true).build());
     Files.writeString(semaphore, "used");
     kill();
     restore();
@@ -119,7 +119,7 @@ class LinkRemapTest {
 
   @Test
   void dump_leavesNoLinkInTheWayOfOthers_andComesBackAgainAndAgain() throws IOException {
-    site.dump(workload.identity(), Site.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
     assertEquals(List.of("sem.name"), names());
     restore();
     assertShared();
@@ -131,7 +131,7 @@ class LinkRemapTest {
   @Test
   void restore_whereTheFileIsGone_makesItAnewWithItsName() throws IOException {
     Files.setAttribute(semaphore, "unix:mode", 0640);
-    site.dump(workload.identity(), Site.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
     Files.delete(semaphore);
     restore();
     assertShared();
@@ -140,7 +140,7 @@ class LinkRemapTest {
 
   @Test
   void restore_whereSomethingElseHasTheName_leavesItAlone() throws IOException {
-    site.dump(workload.identity(), Site.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
     Path link = LinkRemaps.in(site.images()).get(0);
     Files.writeString(link, "else");
     GpuCheckpointException e = assertThrows(GpuCheckpointException.class, this::restore);
@@ -153,7 +153,7 @@ class LinkRemapTest {
 
   @Test
   void restore_thatFails_leavesNothing() throws IOException {
-    site.dump(workload.identity(), Site.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
     Files.delete(semaphore);
     Files.delete(site.images("mm-").get(0));
     assertThrows(GpuCheckpointException.class, this::restore);

@@ -61,13 +61,13 @@ class OptionsTest {
   private static final int SOCK_STREAM = 1;
 
   @TempDir Path directory;
-  private Site site;
+  private DumpDirectories site;
   private Path ready;
 
   @BeforeEach
   void makeSite() {
     RealCriu.assume();
-    site = Site.in(directory.resolve("site"), driver());
+    site = DumpDirectories.in(directory.resolve("site"), driver());
     ready = directory.resolve("ready");
   }
 
@@ -75,7 +75,7 @@ class OptionsTest {
     return new RpcCriuDriver();
   }
 
-  Site site() {
+  DumpDirectories site() {
     return site;
   }
 
@@ -119,7 +119,7 @@ class OptionsTest {
   @Test
   void leaveStopped_afterADump_leavesItStopped() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().leaveStopped(true).build());
+      site.dump(workload.identity(), DumpDirectories.dump().leaveStopped(true).build());
       assertStopped(workload.identity());
       goOn(workload.identity());
       workload.assertGoesOn();
@@ -129,9 +129,10 @@ class OptionsTest {
   @Test
   void leaveStopped_afterARestore_leavesItStopped() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().build());
+      site.dump(workload.identity(), DumpDirectories.dump().build());
       ProcessIdentity restored =
-          site.restore(workload.pid(), Site.shellJob().leaveStopped(true).build()).process();
+          site.restore(workload.pid(), DumpDirectories.shellJob().leaveStopped(true).build())
+              .process();
       try {
         assertStopped(restored);
         goOn(restored);
@@ -146,9 +147,12 @@ class OptionsTest {
   @EnumSource(names = {"AUTOMATIC", "NFTABLES", "SKIP"})
   void tcpEstablished_keepsConnections_howeverTheyAreLocked(NetworkLock lock) {
     try (Workload workload = perl(CONNECTED)) {
-      site.dump(workload.identity(), Site.dump().tcpEstablished(true).networkLock(lock).build());
+      site.dump(
+          workload.identity(),
+          DumpDirectories.dump().tcpEstablished(true).networkLock(lock).build());
       ProcessIdentity restored =
-          site.restore(workload.pid(), Site.shellJob().tcpEstablished(true).build()).process();
+          site.restore(workload.pid(), DumpDirectories.shellJob().tcpEstablished(true).build())
+              .process();
       try {
         assertEquals(2, established(restored));
       } finally {
@@ -160,9 +164,9 @@ class OptionsTest {
   @Test
   void tcpClose_atTheRestore_closesWhatWasKept() {
     try (Workload workload = perl(CONNECTED)) {
-      site.dump(workload.identity(), Site.dump().tcpEstablished(true).build());
+      site.dump(workload.identity(), DumpDirectories.dump().tcpEstablished(true).build());
       ProcessIdentity restored =
-          site.restore(workload.pid(), Site.shellJob().tcpClose(true).build()).process();
+          site.restore(workload.pid(), DumpDirectories.shellJob().tcpClose(true).build()).process();
       try {
         assertEquals(0, established(restored));
       } finally {
@@ -186,9 +190,9 @@ class OptionsTest {
       Path fifo = directory.resolve("fifo");
       Command.run("mkfifo", fifo.toString());
       long pipe = inode(process.pid(), "pipe");
-      site.dump(process, Site.dump().build());
+      site.dump(process, DumpDirectories.dump().build());
       RestoreOptions options =
-          Site.shellJob().inherit(InheritedDescriptor.pipe(pipe).by(fifo)).build();
+          DumpDirectories.shellJob().inherit(InheritedDescriptor.pipe(pipe).by(fifo)).build();
       restored = site.restore(process.pid(), options).process();
       try (RandomAccessFile in = new RandomAccessFile(fifo.toFile(), "rw")) {
         byte[] heard = new byte[5];
@@ -219,7 +223,7 @@ class OptionsTest {
       int child = ProcFs.descendants(parent.pid()).get(0);
       ProcessIdentity half = ProcessIdentity.of(child).orElseThrow();
       long socket = inode(child, "socket");
-      DumpOptions options = Site.dump().external(External.unixSocket(socket)).build();
+      DumpOptions options = DumpDirectories.dump().external(External.unixSocket(socket)).build();
       site.dump(half, options);
       Workload.await(() -> ProcFs.stat(child).isPresent(), "the child's parent not to reap");
       parent.close(); // so that somebody reaps the child
@@ -227,7 +231,9 @@ class OptionsTest {
       int[] pair = new int[2];
       LibC.check(LibC.functions().socketpair(LibC.AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
       RestoreOptions restore =
-          Site.shellJob().inherit(InheritedDescriptor.socket(socket).by(pair[0])).build();
+          DumpDirectories.shellJob()
+              .inherit(InheritedDescriptor.socket(socket).by(pair[0]))
+              .build();
       ProcessIdentity restored = site.restore(child, restore).process();
       try {
         byte[] heard = new byte[5];
@@ -257,9 +263,11 @@ class OptionsTest {
             }
           },
           "a namespace");
-      site.dump(workload.identity(), Site.dump().build());
+      site.dump(workload.identity(), DumpDirectories.dump().build());
       RestoreOptions options =
-          Site.shellJob().join(JoinedNamespace.ofProcess(Namespace.UTS, host.pid())).build();
+          DumpDirectories.shellJob()
+              .join(JoinedNamespace.ofProcess(Namespace.UTS, host.pid()))
+              .build();
       ProcessIdentity restored = site.restore(workload.pid(), options).process();
       try {
         assertEquals(
@@ -280,13 +288,13 @@ class OptionsTest {
       Workload.await(
           () -> ProcFs.stat(workload.pid()).filter(s -> s.name().equals("sleep")).isPresent(),
           "sleep");
-      site.dump(workload.identity(), Site.dump().build(), new Recorder(stages));
+      site.dump(workload.identity(), DumpDirectories.dump().build(), new Recorder(stages));
       assertEquals(dumpStages(), stages);
       stages.clear();
       ProcessIdentity restored =
           site.restore(
                   workload.pid(),
-                  RestoreOptions.builder().deadline(Site.PATIENCE).build(),
+                  RestoreOptions.builder().deadline(DumpDirectories.PATIENCE).build(),
                   new Recorder(stages))
               .process();
       try {
@@ -370,11 +378,11 @@ class OptionsTest {
 
   @Test
   void optionsThatRpcDoesNotCarry_goThroughAFile() throws IOException {
-    Site other = Site.in(directory.resolve("other"), site.driver());
+    DumpDirectories other = DumpDirectories.in(directory.resolve("other"), site.driver());
     try (Workload workload = Workload.counter(directory)) {
-      other.dump(workload.identity(), Site.backup().build());
+      other.dump(workload.identity(), DumpDirectories.backup().build());
       DumpOptions bySize =
-          Site.backup().fileValidation(FileValidation.SIZE).ghostFiemap(true).build();
+          DumpDirectories.backup().fileValidation(FileValidation.SIZE).ghostFiemap(true).build();
       site.dump(workload.identity(), bySize);
     }
     assertEquals(
@@ -390,8 +398,8 @@ class OptionsTest {
   @Test
   void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().build());
-      RestoreOptions options = Site.shellJob().asChild(true).build();
+      site.dump(workload.identity(), DumpDirectories.dump().build());
+      RestoreOptions options = DumpDirectories.shellJob().asChild(true).build();
       ProcessIdentity restored = site.restore(workload.pid(), options).process();
       RestoredChild child = RestoredChild.of(restored);
       try {
@@ -400,9 +408,9 @@ class OptionsTest {
       } finally {
         Workload.end(restored);
       }
-      assertEquals(9, child.await(Site.PATIENCE).orElseThrow().signal());
+      assertEquals(9, child.await(DumpDirectories.PATIENCE).orElseThrow().signal());
       assertTrue(Processes.stat(restored).isEmpty(), "its pid is free");
-      assertThrows(IllegalStateException.class, () -> child.await(Site.PATIENCE));
+      assertThrows(IllegalStateException.class, () -> child.await(DumpDirectories.PATIENCE));
       assertThrows(IllegalArgumentException.class, () -> RestoredChild.of(restored));
     }
   }
@@ -417,20 +425,21 @@ class OptionsTest {
           }
         };
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().build());
-      RestoreOptions options = Site.shellJob().asChild(true).build();
+      site.dump(workload.identity(), DumpDirectories.dump().build());
+      RestoreOptions options = DumpDirectories.shellJob().asChild(true).build();
       assertThrows(CriuException.class, () -> site.restore(workload.pid(), options, refusing));
       assertTrue(ProcFs.stat(workload.pid()).isEmpty(), "its pid is free");
-      Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
+      Workload.end(site.restore(workload.pid(), DumpDirectories.shellJob().build()).process());
     }
   }
 
   @Test
   void unprivileged_works() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), Site.dump().unprivileged(true).build());
+      site.dump(workload.identity(), DumpDirectories.dump().unprivileged(true).build());
       Workload.end(
-          site.restore(workload.pid(), Site.shellJob().unprivileged(true).build()).process());
+          site.restore(workload.pid(), DumpDirectories.shellJob().unprivileged(true).build())
+              .process());
     }
   }
 }

@@ -39,20 +39,21 @@ class PageServerTest {
   private static final int MEBIBYTES = 24;
 
   @TempDir Path directory;
-  private Site here;
+  private DumpDirectories here;
   private Path received;
   private Path work;
 
   @BeforeEach
   void makeDirectories() throws IOException {
     RealCriu.assume();
-    here = Site.in(directory.resolve("here"), new RpcCriuDriver());
+    here = DumpDirectories.in(directory.resolve("here"), new RpcCriuDriver());
     received = Files.createDirectory(directory.resolve("received"));
     work = Files.createDirectory(directory.resolve("work"));
   }
 
   private PageServerRequest listen(String address, @Nullable Tls tls) {
-    return new PageServerRequest(received, work, new PageEndpoint(address, 0, tls), Site.PATIENCE);
+    return new PageServerRequest(
+        received, work, new PageEndpoint(address, 0, tls), DumpDirectories.PATIENCE);
   }
 
   private PageServer local() {
@@ -77,19 +78,23 @@ class PageServerTest {
 
   private void migrate(TwoHosts hosts, @Nullable Tls sending, @Nullable Tls receiving)
       throws IOException {
-    try (Remembering job = Remembering.start(directory.resolve("job"), MEBIBYTES, hosts::onSender);
+    try (PatternProcess job =
+            PatternProcess.start(directory.resolve("job"), MEBIBYTES, hosts::onSender);
         PageServer server =
             hosts.receiver().pageServer(listen(TwoHosts.RECEIVER_ADDRESS, receiving))) {
       PageEndpoint there = server.endpoint();
       DumpOptions options =
-          Site.dump().pageServer(new PageEndpoint(there.host(), there.port(), sending)).build();
+          DumpDirectories.dump()
+              .pageServer(new PageEndpoint(there.host(), there.port(), sending))
+              .build();
       here.with(hosts.sender()).dump(job.identity(), options, letGoOnceReceived(server));
       assertFalse(job.identity().isAlive());
       assertEquals(List.of(), here.images("page"));
       assertEquals(job.pid(), here.driver().describe(here.images()).processes().get(0).pid());
       bringTheRest();
-      Site arrived = new Site(hosts.receiver(), received, work);
-      ProcessIdentity restored = arrived.restore(job.pid(), Site.shellJob().build()).process();
+      DumpDirectories arrived = new DumpDirectories(hosts.receiver(), received, work);
+      ProcessIdentity restored =
+          arrived.restore(job.pid(), DumpDirectories.shellJob().build()).process();
       try {
         assertEquals(job.right(), job.ask());
         Figures.add(
@@ -126,12 +131,14 @@ class PageServerTest {
       Tls theirs =
           Certificates.authority(Files.createDirectory(directory.resolve("other")))
               .issue("theirs", addresses);
-      try (Remembering job = Remembering.start(directory.resolve("job"), 1, hosts::onSender);
+      try (PatternProcess job = PatternProcess.start(directory.resolve("job"), 1, hosts::onSender);
           PageServer server =
               hosts.receiver().pageServer(listen(TwoHosts.RECEIVER_ADDRESS, ours))) {
         PageEndpoint there = server.endpoint();
         DumpOptions options =
-            Site.dump().pageServer(new PageEndpoint(there.host(), there.port(), theirs)).build();
+            DumpDirectories.dump()
+                .pageServer(new PageEndpoint(there.host(), there.port(), theirs))
+                .build();
         CriuException e =
             assertThrows(
                 CriuException.class, () -> here.with(hosts.sender()).dump(job.identity(), options));
@@ -149,7 +156,7 @@ class PageServerTest {
       // Nobody else has the port meanwhile.
       bound.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
       PageEndpoint there = new PageEndpoint("127.0.0.1", bound.getLocalPort());
-      DumpOptions options = Site.dump().pageServer(there).build();
+      DumpOptions options = DumpDirectories.dump().pageServer(there).build();
       CriuException e =
           assertThrows(CriuException.class, () -> here.dump(workload.identity(), options));
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
@@ -172,7 +179,7 @@ class PageServerTest {
   void aPortThatIsTaken_isRefused() {
     try (PageServer server = local()) {
       PageServerRequest same =
-          new PageServerRequest(received, work, server.endpoint(), Site.PATIENCE);
+          new PageServerRequest(received, work, server.endpoint(), DumpDirectories.PATIENCE);
       CriuException e =
           assertThrows(CriuException.class, () -> ((RpcCriuDriver) here.driver()).pageServer(same));
       assertTrue(e.getMessage().contains("listen on another port"), e.getMessage());

@@ -36,7 +36,7 @@ public final class PlainImage {
               process,
               image.images(),
               image.work(),
-              Site.dump().leaveRunning(leaveRunning).build()),
+              DumpDirectories.dump().leaveRunning(leaveRunning).build()),
           new DumpListener() {
             @Override
             public void postDump() {
@@ -67,7 +67,7 @@ public final class PlainImage {
   public static RestoreReport restore(
       CriuDriver driver, Path directory, Path work, RestoreListener listener) {
     ImageDirectory image = ImageDirectory.open(directory);
-    RestoreOptions options = Site.shellJob().build();
+    RestoreOptions options = DumpDirectories.shellJob().build();
     try (VerifiedImage verified = image.verified()) {
       return driver.restore(
           new RestoreRequest(verified.images(), work, image.manifest().pid(), options), listener);

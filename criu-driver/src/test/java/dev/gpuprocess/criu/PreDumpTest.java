@@ -51,7 +51,7 @@ class PreDumpTest {
   }
 
   private void preDump(RpcCriuDriver driver, String round, DumpOptions options) {
-    Site site = Site.in(directory.resolve(round), driver);
+    DumpDirectories site = DumpDirectories.in(directory.resolve(round), driver);
     driver.preDump(request(site, options));
   }
 
@@ -67,7 +67,7 @@ class PreDumpTest {
             "open my $f, '>', '%s'; print $f unpack 'H*', $request; close $f; reply($type, 1); exit 0"
                 .formatted(heard));
     DumpOptions options =
-        Site.dump()
+        DumpDirectories.dump()
             .parentImages(Path.of("..", "..", "one", "images"))
             .preDumpMode(PreDumpMode.READ)
             .build();
@@ -100,7 +100,7 @@ class PreDumpTest {
     return Path.of("..", "..", round, "images");
   }
 
-  private DumpRequest request(Site site, DumpOptions options) {
+  private DumpRequest request(DumpDirectories site, DumpOptions options) {
     return new DumpRequest(workload.identity(), site.images(), site.work(), options);
   }
 
@@ -108,9 +108,9 @@ class PreDumpTest {
   void chain_makesAllRoundsAndTheDump_withOneCriu() throws IOException {
     Path heard = directory.resolve("heard");
     RpcCriuDriver driver = fake("use IO::Handle;" + CHAIN.formatted(heard, 1));
-    Site one = Site.in(directory.resolve("one"), driver);
-    Site two = Site.in(directory.resolve("two"), driver);
-    Site last = Site.in(directory.resolve("last"), driver);
+    DumpDirectories one = DumpDirectories.in(directory.resolve("one"), driver);
+    DumpDirectories two = DumpDirectories.in(directory.resolve("two"), driver);
+    DumpDirectories last = DumpDirectories.in(directory.resolve("last"), driver);
     List<String> stages = new ArrayList<>();
     DumpListener listener =
         new DumpListener() {
@@ -120,13 +120,16 @@ class PreDumpTest {
           }
         };
     try (PreDumpChain chain = driver.preDumps()) {
-      chain.preDump(request(one, Site.dump().build()));
-      chain.preDump(request(two, Site.dump().parentImages(parent("one")).build()));
-      DumpOptions options = Site.backup().parentImages(parent("two")).build();
+      chain.preDump(request(one, DumpDirectories.dump().build()));
+      chain.preDump(request(two, DumpDirectories.dump().parentImages(parent("one")).build()));
+      DumpOptions options = DumpDirectories.backup().parentImages(parent("two")).build();
       chain.dump(request(last, options), listener);
       assertThrows(
           IllegalStateException.class,
-          () -> chain.dump(request(Site.in(directory.resolve("more"), driver), options), listener));
+          () ->
+              chain.dump(
+                  request(DumpDirectories.in(directory.resolve("more"), driver), options),
+                  listener));
     }
     List<String> lines = Files.readAllLines(heard);
     String criu = lines.get(0).split(" ")[0];
@@ -138,12 +141,14 @@ class PreDumpTest {
   @Test
   void chain_endsWithTheFirstRoundThatFails() {
     RpcCriuDriver driver = fake("use IO::Handle;" + CHAIN.formatted(directory.resolve("heard"), 0));
-    Site one = Site.in(directory.resolve("one"), driver);
-    Site two = Site.in(directory.resolve("two"), driver);
+    DumpDirectories one = DumpDirectories.in(directory.resolve("one"), driver);
+    DumpDirectories two = DumpDirectories.in(directory.resolve("two"), driver);
     try (PreDumpChain chain = driver.preDumps()) {
-      assertThrows(CriuException.class, () -> chain.preDump(request(one, Site.dump().build())));
       assertThrows(
-          IllegalStateException.class, () -> chain.preDump(request(two, Site.dump().build())));
+          CriuException.class, () -> chain.preDump(request(one, DumpDirectories.dump().build())));
+      assertThrows(
+          IllegalStateException.class,
+          () -> chain.preDump(request(two, DumpDirectories.dump().build())));
     }
     workload.assertGoesOn();
   }
@@ -153,7 +158,8 @@ class PreDumpTest {
     RpcCriuDriver driver =
         fake("print STDERR \"Error (mem.c:1): it cannot be\\n\"; reply($type, 0); exit 255");
     CriuException e =
-        assertThrows(CriuException.class, () -> preDump(driver, "one", Site.dump().build()));
+        assertThrows(
+            CriuException.class, () -> preDump(driver, "one", DumpDirectories.dump().build()));
     assertTrue(e.getMessage().contains("the process runs on: it cannot be"), e.getMessage());
     workload.assertGoesOn();
   }
@@ -169,9 +175,9 @@ class PreDumpTest {
   @Test
   void optionsThatATreeThatRunsOnCannotHave_areRefused() {
     RpcCriuDriver driver = fake("exit 1");
-    DumpOptions lazy = Site.dump().lazyPages(new PageEndpoint("127.0.0.1", 1)).build();
+    DumpOptions lazy = DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", 1)).build();
     assertThrows(IllegalArgumentException.class, () -> preDump(driver, "one", lazy));
-    DumpOptions stopped = Site.dump().leaveStopped(true).build();
+    DumpOptions stopped = DumpDirectories.dump().leaveStopped(true).build();
     assertThrows(IllegalArgumentException.class, () -> preDump(driver, "two", stopped));
   }
 
@@ -180,7 +186,8 @@ class PreDumpTest {
     RpcCriuDriver driver = realThatTracks(false);
     MissingKernelFeatureException e =
         assertThrows(
-            MissingKernelFeatureException.class, () -> preDump(driver, "one", Site.dump().build()));
+            MissingKernelFeatureException.class,
+            () -> preDump(driver, "one", DumpDirectories.dump().build()));
     assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     assertTrue(e.getMessage().contains("does not track"), e.getMessage());
     assertFalse(Files.exists(directory.resolve("one/work/dump.log")));
@@ -190,10 +197,10 @@ class PreDumpTest {
   @Test
   void twoRoundsAndADump_restore_whereTheKernelTracksMemory() {
     RpcCriuDriver driver = realThatTracks(true);
-    preDump(driver, "one", Site.dump().build());
-    preDump(driver, "two", Site.dump().parentImages(parent("one")).build());
-    Site last = Site.in(directory.resolve("last"), driver);
-    DumpOptions options = Site.dump().parentImages(parent("two")).build();
+    preDump(driver, "one", DumpDirectories.dump().build());
+    preDump(driver, "two", DumpDirectories.dump().parentImages(parent("one")).build());
+    DumpDirectories last = DumpDirectories.in(directory.resolve("last"), driver);
+    DumpOptions options = DumpDirectories.dump().parentImages(parent("two")).build();
     last.dump(workload.identity(), options, DumpListener.NONE);
     assertGoesOnFrom(last);
   }
@@ -201,18 +208,19 @@ class PreDumpTest {
   @Test
   void aChain_restores_whereTheKernelTracksMemory() {
     RpcCriuDriver driver = realThatTracks(true);
-    Site one = Site.in(directory.resolve("one"), driver);
-    Site last = Site.in(directory.resolve("last"), driver);
+    DumpDirectories one = DumpDirectories.in(directory.resolve("one"), driver);
+    DumpDirectories last = DumpDirectories.in(directory.resolve("last"), driver);
     try (PreDumpChain chain = driver.preDumps()) {
-      chain.preDump(request(one, Site.dump().build()));
-      DumpOptions options = Site.dump().parentImages(parent("one")).build();
+      chain.preDump(request(one, DumpDirectories.dump().build()));
+      DumpOptions options = DumpDirectories.dump().parentImages(parent("one")).build();
       chain.dump(request(last, options), DumpListener.NONE);
     }
     assertGoesOnFrom(last);
   }
 
-  private void assertGoesOnFrom(Site site) {
-    ProcessIdentity restored = site.restore(workload.pid(), Site.shellJob().build()).process();
+  private void assertGoesOnFrom(DumpDirectories site) {
+    ProcessIdentity restored =
+        site.restore(workload.pid(), DumpDirectories.shellJob().build()).process();
     try {
       workload.assertGoesOn();
     } finally {

@@ -145,12 +145,12 @@ final class RawCriu {
   }
 
   /** A request that dumps a process into the site and leaves it running, and says nothing more. */
-  static criu_opts.Builder dump(Site site, long pid) {
+  static criu_opts.Builder dump(DumpDirectories site, long pid) {
     return restore(site).setPid(Math.toIntExact(pid)).setLeaveRunning(true).setShellJob(true);
   }
 
   /** A request that restores from the site. */
-  static criu_opts.Builder restore(Site site) {
+  static criu_opts.Builder restore(DumpDirectories site) {
     return criu_opts
         .newBuilder()
         .setImagesDirFd(-1)
@@ -165,7 +165,7 @@ final class RawCriu {
   }
 
   /** What CRIU logged. */
-  static String log(Site site) {
+  static String log(DumpDirectories site) {
     try {
       return Files.readString(site.images().resolve(LOG));
     } catch (IOException e) {

@@ -50,52 +50,55 @@ final class RestoreTraps {
         .toList();
   }
 
-  private static RawCriu.Said raw(Site site) {
+  private static RawCriu.Said raw(DumpDirectories site) {
     return RawCriu.ask(RawCriu.request(criu_req_type.RESTORE, RawCriu.restore(site)));
   }
 
   /** Dumps a counter; whoever restores it ends it. */
-  static int dumped(Ground ground, Site site) {
+  static int dumped(TrapFixture ground, DumpDirectories site) {
     try (Workload counter = ground.counter()) {
-      site.dump(counter.identity(), Site.dump().build());
+      site.dump(counter.identity(), DumpDirectories.dump().build());
       return counter.pid();
     }
   }
 
-  private static void pidTaken(Ground ground) {
-    Site site = ground.site("site");
+  private static void pidTaken(TrapFixture ground) {
+    DumpDirectories site = ground.site("site");
     try (Workload counter = ground.counter()) {
-      site.dump(counter.identity(), Site.backup().build());
+      site.dump(counter.identity(), DumpDirectories.backup().build());
       RawCriu.Said said = raw(site);
       assertEquals(EEXIST, said.errno());
       assertEquals(-1, said.restored());
       assertTrue(RawCriu.log(site).contains("Can't fork for " + counter.pid() + ": File exists"));
       PidTakenException e =
           assertThrows(
-              PidTakenException.class, () -> site.restore(counter.pid(), Site.shellJob().build()));
+              PidTakenException.class,
+              () -> site.restore(counter.pid(), DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("process " + counter.pid() + " (perl"), e.getMessage());
       counter.assertGoesOn();
     }
   }
 
-  private static void unreapedZombie(Ground ground) {
-    Site site = ground.site("site");
+  private static void unreapedZombie(TrapFixture ground) {
+    DumpDirectories site = ground.site("site");
     try (Workload parent = Workload.of("perl", "-e", "fork; sleep 1000 while 1")) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
       int child = ProcFs.descendants(parent.pid()).get(0);
-      site.dump(ProcessIdentity.of(child).orElseThrow(), Site.dump().build());
+      site.dump(ProcessIdentity.of(child).orElseThrow(), DumpDirectories.dump().build());
       RawCriu.Said said = raw(site);
       assertEquals(EEXIST, said.errno());
       assertEquals(-1, said.restored());
       PidTakenException e =
-          assertThrows(PidTakenException.class, () -> site.restore(child, Site.shellJob().build()));
+          assertThrows(
+              PidTakenException.class,
+              () -> site.restore(child, DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("its parent " + parent.pid()), e.getMessage());
       assertTrue(parent.identity().isAlive());
     }
   }
 
-  private static void pstreeMissing(Ground ground) throws IOException {
-    Site site = ground.site("site");
+  private static void pstreeMissing(TrapFixture ground) throws IOException {
+    DumpDirectories site = ground.site("site");
     Path tree = site.images().resolve("pstree.img");
     RpcCriuDriver late = new RpcCriuDriver(ground.wrapped("rm -f " + tree));
     assertTrue(late.version().major() > 0); // found now, so that the restore need not look for it
@@ -116,11 +119,11 @@ final class RestoreTraps {
         new Trap(
             "4.2 %s*.img missing".formatted(name),
             ground -> {
-              Site raw = ground.site("raw");
+              DumpDirectories raw = ground.site("raw");
               int pid = dumped(ground, raw);
               Files.delete(raw.images(name).get(0));
               assertFailsRaw(raw, pid, criuSays);
-              Site ours = ground.site("ours");
+              DumpDirectories ours = ground.site("ours");
               int other = dumped(ground, ours);
               Files.delete(ours.images(name).get(0));
               GpuCheckpointException e = ground.failedRestore(type, ours, other);
@@ -129,7 +132,7 @@ final class RestoreTraps {
   }
 
   /** CRIU fails without a useful word, and the pid that it names is not to be signalled. */
-  private static void assertFailsRaw(Site site, int pid, String criuSays) {
+  private static void assertFailsRaw(DumpDirectories site, int pid, String criuSays) {
     RawCriu.Said said = raw(site);
     assertFalse(said.success());
     assertEquals(0, said.errno());
@@ -137,22 +140,22 @@ final class RestoreTraps {
     assertTrue(RawCriu.log(site).contains(criuSays), () -> RawCriu.log(site));
   }
 
-  private static void noSeccomp(Ground ground) throws IOException {
-    Site site = ground.site("site");
+  private static void noSeccomp(TrapFixture ground) throws IOException {
+    DumpDirectories site = ground.site("site");
     int pid = dumped(ground, site);
     Files.delete(site.images("seccomp").get(0));
     RawCriu.Said said = raw(site);
     assertTrue(said.success(), () -> RawCriu.log(site));
     Workload.end(ProcessIdentity.of(pid).orElseThrow());
-    Ground.awaitFree(pid);
-    Workload.end(site.restore(pid, Site.shellJob().build()).process());
+    TrapFixture.awaitFree(pid);
+    Workload.end(site.restore(pid, DumpDirectories.shellJob().build()).process());
   }
 
   private static Trap cutInHalf(String name) {
     return new Trap(
         "4.2 %s*.img cut in half".formatted(name),
         ground -> {
-          Site raw = ground.site("raw");
+          DumpDirectories raw = ground.site("raw");
           int root = dumped(ground, raw);
           cut(raw.images(name).get(0));
           RawCriu.Said said = raw(raw);
@@ -161,7 +164,7 @@ final class RestoreTraps {
           assertTrue(
               RawCriu.log(raw).matches("(?s).*Read \\d+ bytes while \\d+ expected.*"),
               () -> RawCriu.log(raw));
-          Site ours = ground.site("ours");
+          DumpDirectories ours = ground.site("ours");
           int pid = dumped(ground, ours);
           cut(ours.images(name).get(0));
           ground.failedRestore(ImageCorruptException.class, ours, pid);
@@ -175,7 +178,7 @@ final class RestoreTraps {
   }
 
   /** CRIU would spin: section 0 shows that, and how it is ended. An image is looked at before. */
-  private static void pagesCut(Ground ground) throws IOException {
+  private static void pagesCut(TrapFixture ground) throws IOException {
     Path directory = ground.directory().resolve("image");
     try (Workload counter = ground.counter()) {
       PlainImage.dump(ground.driver(), counter.identity(), directory, true);

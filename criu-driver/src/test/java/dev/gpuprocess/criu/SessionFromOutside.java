@@ -20,8 +20,8 @@ final class SessionFromOutside {
    */
   public static void main(String[] args) {
     Path directory = Path.of(args[0]);
-    Site site = Site.in(directory.resolve("site"), new RpcCriuDriver());
-    DumpOptions options = Site.dump().build();
+    DumpDirectories site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
+    DumpOptions options = DumpDirectories.dump().build();
     try (Workload counter = Workload.counter(directory)) {
       site.driver().preflight(counter.identity(), options).stream()
           .filter(Finding::isProblem)

@@ -61,7 +61,7 @@ final class TenTraps {
     return RawCriu.ask(RawCriu.request(type, opts));
   }
 
-  private static void firstError(Ground ground) {
+  private static void firstError(TrapFixture ground) {
     // As root with every capability there would be no first error that is harmless.
     Path poor =
         ground.wrapped(
@@ -82,14 +82,16 @@ final class TenTraps {
                   ground
                       .site("ours")
                       .with(new RpcCriuDriver(poor))
-                      .dump(ProcessIdentity.of(idle.pid()).orElseThrow(), Site.dump().build()));
+                      .dump(
+                          ProcessIdentity.of(idle.pid()).orElseThrow(),
+                          DumpDirectories.dump().build()));
       assertTrue(e.criu().firstError().contains("Can't dump file"), e.criu()::firstError);
       assertFalse(e.getMessage().contains("RLIMIT"), e.getMessage());
     }
   }
 
   /** The number stays taken as a session's, and nothing with it can be seen before CRIU tries. */
-  private static void pidMinusOne(Ground ground) throws IOException {
+  private static void pidMinusOne(TrapFixture ground) throws IOException {
     String program =
         """
         use POSIX (); POSIX::setsid();
@@ -97,13 +99,13 @@ final class TenTraps {
         fork and exit;
         open my $f, '>', $ARGV[0]; print $f $$; close $f; sleep 1000 while 1;
         """;
-    Site site = ground.site("site");
+    DumpDirectories site = ground.site("site");
     try (Workload leader = ground.perl(program)) {
       ProcessIdentity member = member(ground);
       try {
         Workload.await(() -> ProcFs.descendants(leader.pid()).isEmpty(), "the member to be init's");
-        site.dump(leader.identity(), Site.dump().build());
-        Ground.awaitFree(leader.pid());
+        site.dump(leader.identity(), DumpDirectories.dump().build());
+        TrapFixture.awaitFree(leader.pid());
         RawCriu.Said said = raw(criu_req_type.RESTORE, RawCriu.restore(site));
         assertEquals(EEXIST, said.errno());
         assertEquals(-1, said.restored());
@@ -119,13 +121,13 @@ final class TenTraps {
     }
   }
 
-  private static ProcessIdentity member(Ground ground) throws IOException {
+  private static ProcessIdentity member(TrapFixture ground) throws IOException {
     Path file = ground.directory().resolve("ready");
     Workload.await(() -> file.toFile().length() > 0, "a member of the session");
     return ProcessIdentity.of(Long.parseLong(Files.readString(file))).orElseThrow();
   }
 
-  private static void hangUp(Ground ground) {
+  private static void hangUp(TrapFixture ground) {
     try (Workload counter = ground.counter()) {
       criu_opts.Builder opts = RawCriu.dump(ground.site("asked"), counter.pid());
       opts.setLeaveRunning(false).setNotifyScripts(true);
@@ -140,7 +142,7 @@ final class TenTraps {
               OperationCancelledException.class,
               ground.site("ours"),
               counter,
-              Site.dump().cancellation(cancellation).build(),
+              DumpDirectories.dump().cancellation(cancellation).build(),
               new DumpListener() {
                 @Override
                 public List<External> queryExternalFiles() {
@@ -157,16 +159,16 @@ final class TenTraps {
       assertEquals(
           "exit 1", RawCriu.hangUp(RawCriu.request(criu_req_type.DUMP, opts), "").toString());
       // Killed, although nobody heard of it.
-      Ground.awaitNothingLeft(counter.pid());
+      TrapFixture.awaitNothingLeft(counter.pid());
     }
   }
 
-  private static void spin(Ground ground) throws IOException {
-    Site site = ground.site("site");
+  private static void spin(TrapFixture ground) throws IOException {
+    DumpDirectories site = ground.site("site");
     int pid;
     try (Workload counter = Workload.counter(ground.directory(), 4)) {
       pid = counter.pid();
-      site.dump(counter.identity(), Site.dump().build());
+      site.dump(counter.identity(), DumpDirectories.dump().build());
     }
     for (Path pages : site.images("pages-")) {
       RestoreTraps.cut(pages);
@@ -176,14 +178,14 @@ final class TenTraps {
     OperationTimedOutException e =
         assertThrows(OperationTimedOutException.class, () -> site.restore(pid, options));
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
-    Ground.assertNothingLeft(pid);
+    TrapFixture.assertNothingLeft(pid);
     Path log = site.work().resolve("restore.log");
     long size = Files.size(log);
-    Ground.awaitFree(pid);
+    TrapFixture.awaitFree(pid);
     assertEquals(size, Files.size(log));
   }
 
-  private static void crash(Ground ground) {
+  private static void crash(TrapFixture ground) {
     RawCriu.Said said = RawCriu.ask(criu_req.newBuilder().setType(criu_req_type.DUMP).build());
     assertTrue(said.reply().isEmpty());
     assertEquals("signal 11", said.exit().toString());
@@ -191,7 +193,7 @@ final class TenTraps {
     assertTrue(sent.hasPid() && sent.getPid() > 1, sent::toString); // or the JVM would be dumped
   }
 
-  private static void lateRefusal(Ground ground) {
+  private static void lateRefusal(TrapFixture ground) {
     try (Workload counter = ground.counter()) {
       for (String stage : List.of("pre-dump", "query-ext-files", "post-dump")) {
         criu_opts.Builder opts = RawCriu.dump(ground.site(stage), counter.pid());
@@ -200,20 +202,20 @@ final class TenTraps {
       }
     }
     for (String stage : List.of("pre-restore", "post-restore")) {
-      Site site = ground.site(stage);
+      DumpDirectories site = ground.site(stage);
       int pid = RestoreTraps.dumped(ground, site);
       assertFalse(refuse(criu_req_type.RESTORE, RawCriu.restore(site), stage).success());
-      Ground.awaitNothingLeft(pid);
+      TrapFixture.awaitNothingLeft(pid);
     }
     for (String stage : List.of("pre-resume", "post-resume")) {
-      Site site = ground.site(stage);
+      DumpDirectories site = ground.site(stage);
       int pid = RestoreTraps.dumped(ground, site);
       RawCriu.Said said = refuse(criu_req_type.RESTORE, RawCriu.restore(site), stage);
       assertTrue(said.success(), stage);
       assertEquals(pid, said.restored());
       Workload.end(ProcessIdentity.of(pid).orElseThrow());
     }
-    Site site = ground.site("ours");
+    DumpDirectories site = ground.site("ours");
     assertToldThatItRuns(site, RestoreTraps.dumped(ground, site));
   }
 
@@ -224,7 +226,7 @@ final class TenTraps {
         asked -> !asked.equals(stage));
   }
 
-  private static void assertToldThatItRuns(Site site, int pid) {
+  private static void assertToldThatItRuns(DumpDirectories site, int pid) {
     RuntimeException late = new IllegalStateException("too late");
     RestoreListener refuses =
         new RestoreListener() {
@@ -235,19 +237,20 @@ final class TenTraps {
         };
     CriuException e =
         assertThrows(
-            CriuException.class, () -> site.restore(pid, Site.shellJob().build(), refuses));
+            CriuException.class,
+            () -> site.restore(pid, DumpDirectories.shellJob().build(), refuses));
     assertSame(late, e.getCause());
     assertTrue(e.getMessage().contains("but the process runs"), e.getMessage());
     Workload.end(ProcessIdentity.of(pid).orElseThrow());
   }
 
-  private static void plugins(Ground ground) throws IOException {
+  private static void plugins(TrapFixture ground) throws IOException {
     Path plugins = ground.directory().resolve("plugins");
     Path told = ground.directory().resolve("told");
     CriuPlugin.make(plugins, told);
     Path config =
         Files.writeString(ground.directory().resolve("config"), "libdir " + plugins + "\n");
-    Site named = ground.site("named");
+    DumpDirectories named = ground.site("named");
     int pid;
     try (Workload counter = ground.counter()) {
       pid = counter.pid();
@@ -263,36 +266,40 @@ final class TenTraps {
       ground
           .site("ours")
           .with(new RpcCriuDriver(ground.wrapped("export CRIU_LIBS_DIR=" + plugins)))
-          .dump(counter.identity(), Site.backup().build());
+          .dump(counter.identity(), DumpDirectories.backup().build());
       assertFalse(Files.exists(told), "ours is dumped without it, wherever it is installed");
     }
     PluginImageException e =
-        assertThrows(PluginImageException.class, () -> named.restore(pid, Site.shellJob().build()));
+        assertThrows(
+            PluginImageException.class,
+            () -> named.restore(pid, DumpDirectories.shellJob().build()));
     assertTrue(e.getMessage().contains("the " + CriuPlugin.NAME), e.getMessage());
     assertFalse(ProcessIdentity.of(pid).isPresent());
   }
 
-  private static void zombie(Ground ground) {
-    Site site = ground.site("site");
+  private static void zombie(TrapFixture ground) {
+    DumpDirectories site = ground.site("site");
     String program = "$SIG{USR1} = sub { wait }; fork; $0 = 'child'; sleep 1000 while 1";
     try (Workload parent = Workload.of("perl", "-e", program)) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
       int child = ProcFs.descendants(parent.pid()).get(0);
-      site.dump(ProcessIdentity.of(child).orElseThrow(), Site.dump().build());
+      site.dump(ProcessIdentity.of(child).orElseThrow(), DumpDirectories.dump().build());
       assertTrue(ProcFs.stat(child).orElseThrow().isDead(), "a zombie");
       RawCriu.Said said = raw(criu_req_type.RESTORE, RawCriu.restore(site));
       assertEquals(EEXIST, said.errno());
       PidTakenException e =
-          assertThrows(PidTakenException.class, () -> site.restore(child, Site.shellJob().build()));
+          assertThrows(
+              PidTakenException.class,
+              () -> site.restore(child, DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("has not reaped"), e.getMessage());
 
       Command.run("kill", "-USR1", Integer.toString(parent.pid()));
       Workload.await(() -> ProcessIdentity.of(child).isEmpty(), "the parent to reap it");
-      Workload.end(site.restore(child, Site.shellJob().build()).process());
+      Workload.end(site.restore(child, DumpDirectories.shellJob().build()).process());
     }
   }
 
-  private static void stream(Ground ground) throws IOException {
+  private static void stream(TrapFixture ground) throws IOException {
     assertEquals("exit 255", askVersion(SOCK_STREAM).toString());
     assertEquals("exit 0", askVersion(SOCK_SEQPACKET).toString());
 
@@ -303,7 +310,11 @@ final class TenTraps {
       CriuException e =
           assertThrows(
               CriuException.class,
-              () -> ground.site("ours").with(driver).dump(counter.identity(), Site.dump().build()));
+              () ->
+                  ground
+                      .site("ours")
+                      .with(driver)
+                      .dump(counter.identity(), DumpDirectories.dump().build()));
       assertEquals(Integer.toString(SOCK_SEQPACKET), e.criu().stderr());
     }
   }
@@ -344,8 +355,8 @@ final class TenTraps {
     }
   }
 
-  private static void keepOpen(Ground ground) {
-    Site site = ground.site("raw");
+  private static void keepOpen(TrapFixture ground) {
+    DumpDirectories site = ground.site("raw");
     try (Workload counter = ground.counter()) {
       for (criu_req_type type :
           List.of(criu_req_type.DUMP, criu_req_type.RESTORE, criu_req_type.CHECK)) {

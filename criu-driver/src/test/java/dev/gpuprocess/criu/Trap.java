@@ -10,7 +10,7 @@ record Trap(String row, Proof proof) {
 
   /** Shows it, or fails. */
   interface Proof {
-    void show(Ground ground) throws Exception;
+    void show(TrapFixture ground) throws Exception;
   }
 
   @Override

@@ -63,8 +63,8 @@ class TrapsTest {
     HELD.add(trap.row());
   }
 
-  private static Ground ground() throws IOException {
+  private static TrapFixture ground() throws IOException {
     Path own = Files.createDirectory(directory.resolve("trap" + NUMBER.incrementAndGet()));
-    return new Ground(own, new RpcCriuDriver());
+    return new TrapFixture(own, new RpcCriuDriver());
   }
 }

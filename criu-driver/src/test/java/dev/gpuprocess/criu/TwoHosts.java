@@ -91,8 +91,8 @@ final class TwoHosts implements AutoCloseable {
   }
 
   /** Has a process arrive on the receiving host that leaves its memory on the sending one. */
-  Arrival arrive(Site site, int pid, int port, @Nullable Tls tls) {
-    return new Arrival(
+  LazyRestoreJvm arrive(DumpDirectories site, int pid, int port, @Nullable Tls tls) {
+    return new LazyRestoreJvm(
         List.of(enter(receiver)), site, pid, new PageEndpoint(SENDER_ADDRESS, port, tls));
   }
 

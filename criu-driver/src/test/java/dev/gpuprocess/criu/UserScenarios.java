@@ -60,7 +60,7 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 class UserScenarios {
 
   @TempDir Path directory;
-  private Site site;
+  private DumpDirectories site;
   private final Cancellation cancellation = new Cancellation();
 
   /** The command that the environment names. */
@@ -75,7 +75,7 @@ class UserScenarios {
   @BeforeEach
   void makeSite() {
     assertFalse(Posix.isRoot());
-    site = Site.in(directory.resolve("site"), throughCommand());
+    site = DumpDirectories.in(directory.resolve("site"), throughCommand());
   }
 
   /** Nor what CRIU has begun. */
@@ -113,7 +113,7 @@ class UserScenarios {
   @Test
   void whatRootWrites_isOursToRead() throws IOException {
     try (Workload workload = Workload.counter(directory, 2)) {
-      site.dump(workload.identity(), Site.dump().build());
+      site.dump(workload.identity(), DumpDirectories.dump().build());
       assertReadable(site.images());
       assertReadable(site.work());
       assertEquals(0, owner(site.images("inventory").get(0)), "it is root's");
@@ -122,7 +122,8 @@ class UserScenarios {
           site.driver().describe(site.images()).processes().stream()
               .map(DumpedProcess::pid)
               .toList());
-      ProcessIdentity restored = site.restore(workload.pid(), Site.shellJob().build()).process();
+      ProcessIdentity restored =
+          site.restore(workload.pid(), DumpDirectories.shellJob().build()).process();
       try {
         workload.assertGoesOn();
         assertReadable(site.work());
@@ -155,7 +156,8 @@ class UserScenarios {
         ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       PageEndpoint endpoint =
           new PageEndpoint(silent.getInetAddress().getHostAddress(), silent.getLocalPort());
-      DumpOptions options = Site.dump().pageServer(endpoint).cancellation(cancellation).build();
+      DumpOptions options =
+          DumpDirectories.dump().pageServer(endpoint).cancellation(cancellation).build();
       CompletableFuture<Void> cancelled =
           CompletableFuture.runAsync(
               () -> {
@@ -180,11 +182,12 @@ class UserScenarios {
   @Test
   void aRestore_cancelledWhileRootIsAtIt_leavesNothing_andCanBeRepeated() throws IOException {
     try (Workload workload = Workload.counter(directory, 2)) {
-      site.dump(workload.identity(), Site.dump().build());
+      site.dump(workload.identity(), DumpDirectories.dump().build());
       Path pages = site.images("pages-").get(0);
       byte[] whole = Files.readAllBytes(pages);
       replace(pages, Arrays.copyOf(whole, whole.length / 2));
-      RestoreOptions options = Site.shellJob().logLevel(1).cancellation(cancellation).build();
+      RestoreOptions options =
+          DumpDirectories.shellJob().logLevel(1).cancellation(cancellation).build();
       CompletableFuture<Void> cancelled =
           Canceller.when(
               cancellation,
@@ -197,7 +200,7 @@ class UserScenarios {
           () -> site.restore(workload.pid(), options));
       Workload.await(() -> ProcessIdentity.of(workload.pid()).isEmpty(), "the pid to be free");
       replace(pages, whole);
-      Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
+      Workload.end(site.restore(workload.pid(), DumpDirectories.shellJob().build()).process());
     }
   }
 
@@ -210,7 +213,7 @@ class UserScenarios {
   /**
    * Goes to CRIU by a program of root's that waits for a file, and before it does something else.
    */
-  private Site slowly(Path released, String before) {
+  private DumpDirectories slowly(Path released, String before) {
     List<String> command = new ArrayList<>(command());
     String criu = command.remove(command.size() - 1);
     String text =
@@ -230,10 +233,11 @@ class UserScenarios {
     return site.with(slow);
   }
 
-  private void assertCancelledBeforeItsFirstStage(Workload workload, Site slow, String criu) {
+  private void assertCancelledBeforeItsFirstStage(
+      Workload workload, DumpDirectories slow, String criu) {
     CompletableFuture<Void> cancelled =
         Canceller.when(cancellation, () -> Files.exists(begun()), "root to begin");
-    DumpOptions options = Site.dump().cancellation(cancellation).build();
+    DumpOptions options = DumpDirectories.dump().cancellation(cancellation).build();
     assertCancelled(
         cancelled, Fate.RUNNING_AGAIN, criu, () -> slow.dump(workload.identity(), options));
     workload.assertGoesOn();
@@ -250,7 +254,7 @@ class UserScenarios {
 
   @Test
   void aDump_cancelledBeforeItsFirstStage_isAskedToEnd() {
-    Site slow = slowly(directory.resolve("never"), ": > " + begun());
+    DumpDirectories slow = slowly(directory.resolve("never"), ": > " + begun());
     try (Workload workload = Workload.counter(directory)) {
       assertCancelledBeforeItsFirstStage(workload, slow, "CRIU was ended");
     }
@@ -259,7 +263,7 @@ class UserScenarios {
   @Test
   void aDump_cancelledBeforeItsFirstStage_thatDoesNotEnd_isRefusedThere() {
     Path released = directory.resolve("released");
-    Site slow = slowly(released, "trap '' TERM; : > " + begun());
+    DumpDirectories slow = slowly(released, "trap '' TERM; : > " + begun());
     try (Workload workload = Workload.counter(directory)) {
       assertCancelledBeforeItsFirstStage(
           workload, slow, "could not be ended, and is refused at its next step");
@@ -278,7 +282,7 @@ class UserScenarios {
       try {
         site.dump(
             workload.identity(),
-            Site.dump().build(),
+            DumpDirectories.dump().build(),
             new DumpListener() {
               @Override
               public void postDump() {
@@ -286,7 +290,7 @@ class UserScenarios {
               }
             });
         assertFalse(workload.identity().isAlive());
-        Workload.end(site.restore(workload.pid(), Site.shellJob().build()).process());
+        Workload.end(site.restore(workload.pid(), DumpDirectories.shellJob().build()).process());
       } catch (CriuException e) {
         assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
         workload.assertGoesOn();

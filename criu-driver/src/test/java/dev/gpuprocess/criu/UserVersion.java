@@ -15,7 +15,8 @@ final class UserVersion {
     Path directory = Files.createTempDirectory("dumped");
     try (Workload workload = Workload.counter(directory)) {
       try {
-        Site.in(directory.resolve("site"), driver).dump(workload.identity(), Site.dump().build());
+        DumpDirectories.in(directory.resolve("site"), driver)
+            .dump(workload.identity(), DumpDirectories.dump().build());
       } catch (GpuCheckpointException e) {
         System.out.println(e.getMessage());
       }

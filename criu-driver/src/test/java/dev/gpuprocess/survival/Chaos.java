@@ -25,11 +25,11 @@ final class Chaos {
   /** One of so many. */
   private static final int KILLED_OF = 8;
 
-  private final Lane lane;
+  private final SimulatedMachine lane;
   private final Random random;
   private int made;
 
-  Chaos(Lane lane, Random random) {
+  Chaos(SimulatedMachine lane, Random random) {
     this.lane = lane;
     this.random = random;
   }

@@ -54,19 +54,19 @@ final class Crash {
     }
   }
 
-  private final Lane lane;
+  private final SimulatedMachine lane;
   private final When when;
   private final Subject subject;
   private final GpuCheckpoints checkpoints;
 
-  private Crash(Lane lane, When when, Subject subject) {
+  private Crash(SimulatedMachine lane, When when, Subject subject) {
     this.lane = lane;
     this.when = when;
     this.subject = subject;
     this.checkpoints = lane.checkpoints();
   }
 
-  static Result happen(Lane lane, When when) {
+  static Result happen(SimulatedMachine lane, When when) {
     try (Subject subject = Subject.start(lane.machine)) {
       return new Crash(lane, when, subject).result();
     } finally {
@@ -200,7 +200,7 @@ final class Crash {
     lane.possibleImages().stream()
         .filter(path -> path.toString().endsWith(".partial"))
         .forEach(path -> untidy.add("half image " + path));
-    Lane.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
+    SimulatedMachine.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
     lane.journal().forEach(name -> untidy.add("journal entry " + name));
     return untidy;
   }

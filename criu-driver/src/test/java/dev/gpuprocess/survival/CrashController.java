@@ -18,10 +18,10 @@ final class CrashController {
    * @param args machine, state directory, directory for images, pid, number of the moment or -1
    */
   public static void main(String[] args) {
-    Moments moments = new Moments().at(Integer.parseInt(args[4]), Signals::killSelf);
+    FaultPoints moments = new FaultPoints().at(Integer.parseInt(args[4]), Signals::killSelf);
     CrashCycle cycle =
         new CrashCycle(
-            Lane.checkpoints(Path.of(args[0]), Path.of(args[1]), moments),
+            SimulatedMachine.checkpoints(Path.of(args[0]), Path.of(args[1]), moments),
             Integer.parseInt(args[3]),
             Path.of(args[2]));
     System.out.println(BEGINS);

@@ -76,12 +76,12 @@ final class CrashRun {
   }
 
   private static List<Result> killOn(Path directory, List<When> share) {
-    try (Lane lane = new Lane(directory)) {
+    try (SimulatedMachine lane = new SimulatedMachine(directory)) {
       return share.stream().map(when -> happen(lane, when)).toList();
     }
   }
 
-  private static Result happen(Lane lane, When when) {
+  private static Result happen(SimulatedMachine lane, When when) {
     for (int attempt = 1; ; attempt++) {
       try {
         return Crash.happen(lane, when);
@@ -117,9 +117,9 @@ final class CrashRun {
   }
 
   private static List<String> moments(Path directory) {
-    try (Lane lane = new Lane(directory);
+    try (SimulatedMachine lane = new SimulatedMachine(directory);
         Subject subject = Subject.start(lane.machine)) {
-      Moments moments = new Moments();
+      FaultPoints moments = new FaultPoints();
       new CrashCycle(lane.checkpoints(moments, false), subject.pid(), lane.images()).run(1);
       return moments.seen();
     }

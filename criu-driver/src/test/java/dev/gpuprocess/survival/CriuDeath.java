@@ -31,10 +31,10 @@ final class CriuDeath {
   /** Marks the controller and the CRIU that it starts. */
   private static final String MARK = "GPUPROCESS_STATE_DIR";
 
-  private final Deed deed;
+  private final CrashedVerb deed;
   private final HostSubject subject;
   private final Path place;
-  private final Moments moments = new Moments();
+  private final FaultPoints moments = new FaultPoints();
   private boolean killed;
 
   /**
@@ -42,12 +42,12 @@ final class CriuDeath {
    *
    * @param place a directory of its own
    */
-  CriuDeath(Deed deed, HostSubject subject, Path place) {
+  CriuDeath(CrashedVerb deed, HostSubject subject, Path place) {
     this.deed = deed;
     this.subject = subject;
     this.place = place;
-    if (deed == Deed.RESTORE) {
-      Deed.DUMP.act(new RpcCriuDriver(), subject.pid(), place);
+    if (deed == CrashedVerb.RESTORE) {
+      CrashedVerb.DUMP.act(new RpcCriuDriver(), subject.pid(), place);
     }
   }
 
@@ -119,13 +119,14 @@ final class CriuDeath {
 
   /** Nobody's fate is told when CRIU died before it was asked: at the question for its version. */
   private Fate untouched() {
-    return deed == Deed.DUMP ? Fate.RUNNING_AGAIN : Fate.HALF_RESTORED_REMOVED;
+    return deed == CrashedVerb.DUMP ? Fate.RUNNING_AGAIN : Fate.HALF_RESTORED_REMOVED;
   }
 
   private Optional<String> judge(Optional<Fate> told) {
     boolean runs = subject.identity().isPresent();
     boolean right =
-        switch (told.orElse(deed == Deed.DUMP ? Fate.GONE_AND_DURABLE : Fate.RUNNING_AGAIN)) {
+        switch (told.orElse(
+            deed == CrashedVerb.DUMP ? Fate.GONE_AND_DURABLE : Fate.RUNNING_AGAIN)) {
           case RUNNING_AGAIN -> runs;
           case GONE_AND_DURABLE, HALF_RESTORED_REMOVED -> !runs;
           case ENDED, UNKNOWN -> false;
@@ -181,14 +182,14 @@ final class CriuDeath {
     }
     if (subject.identity().isEmpty()) {
       try {
-        ImageDirectory.open(Deed.image(place)).verify();
+        ImageDirectory.open(CrashedVerb.image(place)).verify();
       } catch (ImageException e) {
         return Optional.of("it is gone without an image: " + e.getMessage());
       }
       if (!Waiting.until(PATIENCE, () -> ProcessIdentity.of(subject.pid()).isEmpty())) {
         return Optional.of("its pid does not become free");
       }
-      Deed.RESTORE.act(new RpcCriuDriver(), subject.pid(), place);
+      CrashedVerb.RESTORE.act(new RpcCriuDriver(), subject.pid(), place);
     }
     return subject.fault();
   }

@@ -20,9 +20,9 @@ final class CriuDeathController {
    * @param args the deed, the pid, the place, the number of the moment or -1
    */
   public static void main(String[] args) {
-    Moments moments = new Moments().at(Integer.parseInt(args[3]), Signals::killSelf);
+    FaultPoints moments = new FaultPoints().at(Integer.parseInt(args[3]), Signals::killSelf);
     CriuDriver driver = WatchedCriu.of(new RpcCriuDriver(), moments::reached, CriuDeath.PATIENCE);
     System.out.println(BEGINS);
-    Deed.valueOf(args[0]).act(driver, Integer.parseInt(args[1]), Path.of(args[2]));
+    CrashedVerb.valueOf(args[0]).act(driver, Integer.parseInt(args[1]), Path.of(args[2]));
   }
 }

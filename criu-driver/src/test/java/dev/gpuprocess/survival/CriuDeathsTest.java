@@ -68,7 +68,7 @@ class CriuDeathsTest {
   }
 
   private static Path place() {
-    return Lane.make(directory.resolve("place-" + System.nanoTime()));
+    return SimulatedMachine.make(directory.resolve("place-" + System.nanoTime()));
   }
 
   private static void note(String what, CriuDeath death, Optional<String> fault) {
@@ -89,7 +89,7 @@ class CriuDeathsTest {
     return HostSubject.start(directory, SMALL);
   }
 
-  private static List<String> moments(Deed deed, Supplier<HostSubject> start) {
+  private static List<String> moments(CrashedVerb deed, Supplier<HostSubject> start) {
     try (HostSubject subject = start.get()) {
       return new CriuDeath(deed, subject, place()).rehearse();
     }
@@ -97,7 +97,7 @@ class CriuDeathsTest {
 
   @ParameterizedTest
   @EnumSource
-  void criuDiesAtEveryStage(Deed deed) {
+  void criuDiesAtEveryStage(CrashedVerb deed) {
     List<String> moments = moments(deed, CriuDeathsTest::withOwnNetwork);
     for (int moment = 0; moment < moments.size(); moment++) {
       try (HostSubject subject = withOwnNetwork()) {
@@ -111,11 +111,12 @@ class CriuDeathsTest {
   /** CRIU has its word that the tree may die, and dies with it, or before it, or after. */
   @Test
   void criuDiesWhileItKillsTheTree() {
-    int mayKill = moments(Deed.DUMP, CriuDeathsTest::withOwnNetwork).indexOf(WatchedCriu.MAY_KILL);
+    int mayKill =
+        moments(CrashedVerb.DUMP, CriuDeathsTest::withOwnNetwork).indexOf(WatchedCriu.MAY_KILL);
     for (int i = 0; i < ENDS; i++) {
       long nanos = 1 + (long) (random.nextDouble() * END_NANOS);
       try (HostSubject subject = withOwnNetwork()) {
-        CriuDeath death = new CriuDeath(Deed.DUMP, subject, place());
+        CriuDeath death = new CriuDeath(CrashedVerb.DUMP, subject, place());
         note("dump, CRIU at its end", death, death.ofCriuAt(mayKill, nanos));
       }
     }
@@ -124,7 +125,7 @@ class CriuDeathsTest {
 
   @ParameterizedTest
   @EnumSource
-  void theControllerDiesAtEveryStage(Deed deed) {
+  void theControllerDiesAtEveryStage(CrashedVerb deed) {
     List<String> moments = moments(deed, CriuDeathsTest::plain);
     for (int moment = 0; moment < moments.size(); moment++) {
       try (HostSubject subject = plain()) {
@@ -143,7 +144,7 @@ class CriuDeathsTest {
       for (int i = 0; i < RANDOM_KILLS; i++) {
         Path place = place();
         long nanos = (long) (random.nextDouble() * whole);
-        CriuDeath death = new CriuDeath(Deed.DUMP, subject, place);
+        CriuDeath death = new CriuDeath(CrashedVerb.DUMP, subject, place);
         Optional<String> fault = death.ofCriuAfter(nanos);
         FileTree.remove(place);
         if (subject.diedInCriusCode()) {
@@ -165,7 +166,7 @@ class CriuDeathsTest {
   private static long nanosOfADump() {
     Path place = place();
     try (HostSubject subject = HostSubject.start(directory, LARGE)) {
-      CriuDeath death = new CriuDeath(Deed.DUMP, subject, place);
+      CriuDeath death = new CriuDeath(CrashedVerb.DUMP, subject, place);
       long begin = System.nanoTime();
       death.rehearse();
       return System.nanoTime() - begin;
@@ -179,7 +180,7 @@ class CriuDeathsTest {
     for (int i = 0; i < CONTROLLERS; i++) {
       long nanos = (long) (random.nextDouble() * CONTROLLER_NANOS);
       try (HostSubject subject = HostSubject.start(directory, MEDIUM)) {
-        CriuDeath death = new CriuDeath(Deed.DUMP, subject, place());
+        CriuDeath death = new CriuDeath(CrashedVerb.DUMP, subject, place());
         note("dump, controller after " + nanos + " ns", death, death.ofController(-1, nanos));
       }
     }

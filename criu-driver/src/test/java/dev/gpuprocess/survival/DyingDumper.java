@@ -17,7 +17,7 @@ final class DyingDumper {
    * @param args machine, state directory, pid, and the image as a user names it
    */
   public static void main(String[] args) {
-    Lane.checkpoints(Path.of(args[0]), Path.of(args[1]), new Moments()).toBuilder()
+    SimulatedMachine.checkpoints(Path.of(args[0]), Path.of(args[1]), new FaultPoints()).toBuilder()
         .listener(
             new StepListener() {
               @Override
@@ -34,7 +34,8 @@ final class DyingDumper {
   }
 
   /** Has one begin and die. */
-  static void run(Lane lane, Subject subject, String image) throws InterruptedException {
+  static void run(SimulatedMachine lane, Subject subject, String image)
+      throws InterruptedException {
     Process dumper =
         ChildJvm.start(
             DyingDumper.class,

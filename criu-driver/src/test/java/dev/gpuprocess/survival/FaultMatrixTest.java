@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.criu.RealCriu;
-import dev.gpuprocess.survival.Trial.Result;
+import dev.gpuprocess.survival.FaultCaseRunner.Result;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,8 +31,8 @@ class FaultMatrixTest {
 
   @TempDir static Path directory;
 
-  private static final List<Trial> ALL = new ArrayList<>();
-  private static final BlockingQueue<Trial> FREE = new LinkedBlockingQueue<>();
+  private static final List<FaultCaseRunner> ALL = new ArrayList<>();
+  private static final BlockingQueue<FaultCaseRunner> FREE = new LinkedBlockingQueue<>();
   private static final List<Result> RESULTS = new ArrayList<>();
   private static final ExecutorService THREADS = Executors.newFixedThreadPool(LANES);
   private static int cases;
@@ -41,12 +41,12 @@ class FaultMatrixTest {
   Stream<DynamicTest> nothingIsLost() {
     RealCriu.assume();
     for (int i = 0; i < LANES; i++) {
-      ALL.add(new Trial(new Lane(directory.resolve("lane" + i))));
+      ALL.add(new FaultCaseRunner(new SimulatedMachine(directory.resolve("lane" + i))));
     }
     FREE.addAll(ALL);
-    List<MatrixCase> matrix =
+    List<FaultCase> matrix =
         Stream.of(Task.values())
-            .flatMap(task -> MatrixCase.of(task, ALL.get(0).rehearse(task)).stream())
+            .flatMap(task -> FaultCase.of(task, ALL.get(0).rehearse(task)).stream())
             .toList();
     cases = matrix.size();
     assertTrue(cases >= 300, cases + " cases");
@@ -54,7 +54,7 @@ class FaultMatrixTest {
   }
 
   /** The case is played by one of the lanes; the test reports what came of it. */
-  private static DynamicTest begin(MatrixCase played) {
+  private static DynamicTest begin(FaultCase played) {
     CompletableFuture<Result> result =
         CompletableFuture.supplyAsync(() -> playOnFreeLane(played), THREADS);
     return DynamicTest.dynamicTest(
@@ -67,9 +67,9 @@ class FaultMatrixTest {
         });
   }
 
-  private static Result playOnFreeLane(MatrixCase played) {
+  private static Result playOnFreeLane(FaultCase played) {
     try {
-      Trial trial = FREE.take();
+      FaultCaseRunner trial = FREE.take();
       try {
         return trial.play(played);
       } finally {
@@ -83,7 +83,7 @@ class FaultMatrixTest {
   @AfterAll
   static void tell() throws IOException {
     THREADS.shutdownNow();
-    ALL.forEach(Trial::close);
+    ALL.forEach(FaultCaseRunner::close);
     if (cases == 0) {
       return;
     }

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Random;
 
 /** Puts jobs of a crowd aside and brings others back, which is refused when the GPU is full. */
-record FullGpu(GpuCheckpoints checkpoints, Tally tally) {
+record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
 
   /** Goes on until the time is over. */
   void work(Random random, List<Integer> pids, long endNanos) {

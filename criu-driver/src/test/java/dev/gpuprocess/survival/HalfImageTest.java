@@ -26,7 +26,7 @@ class HalfImageTest {
   @ValueSource(strings = {"image", "image/x/..", "link/../image", "not/yet/there/image"})
   void recover_afterAKillInADump_findsTheHalfImage(String name) throws Exception {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       Path elsewhere = Files.createDirectories(directory.resolve("elsewhere/deep"));
       Files.createSymbolicLink(lane.images().resolve("link"), elsewhere);
@@ -37,7 +37,7 @@ class HalfImageTest {
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
       assertEquals(List.of(), halves(directory));
-      assertEquals(List.of(), Lane.names(lane.temporary()));
+      assertEquals(List.of(), SimulatedMachine.names(lane.temporary()));
     }
   }
 

@@ -39,7 +39,7 @@ class HungDiskTest {
   @TempDir Path directory;
 
   /** Hangs the disk when a step begins. */
-  private static GpuCheckpoints hangingAt(String step, Lane lane, LoopMount disk) {
+  private static GpuCheckpoints hangingAt(String step, SimulatedMachine lane, LoopMount disk) {
     return lane.checkpoints().toBuilder()
         .timeouts(TIMEOUTS)
         .listener(
@@ -57,7 +57,7 @@ class HungDiskTest {
   @Test
   void dump_diskHangsWhileItSyncs_processGoesOnAndTheImageIsTakenBack() throws Exception {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         LoopMount disk = LoopMount.in(directory);
         Subject subject = Subject.start(lane.machine)) {
       Path image = disk.path().resolve("image");
@@ -78,14 +78,15 @@ class HungDiskTest {
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
       await()
           .atMost(20, SECONDS)
-          .untilAsserted(() -> assertEquals(List.of("lost+found"), Lane.names(disk.path())));
+          .untilAsserted(
+              () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
     }
   }
 
   @Test
   void dump_diskHangsBefore_processGoesOn() throws Exception {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         LoopMount disk = LoopMount.in(directory);
         Subject subject = Subject.start(lane.machine)) {
       CheckpointedProcess suspended = lane.checkpoints().process(subject.pid()).suspend();
@@ -101,7 +102,8 @@ class HungDiskTest {
       disk.goOn();
       await()
           .atMost(20, SECONDS)
-          .untilAsserted(() -> assertEquals(List.of("lost+found"), Lane.names(disk.path())));
+          .untilAsserted(
+              () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     }
   }
@@ -110,11 +112,11 @@ class HungDiskTest {
   @OutsideUse("A20")
   void recover_diskOfAHalfImageHangs_processIsMendedFirst() throws Exception {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         LoopMount disk = LoopMount.in(directory);
         Subject subject = Subject.start(lane.machine)) {
       DyingDumper.run(lane, subject, disk.path().resolve("image").toString());
-      assertEquals(2, Lane.names(disk.path()).size(), "a half image and lost+found");
+      assertEquals(2, SimulatedMachine.names(disk.path()).size(), "a half image and lost+found");
       disk.hang();
       // On a thread of its own, so that the disk goes on also when this hangs.
       List<Recovered> found =
@@ -128,7 +130,8 @@ class HungDiskTest {
       disk.goOn();
       await()
           .atMost(20, SECONDS)
-          .untilAsserted(() -> assertEquals(List.of("lost+found"), Lane.names(disk.path())));
+          .untilAsserted(
+              () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     }
   }

@@ -30,13 +30,13 @@ final class Judge {
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
 
-  private final Scene scene;
-  private final Trouble trouble;
+  private final FaultCaseContext scene;
+  private final InjectedFault trouble;
   private final @Nullable RuntimeException thrown;
   private final GpuCheckpoints checkpoints;
   private final List<String> complaints = new ArrayList<>();
 
-  Judge(Scene scene, Trouble trouble, @Nullable RuntimeException thrown) {
+  Judge(FaultCaseContext scene, InjectedFault trouble, @Nullable RuntimeException thrown) {
     this.scene = scene;
     this.trouble = trouble;
     this.thrown = thrown;
@@ -149,7 +149,7 @@ final class Judge {
         complaints.add("the journal has " + entries() + " after " + recovered);
       }
     }
-    List<String> images = Lane.names(scene.lane().images());
+    List<String> images = SimulatedMachine.names(scene.lane().images());
     images.stream()
         .filter(name -> !name.equals("image"))
         .forEach(name -> complaints.add("a half image is left: " + name));
@@ -173,7 +173,7 @@ final class Judge {
   }
 
   private List<String> entries() {
-    return Lane.names(scene.lane().state()).stream()
+    return SimulatedMachine.names(scene.lane().state()).stream()
         .filter(name -> !name.equals("locks.d"))
         .toList();
   }

@@ -39,7 +39,8 @@ final class Leaks {
     List<String> files = files();
     filesBefore.forEach(files::remove);
     files.forEach(file -> left.add("descriptor of " + file));
-    Lane.names(temporary).forEach(name -> left.add("temporary " + content(temporary, name)));
+    SimulatedMachine.names(temporary)
+        .forEach(name -> left.add("temporary " + content(temporary, name)));
     ProcessHandle.current()
         .children()
         .map(ProcessHandle::pid)
@@ -50,7 +51,7 @@ final class Leaks {
 
   private static String content(Path temporary, String name) {
     Path path = temporary.resolve(name);
-    return Files.isDirectory(path) ? name + " with " + Lane.names(path) : name;
+    return Files.isDirectory(path) ? name + " with " + SimulatedMachine.names(path) : name;
   }
 
   private static boolean isZombie(long pid) {

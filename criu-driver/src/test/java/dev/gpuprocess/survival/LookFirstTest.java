@@ -36,9 +36,9 @@ class LookFirstTest {
       String place,
       DumpOptions options) {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
-      Moments moments = new Moments();
+      FaultPoints moments = new FaultPoints();
       GpuCheckpoints checkpoints = with.apply(lane.checkpoints(moments, false));
       Path image = lane.images().resolve(place);
       RuntimeException refusal =
@@ -58,7 +58,7 @@ class LookFirstTest {
     return message.replaceAll("\\d+", "N");
   }
 
-  private static List<String> moved(Moments moments) {
+  private static List<String> moved(FaultPoints moments) {
     return moments.seen().stream().filter(moment -> !moment.endsWith("GetState")).toList();
   }
 
@@ -127,7 +127,7 @@ class LookFirstTest {
   @Test
   void snapshot_belowMissingDirectories_makesThem() {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       Path image = lane.images().resolve("2026/job/image");
       lane.checkpoints().process(subject.pid()).snapshot(image).verify();

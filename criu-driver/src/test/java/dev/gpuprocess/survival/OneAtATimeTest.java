@@ -36,13 +36,13 @@ class OneAtATimeTest {
   private static final Duration MOMENT = Duration.ofMillis(300);
 
   @TempDir Path directory;
-  private Lane lane;
+  private SimulatedMachine lane;
   private Subject subject;
 
   @BeforeEach
   void start() {
     RealCriu.assume();
-    lane = new Lane(directory);
+    lane = new SimulatedMachine(directory);
     subject = Subject.start(lane.machine);
   }
 
@@ -172,6 +172,6 @@ class OneAtATimeTest {
     restored.resume();
     assertEquals(Optional.empty(), subject.fault());
     assertEquals(List.of(old), newer.removeOlder(1));
-    assertEquals(List.of("newest"), Lane.names(lane.images()));
+    assertEquals(List.of("newest"), SimulatedMachine.names(lane.images()));
   }
 }

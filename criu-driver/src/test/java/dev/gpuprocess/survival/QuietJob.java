@@ -13,7 +13,7 @@ import java.util.Optional;
  * A job that one controller has for itself, that nothing is made to go wrong with, and that
  * everybody looks at: whenever a block is left it must run.
  */
-record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, Tally tally) {
+record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport tally) {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 

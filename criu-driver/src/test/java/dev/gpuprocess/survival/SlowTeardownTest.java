@@ -52,7 +52,7 @@ class SlowTeardownTest {
   @TempDir Path directory;
 
   /** The dump of a process that is held at its exit from when CRIU may kill it. */
-  private ProcessImage dumpWithHeldExit(Lane lane, Subject subject, CriuDriver criu)
+  private ProcessImage dumpWithHeldExit(SimulatedMachine lane, Subject subject, CriuDriver criu)
       throws Exception {
     Path program = HeldExit.program(directory);
     List<HeldExit> held = new CopyOnWriteArrayList<>();
@@ -87,7 +87,7 @@ class SlowTeardownTest {
 
   @Test
   void dump_teardownOutlastsTheDeadline_imageStays() throws Exception {
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       CriuDriver criu = BadCriu.afterWork(directory, kill(subject) + "reply($DUMP, 1)");
       dumpWithHeldExit(lane, subject, criu).verify();
@@ -97,7 +97,7 @@ class SlowTeardownTest {
 
   @Test
   void dump_criuDiesInTheWindow_imageStays() throws Exception {
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       CriuDriver criu = BadCriu.afterWork(directory, kill(subject) + "kill 'KILL', $$");
       dumpWithHeldExit(lane, subject, criu).verify();
@@ -112,7 +112,7 @@ class SlowTeardownTest {
   @Test
   void dump_realCriuDiesOnceItMayKill_nothingIsLost() {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       CriuDriver watched =
           WatchedCriu.of(
@@ -127,7 +127,7 @@ class SlowTeardownTest {
           lane.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
       CriuException e = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
       assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
-      assertEquals(List.of(), Lane.names(lane.images()));
+      assertEquals(List.of(), SimulatedMachine.names(lane.images()));
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
     }
@@ -163,7 +163,7 @@ class SlowTeardownTest {
   @Test
   void dump_whetherTheProcessLivesIsNotKnown_imageIsKeptAndNamed() {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       CriuException[] thrown = new CriuException[1];
       GpuCheckpoints checkpoints =
@@ -192,7 +192,7 @@ class SlowTeardownTest {
   @Test
   void dump_processCertainlyLives_imageIsTakenBack() {
     RealCriu.assume();
-    try (Lane lane = new Lane(directory.resolve("lane"));
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
         Subject subject = Subject.start(lane.machine)) {
       CriuException[] thrown = new CriuException[1];
       GpuCheckpoints checkpoints =
@@ -200,7 +200,7 @@ class SlowTeardownTest {
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       CriuException told = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
       assertSame(thrown[0], told);
-      assertEquals(List.of(), Lane.names(lane.images()));
+      assertEquals(List.of(), SimulatedMachine.names(lane.images()));
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
     }

@@ -65,25 +65,25 @@ final class Soak implements AutoCloseable {
     }
   }
 
-  private final Lane lane;
+  private final SimulatedMachine lane;
   private final Random random;
   private Leaks leaks = new Leaks();
   private final List<SoakRemote> controllers = new ArrayList<>();
   private final List<SoakSubject> subjects = new ArrayList<>();
   private final List<Subject> quiet = new ArrayList<>();
   private final SoakCrowd crowd;
-  private final Squat squat;
+  private final SquattedDirectories squat;
   private final Chaos chaos;
   private final SoakJudge judge;
   private int rounds;
 
   private Soak(Path directory, long seed) {
-    lane = new Lane(directory);
+    lane = new SimulatedMachine(directory);
     random = new Random(seed);
     chaos = new Chaos(lane, new Random(random.nextLong()));
     judge = new SoakJudge(lane);
     crowd = new SoakCrowd(lane.place("crowd"));
-    squat = Squat.in(lane.place("squat"));
+    squat = SquattedDirectories.in(lane.place("squat"));
     SoakPlace place =
         new SoakPlace(
             lane.machine.directory(),
@@ -91,7 +91,7 @@ final class Soak implements AutoCloseable {
             lane.images(),
             crowd.machine(),
             crowd.state(),
-            Lane.make(lane.place("marks")),
+            SimulatedMachine.make(lane.place("marks")),
             squat.directory());
     for (int i = 0; i < CONTROLLERS; i++) {
       controllers.add(
@@ -186,12 +186,13 @@ final class Soak implements AutoCloseable {
     controllers.forEach(SoakRemote::close);
     AbandonedImage.in(lane.images()).forEach(AbandonedImage::remove);
     List<String> leaked = new ArrayList<>(leaks.left(lane.temporary()));
-    Lane.names(lane.images()).stream()
+    SimulatedMachine.names(lane.images()).stream()
         .filter(name -> name.endsWith(".partial"))
         .forEach(name -> leaked.add("half image " + name));
     String mark = Crash.MARK + "=" + lane.state();
     Signals.criuWith(mark).forEach(pid -> leaked.add("CRIU " + pid));
-    Lane.names(lane.place("marks")).forEach(call -> leaked.add("driver call on " + call));
+    SimulatedMachine.names(lane.place("marks"))
+        .forEach(call -> leaked.add("driver call on " + call));
     leaked.forEach(leak -> judge.complain(new Complaint(Complaint.Kind.LEAKED, leak)));
     return new Result(
         seconds,

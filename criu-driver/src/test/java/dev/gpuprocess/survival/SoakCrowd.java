@@ -47,7 +47,7 @@ final class SoakCrowd implements AutoCloseable {
     this.checkpoints =
         GpuCheckpoints.builder()
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(Lane.make(state))
+            .stateDirectory(SimulatedMachine.make(state))
             .build();
     Stream.generate(() -> Subject.start(machine))
         .limit(JOBS)

@@ -21,14 +21,14 @@ final class SoakJudge {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  private final Lane lane;
+  private final SimulatedMachine lane;
   private final GpuCheckpoints checkpoints;
   private final List<Complaint> complaints = new ArrayList<>();
   private int images;
   private int cameBack;
   private int replaced;
 
-  SoakJudge(Lane lane) {
+  SoakJudge(SimulatedMachine lane) {
     this.lane = lane;
     this.checkpoints = lane.checkpoints();
   }

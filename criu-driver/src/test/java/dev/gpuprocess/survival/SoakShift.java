@@ -36,7 +36,7 @@ public final class SoakShift implements Function<String, List<String>> {
   private static final int LONGEST_PAUSE_MILLIS = 10;
   private static final int SHOWN_FRAMES = 3;
 
-  private final Tally tally = new Tally();
+  private final ControllerReport tally = new ControllerReport();
   private final Path temporary = Path.of(System.getProperty("java.io.tmpdir"));
   private final int workers;
   private final GpuCheckpoints checkpoints;
@@ -57,14 +57,15 @@ public final class SoakShift implements Function<String, List<String>> {
     String name = arguments.get(count - 3);
     this.workers = Integer.parseInt(arguments.get(count - 2));
     SlowEnd slowEnd = new SlowEnd(new Random(Long.parseLong(arguments.get(count - 1))));
-    AloneDriver driver = driver(place.machine(), place);
-    this.checkpoints = Lane.hastyCheckpoints(driver, place.machine(), place.state(), slowEnd);
+    ExclusiveCallDriver driver = driver(place.machine(), place);
+    this.checkpoints =
+        SimulatedMachine.hastyCheckpoints(driver, place.machine(), place.state(), slowEnd);
     Leaks.open(checkpoints);
     this.verbs = new SoakVerbs(checkpoints, place.images(), place.squat(), name, tally);
     this.quiet = new QuietJob(checkpoints, driver, tally);
     this.full =
         new FullGpu(
-            Lane.hastyCheckpoints(
+            SimulatedMachine.hastyCheckpoints(
                 driver(place.crowdMachine(), place),
                 place.crowdMachine(),
                 place.crowdState(),
@@ -72,8 +73,8 @@ public final class SoakShift implements Function<String, List<String>> {
             tally);
   }
 
-  private AloneDriver driver(Path machine, SoakPlace place) {
-    return new AloneDriver(LibCuda.in(machine), place.marks(), tally::complain);
+  private ExclusiveCallDriver driver(Path machine, SoakPlace place) {
+    return new ExclusiveCallDriver(LibCuda.in(machine), place.marks(), tally::complain);
   }
 
   @Override

@@ -28,7 +28,7 @@ final class SoakVerbs {
   private final Path images;
   private final Path squat;
   private final String name;
-  private final Tally tally;
+  private final ControllerReport tally;
   private final AtomicInteger made = new AtomicInteger();
   private final List<IntConsumer> verbs;
 
@@ -38,7 +38,8 @@ final class SoakVerbs {
    * @param squat has state directories that must not be used
    * @param name no other controller has it; its images are called after it
    */
-  SoakVerbs(GpuCheckpoints checkpoints, Path images, Path squat, String name, Tally tally) {
+  SoakVerbs(
+      GpuCheckpoints checkpoints, Path images, Path squat, String name, ControllerReport tally) {
     this.checkpoints = checkpoints;
     this.images = images;
     this.squat = squat;
@@ -96,7 +97,7 @@ final class SoakVerbs {
 
   /** In a directory that belongs to somebody else nothing is done, and nothing hangs. */
   private void squatted(int pid) {
-    List<Path> directories = Squat.directories(squat);
+    List<Path> directories = SquattedDirectories.directories(squat);
     Path squatted = directories.get(made.incrementAndGet() % directories.size());
     CheckpointedProcess suspended =
         checkpoints.toBuilder().stateDirectory(squatted).build().process(pid).suspend();

@@ -8,75 +8,75 @@ import java.util.Locale;
 enum Task {
   SUSPEND {
     @Override
-    void prepare(Scene scene) {}
+    void prepare(FaultCaseContext scene) {}
 
     @Override
-    void act(Scene scene) {
+    void act(FaultCaseContext scene) {
       scene.checkpoints().process(scene.pid()).suspend();
     }
   },
   RESUME {
     @Override
-    void prepare(Scene scene) {
+    void prepare(FaultCaseContext scene) {
       SUSPEND.act(scene);
     }
 
     @Override
-    void act(Scene scene) {
+    void act(FaultCaseContext scene) {
       found(scene).resume();
     }
   },
   INSURED_RESUME {
     @Override
-    void prepare(Scene scene) {
+    void prepare(FaultCaseContext scene) {
       SUSPEND.act(scene);
     }
 
     @Override
-    void act(Scene scene) {
+    void act(FaultCaseContext scene) {
       found(scene).resume(ResumeOptions.builder().fallbackImage(scene.image()).build());
     }
   },
   DUMP {
     @Override
-    void prepare(Scene scene) {
+    void prepare(FaultCaseContext scene) {
       SUSPEND.act(scene);
     }
 
     @Override
-    void act(Scene scene) {
+    void act(FaultCaseContext scene) {
       found(scene).dump(scene.image());
     }
   },
   RESTORE {
     @Override
-    void prepare(Scene scene) {
+    void prepare(FaultCaseContext scene) {
       SUSPEND.act(scene);
       DUMP.act(scene);
     }
 
     @Override
-    void act(Scene scene) {
+    void act(FaultCaseContext scene) {
       scene.checkpoints().open(scene.image()).restore().resume();
     }
   },
   SNAPSHOT {
     @Override
-    void prepare(Scene scene) {}
+    void prepare(FaultCaseContext scene) {}
 
     @Override
-    void act(Scene scene) {
+    void act(FaultCaseContext scene) {
       scene.checkpoints().process(scene.pid()).snapshot(scene.image());
     }
   };
 
   /** Brings the process to where the task begins. */
-  abstract void prepare(Scene scene);
+  abstract void prepare(FaultCaseContext scene);
 
   /** Does the task. */
-  abstract void act(Scene scene);
+  abstract void act(FaultCaseContext scene);
 
-  private static CheckpointedProcess found(Scene scene) {
+  private static CheckpointedProcess found(FaultCaseContext scene) {
     return (CheckpointedProcess) scene.checkpoints().inspect(scene.pid());
   }
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.survival.Trial.Result;
+import dev.gpuprocess.survival.FaultCaseRunner.Result;
 import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.function.Supplier;
 
 /** A driver that tells before and after each of its calls on a process. */
-record WatchedDriver(CudaDriver driver, Moments moments) implements CudaDriver {
+record WatchedDriver(CudaDriver driver, FaultPoints moments) implements CudaDriver {
 
   static final String BEFORE = "before ";
   static final String AFTER = "after ";

@@ -7,7 +7,7 @@ import dev.gpuprocess.spi.RestoreListener;
 import java.nio.file.Path;
 
 /** What is done while somebody dies. */
-enum Deed {
+enum CrashedVerb {
   DUMP {
     @Override
     void act(CriuDriver driver, int pid, Path place) {

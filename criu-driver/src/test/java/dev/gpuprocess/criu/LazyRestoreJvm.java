@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * A lazy restore in a JVM of its own, which is the first process of its pid namespace: everything
  * there ends with it.
  */
-final class Arrival implements AutoCloseable {
+final class LazyRestoreJvm implements AutoCloseable {
 
   private static final String DONE = "has all of its memory";
 
@@ -30,7 +30,7 @@ final class Arrival implements AutoCloseable {
    * @param prefix puts a command where the process shall arrive
    * @param source where the pages are
    */
-  Arrival(List<String> prefix, Site site, int pid, PageEndpoint source) {
+  LazyRestoreJvm(List<String> prefix, DumpDirectories site, int pid, PageEndpoint source) {
     List<String> command = new ArrayList<>(prefix);
     command.addAll(List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"));
     command.addAll(
@@ -39,7 +39,7 @@ final class Arrival implements AutoCloseable {
             "-XX:TieredStopAtLevel=1",
             "-cp",
             TestJvm.classPath(),
-            Arrival.class.getName(),
+            LazyRestoreJvm.class.getName(),
             site.images().toString(),
             site.work().toString(),
             Integer.toString(pid),
@@ -67,10 +67,13 @@ final class Arrival implements AutoCloseable {
             : Tls.of(Path.of(arguments[5]), Path.of(arguments[6]), Path.of(arguments[7]));
     PageEndpoint source = new PageEndpoint(arguments[3], Integer.parseInt(arguments[4]), tls);
     RpcCriuDriver driver = new RpcCriuDriver();
-    Site site = new Site(driver, Path.of(arguments[0]), Path.of(arguments[1]));
+    DumpDirectories site =
+        new DumpDirectories(driver, Path.of(arguments[0]), Path.of(arguments[1]));
     try (LazyPages pages =
-        driver.lazyPages(new LazyPagesRequest(site.images(), site.work(), source, Site.PATIENCE))) {
-      site.restore(Integer.parseInt(arguments[2]), Site.shellJob().lazyPages(true).build());
+        driver.lazyPages(
+            new LazyPagesRequest(site.images(), site.work(), source, DumpDirectories.PATIENCE))) {
+      site.restore(
+          Integer.parseInt(arguments[2]), DumpDirectories.shellJob().lazyPages(true).build());
       pages.await();
       System.out.println(DONE);
       // The restored process ends with this one: until the test is done or gone.

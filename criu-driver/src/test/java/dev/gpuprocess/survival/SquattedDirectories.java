@@ -12,20 +12,20 @@ import java.util.concurrent.TimeUnit;
  * State directories that somebody else made first, as anybody can where the parent is open to all.
  * Nothing must be done in them: no verb, and no write to what the squatter names.
  */
-final class Squat {
+final class SquattedDirectories {
 
   private static final int NOBODY = 65534;
   private static final String PRECIOUS = "what a squatter wants to have overwritten";
 
   private final Path directory;
 
-  private Squat(Path directory) {
+  private SquattedDirectories(Path directory) {
     this.directory = directory;
   }
 
   /** Squats; needs root. */
-  static Squat in(Path directory) {
-    Squat squat = new Squat(Lane.make(directory));
+  static SquattedDirectories in(Path directory) {
+    SquattedDirectories squat = new SquattedDirectories(SimulatedMachine.make(directory));
     try {
       Files.writeString(squat.victim(), PRECIOUS);
       squat.make("open");

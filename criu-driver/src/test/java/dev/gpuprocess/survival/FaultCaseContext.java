@@ -13,7 +13,8 @@ import java.nio.file.Path;
  * @param moments told of everything that {@code checkpoints} does
  * @param checkpoints runs the verb
  */
-record Scene(Lane lane, Subject subject, Moments moments, GpuCheckpoints checkpoints) {
+record FaultCaseContext(
+    SimulatedMachine lane, Subject subject, FaultPoints moments, GpuCheckpoints checkpoints) {
 
   int pid() {
     return subject.pid();

@@ -12,7 +12,8 @@ import java.util.function.UnaryOperator;
  * @param kills whether the process is killed
  * @param setting sets it up, when the verb is about to begin
  */
-record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> setting) {
+record InjectedFault(
+    String name, boolean hasty, boolean kills, Consumer<FaultCaseContext> setting) {
 
   /** A call of the driver: the n-th of this function since the verb began, n from 1. */
   record Call(String function, int number) {
@@ -22,24 +23,24 @@ record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> settin
       return !function.endsWith("GetState");
     }
 
-    private Fault fault(Scene scene) {
+    private Fault fault(FaultCaseContext scene) {
       return Fault.in(function).pid(scene.pid()).call(number);
     }
   }
 
   /** The call does nothing and answers an error. */
-  static Trouble answersBefore(Call call, int code) {
+  static InjectedFault answersBefore(Call call, int code) {
     return fault("answers " + code, call, fault -> fault.answers(code));
   }
 
   /** The call does what it is for and answers an error. */
-  static Trouble answersAfter(Call call, int code) {
+  static InjectedFault answersAfter(Call call, int code) {
     return fault("lies " + code, call, fault -> fault.after().answers(code));
   }
 
   /** The call does what it is for and answers an error, and undoing it fails as well. */
-  static Trouble undoFails(Call call) {
-    return new Trouble(
+  static InjectedFault undoFails(Call call) {
+    return new InjectedFault(
         "undo fails",
         false,
         false,
@@ -54,28 +55,28 @@ record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> settin
   }
 
   /** The call hangs until the case is over, then does what it is for. */
-  static Trouble hangsBefore(Call call) {
+  static InjectedFault hangsBefore(Call call) {
     return hasty("hangs before", call, Fault::hangs);
   }
 
   /** The call hangs inside the process. */
-  static Trouble hangsInside(Call call) {
+  static InjectedFault hangsInside(Call call) {
     return hasty("hangs inside", call, fault -> fault.during().hangs());
   }
 
   /** The call does what it is for, and hangs then. */
-  static Trouble hangsAfter(Call call) {
+  static InjectedFault hangsAfter(Call call) {
     return hasty("hangs after", call, fault -> fault.after().hangs());
   }
 
   /** The call hangs until the case is over, and answers an error then. */
-  static Trouble hangsAndAnswers(Call call, int code) {
+  static InjectedFault hangsAndAnswers(Call call, int code) {
     return hasty("hangs, " + code, call, fault -> fault.hangs().answers(code));
   }
 
   /** The process dies in the middle of the call. */
-  static Trouble diesInside(Call call) {
-    return new Trouble(
+  static InjectedFault diesInside(Call call) {
+    return new InjectedFault(
         "dies inside",
         false,
         true,
@@ -83,8 +84,8 @@ record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> settin
   }
 
   /** The process dies when the call has done its work. */
-  static Trouble diesAfter(Call call) {
-    return new Trouble(
+  static InjectedFault diesAfter(Call call) {
+    return new InjectedFault(
         "dies after",
         false,
         true,
@@ -92,23 +93,23 @@ record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> settin
   }
 
   /** The call breaks in the middle: the driver calls the process failed. */
-  static Trouble breaksInside(Call call) {
+  static InjectedFault breaksInside(Call call) {
     return fault("breaks inside", call, fault -> fault.during().answers(999));
   }
 
-  private static Trouble fault(String name, Call call, UnaryOperator<Fault> what) {
-    return new Trouble(
+  private static InjectedFault fault(String name, Call call, UnaryOperator<Fault> what) {
+    return new InjectedFault(
         name, false, false, scene -> scene.lane().machine.faults(what.apply(call.fault(scene))));
   }
 
-  private static Trouble hasty(String name, Call call, UnaryOperator<Fault> what) {
-    return new Trouble(
+  private static InjectedFault hasty(String name, Call call, UnaryOperator<Fault> what) {
+    return new InjectedFault(
         name, true, false, scene -> scene.lane().machine.faults(what.apply(call.fault(scene))));
   }
 
   /** The process is killed at a moment. */
-  static Trouble killed(int moment) {
-    return new Trouble(
+  static InjectedFault killed(int moment) {
+    return new InjectedFault(
         "killed",
         false,
         true,
@@ -116,8 +117,8 @@ record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> settin
   }
 
   /** The process is stopped at a moment, and goes on when the case is over. */
-  static Trouble stopped(int moment) {
-    return new Trouble(
+  static InjectedFault stopped(int moment) {
+    return new InjectedFault(
         "stopped",
         true,
         false,
@@ -125,14 +126,14 @@ record Trouble(String name, boolean hasty, boolean kills, Consumer<Scene> settin
   }
 
   /** The CRIU at work is killed at a moment. */
-  static Trouble criuKilled(int moment) {
-    return new Trouble(
+  static InjectedFault criuKilled(int moment) {
+    return new InjectedFault(
         "criu killed", false, false, scene -> scene.moments().at(moment, scene::killCriu));
   }
 
   /** The journal cannot be written from a moment on. */
-  static Trouble journalBroken(int moment) {
-    return new Trouble(
+  static InjectedFault journalBroken(int moment) {
+    return new InjectedFault(
         "no journal",
         false,
         false,

@@ -19,7 +19,7 @@ import java.util.function.Supplier;
  * have the same directory: each call that moves a process makes a directory there, and removes it.
  * That needs no descriptor.
  */
-record AloneDriver(CudaDriver driver, Path directory, Consumer<Complaint> complaints)
+record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Complaint> complaints)
     implements CudaDriver {
 
   /** Counted from the one after the name. */
@@ -33,7 +33,7 @@ record AloneDriver(CudaDriver driver, Path directory, Consumer<Complaint> compla
     try {
       return call.get();
     } finally {
-      mark.ifPresent(AloneDriver::unmark);
+      mark.ifPresent(ExclusiveCallDriver::unmark);
     }
   }
 

@@ -10,14 +10,14 @@ import java.util.List;
  * beginning and end of each step, and at each of CRIU's stages. At one of them something can be
  * made to happen.
  */
-final class Moments implements StepListener {
+final class FaultPoints implements StepListener {
 
   private final List<String> seen = new ArrayList<>();
   private int due = -1;
   private Runnable action = () -> {};
 
   /** Does something at the moment with this number, counted from 0. */
-  synchronized Moments at(int number, Runnable what) {
+  synchronized FaultPoints at(int number, Runnable what) {
     due = number;
     action = what;
     return this;

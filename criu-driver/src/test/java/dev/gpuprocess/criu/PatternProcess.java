@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.function.Function;
 
 /** A process with a pattern in its memory, which it compares with what it must be when asked. */
-final class Remembering implements AutoCloseable {
+final class PatternProcess implements AutoCloseable {
 
   // Nothing but standard streams is open when it does not look: there is nothing to move along.
   private static final String PROGRAM =
@@ -36,7 +36,7 @@ final class Remembering implements AutoCloseable {
   private final int mebibytes;
   private int asked;
 
-  private Remembering(Path place, int mebibytes, Function<String[], Workload> start) {
+  private PatternProcess(Path place, int mebibytes, Function<String[], Workload> start) {
     this.place = place;
     this.mebibytes = mebibytes;
     this.process =
@@ -51,15 +51,15 @@ final class Remembering implements AutoCloseable {
    * @param place a directory of its own
    * @param start starts a program
    */
-  static Remembering start(Path place, int mebibytes, Function<String[], Workload> start) {
+  static PatternProcess start(Path place, int mebibytes, Function<String[], Workload> start) {
     try {
-      return new Remembering(Files.createDirectories(place), mebibytes, start);
+      return new PatternProcess(Files.createDirectories(place), mebibytes, start);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
   }
 
-  static Remembering start(Path place, int mebibytes) {
+  static PatternProcess start(Path place, int mebibytes) {
     return start(place, mebibytes, Workload::of);
   }
 

@@ -12,7 +12,7 @@ import java.util.Map;
  * @param moment when something goes wrong: its number and name
  * @param trouble what goes wrong
  */
-record MatrixCase(Task task, String moment, Trouble trouble) {
+record FaultCase(Task task, String moment, InjectedFault trouble) {
 
   /** Every error that a checkpoint function was seen to answer, and the unknown one. */
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
@@ -29,45 +29,45 @@ record MatrixCase(Task task, String moment, Trouble trouble) {
   }
 
   /** All that can go wrong at the moments of a task. */
-  static List<MatrixCase> of(Task task, List<String> moments) {
-    List<MatrixCase> cases = new ArrayList<>();
+  static List<FaultCase> of(Task task, List<String> moments) {
+    List<FaultCase> cases = new ArrayList<>();
     Map<String, Integer> calls = new HashMap<>();
     for (int i = 0; i < moments.size(); i++) {
       String moment = moments.get(i);
-      List<Trouble> troubles = new ArrayList<>();
+      List<InjectedFault> troubles = new ArrayList<>();
       if (moment.startsWith(DRIVER)) {
         String function = moment.substring(WatchedDriver.BEFORE.length());
-        addCall(troubles, new Trouble.Call(function, calls.merge(function, 1, Integer::sum)));
+        addCall(troubles, new InjectedFault.Call(function, calls.merge(function, 1, Integer::sum)));
       }
       if (moment.startsWith(WatchedCriu.STAGE)) {
-        troubles.add(Trouble.criuKilled(i));
+        troubles.add(InjectedFault.criuKilled(i));
       }
       // The moment after a call is the one before the next.
       if (!moment.startsWith(WatchedDriver.AFTER) && !moment.endsWith(" begins")) {
-        troubles.add(Trouble.killed(i));
-        troubles.add(Trouble.stopped(i));
-        troubles.add(Trouble.journalBroken(i));
+        troubles.add(InjectedFault.killed(i));
+        troubles.add(InjectedFault.stopped(i));
+        troubles.add(InjectedFault.journalBroken(i));
       }
       String name = "%2d %s".formatted(i, moment.replace(DRIVER, ""));
-      troubles.forEach(trouble -> cases.add(new MatrixCase(task, name, trouble)));
+      troubles.forEach(trouble -> cases.add(new FaultCase(task, name, trouble)));
     }
     return cases;
   }
 
-  private static void addCall(List<Trouble> troubles, Trouble.Call call) {
+  private static void addCall(List<InjectedFault> troubles, InjectedFault.Call call) {
     for (int code : CODES) {
-      troubles.add(Trouble.answersBefore(call, code));
+      troubles.add(InjectedFault.answersBefore(call, code));
     }
     for (int code : call.moves() ? CODES : new int[0]) {
-      troubles.add(Trouble.answersAfter(call, code));
+      troubles.add(InjectedFault.answersAfter(call, code));
     }
-    troubles.add(Trouble.undoFails(call));
-    troubles.add(Trouble.hangsBefore(call));
-    troubles.add(Trouble.hangsInside(call));
-    troubles.add(Trouble.hangsAfter(call));
-    troubles.add(Trouble.hangsAndAnswers(call, 999));
-    troubles.add(Trouble.diesInside(call));
-    troubles.add(Trouble.diesAfter(call));
-    troubles.add(Trouble.breaksInside(call));
+    troubles.add(InjectedFault.undoFails(call));
+    troubles.add(InjectedFault.hangsBefore(call));
+    troubles.add(InjectedFault.hangsInside(call));
+    troubles.add(InjectedFault.hangsAfter(call));
+    troubles.add(InjectedFault.hangsAndAnswers(call, 999));
+    troubles.add(InjectedFault.diesInside(call));
+    troubles.add(InjectedFault.diesAfter(call));
+    troubles.add(InjectedFault.breaksInside(call));
   }
 }

@@ -14,7 +14,7 @@ import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /** Plays cases on a lane, one after the other. */
-final class Trial implements AutoCloseable {
+final class FaultCaseRunner implements AutoCloseable {
 
   /** Longer than any deadline of a verb together with its undo. */
   private static final long LONGEST_SECONDS = 60;
@@ -29,9 +29,9 @@ final class Trial implements AutoCloseable {
    * @param complaints what else is wrong, empty in the good case
    * @param time how long it took
    */
-  record Result(MatrixCase played, Verdict verdict, List<String> complaints, Duration time) {}
+  record Result(FaultCase played, Verdict verdict, List<String> complaints, Duration time) {}
 
-  private final Lane lane;
+  private final SimulatedMachine lane;
   private final ExecutorService verbs =
       Executors.newSingleThreadExecutor(
           body -> {
@@ -40,7 +40,7 @@ final class Trial implements AutoCloseable {
             return thread;
           });
 
-  Trial(Lane lane) {
+  FaultCaseRunner(SimulatedMachine lane) {
     this.lane = lane;
   }
 
@@ -48,7 +48,7 @@ final class Trial implements AutoCloseable {
   List<String> rehearse(Task task) {
     try (Subject subject = Subject.start(lane.machine)) {
       task.prepare(scene(subject, false));
-      Scene scene = scene(subject, false);
+      FaultCaseContext scene = scene(subject, false);
       task.act(scene);
       return scene.moments().seen();
     } finally {
@@ -56,12 +56,12 @@ final class Trial implements AutoCloseable {
     }
   }
 
-  private Scene scene(Subject subject, boolean hasty) {
-    Moments moments = new Moments();
-    return new Scene(lane, subject, moments, lane.checkpoints(moments, hasty));
+  private FaultCaseContext scene(Subject subject, boolean hasty) {
+    FaultPoints moments = new FaultPoints();
+    return new FaultCaseContext(lane, subject, moments, lane.checkpoints(moments, hasty));
   }
 
-  Result play(MatrixCase played) {
+  Result play(FaultCase played) {
     long began = System.nanoTime();
     for (int attempt = 1; ; attempt++) {
       try {
@@ -76,16 +76,16 @@ final class Trial implements AutoCloseable {
     }
   }
 
-  private static Result lost(MatrixCase played, RuntimeException e, long began) {
+  private static Result lost(FaultCase played, RuntimeException e, long began) {
     StringWriter trace = new StringWriter();
     e.printStackTrace(new PrintWriter(trace));
     return new Result(played, Verdict.LOST, List.of(trace.toString()), since(began));
   }
 
-  private Result playOnce(MatrixCase played, long began) {
+  private Result playOnce(FaultCase played, long began) {
     try (Subject subject = Subject.start(lane.machine)) {
       played.task().prepare(scene(subject, false));
-      Scene scene = scene(subject, played.trouble().hasty());
+      FaultCaseContext scene = scene(subject, played.trouble().hasty());
       played.trouble().setting().accept(scene);
       RuntimeException thrown = run(scene, () -> played.task().act(scene));
       Judge judge = new Judge(scene, played.trouble(), thrown);
@@ -102,7 +102,7 @@ final class Trial implements AutoCloseable {
   }
 
   /** Does the task, then ends what goes wrong; what the task threw. */
-  private @Nullable RuntimeException run(Scene scene, Runnable act) {
+  private @Nullable RuntimeException run(FaultCaseContext scene, Runnable act) {
     Future<?> verb = verbs.submit(act);
     try {
       try {

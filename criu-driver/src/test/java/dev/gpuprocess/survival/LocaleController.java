@@ -18,11 +18,11 @@ import java.util.Locale;
 /**
  * A controller in a JVM of its own, in the POSIX locale, that speaks one language after another.
  */
-final class AbroadController {
+final class LocaleController {
 
   static final List<String> LANGUAGES = List.of("fa-IR", "ar-EG", "tr-TR", "th-TH-u-nu-thai");
 
-  private AbroadController() {}
+  private LocaleController() {}
 
   /**
    * Does what a controller does, once in each language.

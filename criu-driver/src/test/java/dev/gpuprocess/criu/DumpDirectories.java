@@ -25,15 +25,15 @@ import java.util.stream.Stream;
  * @param images where the images go
  * @param work where the log goes
  */
-record Site(CriuDriver driver, Path images, Path work) {
+record DumpDirectories(CriuDriver driver, Path images, Path work) {
 
   static final Duration PATIENCE = Duration.ofSeconds(45);
 
   /** Makes both directories below one that is made too. */
-  static Site in(Path directory, CriuDriver driver) {
+  static DumpDirectories in(Path directory, CriuDriver driver) {
     try {
       Files.createDirectory(directory);
-      return new Site(
+      return new DumpDirectories(
           driver,
           Files.createDirectory(directory.resolve("images")),
           Files.createDirectory(directory.resolve("work")));
@@ -54,13 +54,13 @@ record Site(CriuDriver driver, Path images, Path work) {
     return RestoreOptions.builder().shellJob(true).deadline(PATIENCE);
   }
 
-  Site with(CriuDriver other) {
-    return new Site(other, images, work);
+  DumpDirectories with(CriuDriver other) {
+    return new DumpDirectories(other, images, work);
   }
 
   /** The same, with the images elsewhere. */
-  Site at(Path otherImages) {
-    return new Site(driver, otherImages, work);
+  DumpDirectories at(Path otherImages) {
+    return new DumpDirectories(driver, otherImages, work);
   }
 
   DumpReport dump(ProcessIdentity process, DumpOptions options) {

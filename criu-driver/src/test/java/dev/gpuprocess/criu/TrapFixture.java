@@ -25,10 +25,10 @@ import java.nio.file.Path;
  * @param directory its own
  * @param driver the driver, with the real CRIU
  */
-record Ground(Path directory, RpcCriuDriver driver) {
+record TrapFixture(Path directory, RpcCriuDriver driver) {
 
-  Site site(String name) {
-    return Site.in(directory.resolve(name), driver);
+  DumpDirectories site(String name) {
+    return DumpDirectories.in(directory.resolve(name), driver);
   }
 
   Workload counter() {
@@ -57,7 +57,8 @@ record Ground(Path directory, RpcCriuDriver driver) {
         "open my $f, '>:raw', '%s' or die; print $f $request; close $f; reply($type, 0)"
             .formatted(file);
     Path recorder = FakeCriu.create(directory.resolve("recorder"), scenario);
-    Ground recorded = new Ground(directory.resolve("recorder"), new RpcCriuDriver(recorder));
+    TrapFixture recorded =
+        new TrapFixture(directory.resolve("recorder"), new RpcCriuDriver(recorder));
     assertThrows(GpuCheckpointException.class, () -> something.show(recorded));
     try {
       return criu_req.parseFrom(Files.readAllBytes(file));
@@ -70,13 +71,18 @@ record Ground(Path directory, RpcCriuDriver driver) {
   criu_req sentDump() {
     try (Workload counter = counter()) {
       return sentBy(
-          recorded -> recorded.site("sent").dump(counter.identity(), Site.backup().build()));
+          recorded ->
+              recorded.site("sent").dump(counter.identity(), DumpDirectories.backup().build()));
     }
   }
 
   /** A dump fails, is told so in this type, and the process counts on. */
   <T extends GpuCheckpointException> T failedDump(
-      Class<T> type, Site site, Workload counter, DumpOptions options, DumpListener listener) {
+      Class<T> type,
+      DumpDirectories site,
+      Workload counter,
+      DumpOptions options,
+      DumpListener listener) {
     T e = assertThrows(type, () -> site.dump(counter.identity(), options, listener));
     assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e.getMessage());
     assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
@@ -85,13 +91,14 @@ record Ground(Path directory, RpcCriuDriver driver) {
   }
 
   /** A dump is refused before CRIU is started, and the process has not even noticed. */
-  <T extends GpuCheckpointException> T refusedDump(Class<T> type, Site site, Workload counter) {
-    return refusedDump(type, site, counter, Site.dump().build());
+  <T extends GpuCheckpointException> T refusedDump(
+      Class<T> type, DumpDirectories site, Workload counter) {
+    return refusedDump(type, site, counter, DumpDirectories.dump().build());
   }
 
   /** The same, with options. */
   <T extends GpuCheckpointException> T refusedDump(
-      Class<T> type, Site site, Workload counter, DumpOptions options) {
+      Class<T> type, DumpDirectories site, Workload counter, DumpOptions options) {
     T e = assertThrows(type, () -> site.dump(counter.identity(), options));
     assertTrue(e.getMessage().contains("did not begin"), e.getMessage());
     counter.assertGoesOn();
@@ -99,8 +106,8 @@ record Ground(Path directory, RpcCriuDriver driver) {
   }
 
   /** A restore fails in this type, and nothing is left of it. */
-  <T extends GpuCheckpointException> T failedRestore(Class<T> type, Site site, int pid) {
-    T e = assertThrows(type, () -> site.restore(pid, Site.shellJob().build()));
+  <T extends GpuCheckpointException> T failedRestore(Class<T> type, DumpDirectories site, int pid) {
+    T e = assertThrows(type, () -> site.restore(pid, DumpDirectories.shellJob().build()));
     assertNotEquals(Fate.UNKNOWN, e.failure().fate(), e.getMessage());
     assertNothingLeft(pid);
     return e;

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** What the threads of a controller have done, and what they complain of. */
-final class Tally {
+final class ControllerReport {
 
   private final AtomicInteger done = new AtomicInteger();
   private final AtomicInteger refused = new AtomicInteger();

@@ -19,7 +19,7 @@ import java.util.function.ObjIntConsumer;
 import java.util.stream.Stream;
 
 /** A simulated machine with a journal and a directory for images; one case at a time uses it. */
-final class Lane implements AutoCloseable {
+final class SimulatedMachine implements AutoCloseable {
 
   private static final Duration HASTE = Duration.ofMillis(200);
   private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
@@ -30,7 +30,7 @@ final class Lane implements AutoCloseable {
   private final LibCuda cuda;
   private final LibNvml nvml;
 
-  Lane(Path directory) {
+  SimulatedMachine(Path directory) {
     this.directory = directory;
     this.machine = SimulatedDriver.create();
     this.cuda = LibCuda.in(machine.directory());
@@ -71,7 +71,7 @@ final class Lane implements AutoCloseable {
   }
 
   /** What runs the verbs, telling every moment. */
-  GpuCheckpoints checkpoints(Moments moments, boolean hasty) {
+  GpuCheckpoints checkpoints(FaultPoints moments, boolean hasty) {
     GpuCheckpoints patient =
         watched(cuda, nvml, state(), moments, hasty ? CRIU_HASTE : CRIU_PATIENCE);
     return hasty
@@ -83,11 +83,11 @@ final class Lane implements AutoCloseable {
 
   /** What looks at the process afterwards. */
   GpuCheckpoints checkpoints() {
-    return checkpoints(new Moments(), false);
+    return checkpoints(new FaultPoints(), false);
   }
 
   /** The same for a JVM that has the machine of another one's lane. */
-  static GpuCheckpoints checkpoints(Path machine, Path state, Moments moments) {
+  static GpuCheckpoints checkpoints(Path machine, Path state, FaultPoints moments) {
     return watched(LibCuda.in(machine), LibNvml.in(machine), state, moments, CRIU_PATIENCE);
   }
 
@@ -107,7 +107,7 @@ final class Lane implements AutoCloseable {
   }
 
   private static GpuCheckpoints watched(
-      LibCuda cuda, LibNvml nvml, Path state, Moments moments, Duration criuDeadline) {
+      LibCuda cuda, LibNvml nvml, Path state, FaultPoints moments, Duration criuDeadline) {
     return GpuCheckpoints.builder()
         .cuda(new WatchedDriver(cuda, moments), nvml)
         .criu(WatchedCriu.of(new RpcCriuDriver(), moments::reached, criuDeadline))

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A controller whose locale has other digits, another i, and no letters but ASCII. */
-class AbroadTest {
+class LocalesTest {
 
   @TempDir Path directory;
 
@@ -34,7 +34,7 @@ class AbroadTest {
       Path place = Files.createDirectory(places.resolve("Ablage für 画像"));
       Process abroad =
           ChildJvm.start(
-              AbroadController.class,
+              LocaleController.class,
               Files.createDirectory(directory.resolve("temporary")),
               Map.of("LC_ALL", "C"),
               List.of(
@@ -48,8 +48,9 @@ class AbroadTest {
       // What was made there is good here.
       counter.close();
       GpuCheckpoints here =
-          Lane.checkpoints(machine.directory(), place.resolve("state"), new Moments());
-      here.open(place.resolve(AbroadController.LANGUAGES.get(0)).resolve("newer"))
+          SimulatedMachine.checkpoints(
+              machine.directory(), place.resolve("state"), new FaultPoints());
+      here.open(place.resolve(LocaleController.LANGUAGES.get(0)).resolve("newer"))
           .restore()
           .resume();
       assertEquals(102, counter.increment());
