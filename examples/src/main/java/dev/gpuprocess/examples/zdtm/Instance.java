@@ -46,7 +46,7 @@ final class Instance implements AutoCloseable {
    *
    * @throws NotHereException when it finds itself that it cannot run here
    */
-  static Instance start(Stage stage, Program program, Ground ground, Hooks hooks)
+  static Instance start(Stage stage, Program program, ProgramEnvironment ground, Hooks hooks)
       throws IOException, FailedException, NotHereException {
     Running running = ground.command().start();
     Optional<String> unprepared = hooks.postStart();

@@ -21,7 +21,9 @@ record ThroughDriver(CriuDriver driver) implements Way {
   public void dump(List<String> options, ProcessIdentity process, Path images, Path work)
       throws FailedException, NotHereException {
     try {
-      driver.dump(new DumpRequest(process, images, work, Wishes.dump(options)), DumpListener.NONE);
+      driver.dump(
+          new DumpRequest(process, images, work, DescriptionOptions.dump(options)),
+          DumpListener.NONE);
     } catch (GpuCheckpointException e) {
       throw new FailedException(String.valueOf(e.getMessage()), e);
     }
@@ -33,7 +35,8 @@ record ThroughDriver(CriuDriver driver) implements Way {
     try {
       return driver
           .restore(
-              new RestoreRequest(images, work, pid, Wishes.restore(options)), RestoreListener.NONE)
+              new RestoreRequest(images, work, pid, DescriptionOptions.restore(options)),
+              RestoreListener.NONE)
           .process()
           .pid();
     } catch (dev.gpuprocess.error.PidTakenException e) {

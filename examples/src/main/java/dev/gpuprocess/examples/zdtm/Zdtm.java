@@ -117,7 +117,7 @@ public final class Zdtm {
   private Optional<String> failure(Program program, Flavor flavor, Way way)
       throws IOException, NotHereException {
     try {
-      new Trial(stage, program, flavor, way).run();
+      new ProgramRun(stage, program, flavor, way).run();
       return Optional.empty();
     } catch (FailedException e) {
       return Optional.of(String.valueOf(e.getMessage()));

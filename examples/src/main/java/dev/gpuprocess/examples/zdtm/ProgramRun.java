@@ -9,7 +9,7 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /** One test program in one flavor: started, dumped, restored, and asked whether it noticed. */
-final class Trial {
+final class ProgramRun {
 
   /** How long the pid of a process that is gone may be taken. */
   private static final Duration PATIENCE = Duration.ofSeconds(5);
@@ -19,7 +19,7 @@ final class Trial {
   private final Flavor flavor;
   private final Way way;
 
-  Trial(Stage stage, Program program, Flavor flavor, Way way) {
+  ProgramRun(Stage stage, Program program, Flavor flavor, Way way) {
     this.stage = stage;
     this.program = program;
     this.flavor = flavor;
@@ -34,14 +34,14 @@ final class Trial {
    */
   void run() throws IOException, FailedException, NotHereException {
     try (Hooks hooks = new Hooks(stage, program);
-        Ground ground = Ground.prepare(stage, program, flavor);
+        ProgramEnvironment ground = ProgramEnvironment.prepare(stage, program, flavor);
         Instance instance = Instance.start(stage, program, ground, hooks)) {
       run(hooks, ground, instance);
     }
   }
 
   /** One that CRIU must refuse may be refused at either end; refused at the dump, it goes on. */
-  private void run(Hooks hooks, Ground ground, Instance instance)
+  private void run(Hooks hooks, ProgramEnvironment ground, Instance instance)
       throws IOException, FailedException, NotHereException {
     boolean refused = program.has("crfail");
     int pid = instance.identity().pid();
@@ -81,7 +81,7 @@ final class Trial {
     instance.conclude();
   }
 
-  private int restore(Ground ground, int pid, Path images, Path work)
+  private int restore(ProgramEnvironment ground, int pid, Path images, Path work)
       throws FailedException, NotHereException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     while (true) {

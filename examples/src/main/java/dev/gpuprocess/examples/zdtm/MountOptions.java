@@ -6,7 +6,7 @@ import java.util.Deque;
 import java.util.List;
 
 /** What a test program asks of CRIU about mounts. */
-final class MountWishes {
+final class MountOptions {
 
   /** External mounts are to be found; behind the colon: shared ones too, slaves too. */
   private static final String AUTOMATIC = "mnt[]";

@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * Where one test program is tried in one flavor: clean, with a root directory if it needs one, and
  * what the program and CRIU have to be told of that.
  */
-final class Ground implements AutoCloseable {
+final class ProgramEnvironment implements AutoCloseable {
 
   /** CRIU cannot dump the processes of others without this capability, which containers lack. */
   private static final boolean OTHER_USERS = Capabilities.has(Capabilities.SYS_RESOURCE);
@@ -27,7 +27,7 @@ final class Ground implements AutoCloseable {
 
   private final List<String> devices;
 
-  private Ground(Stage stage, Program program, Flavor flavor, @Nullable Root root)
+  private ProgramEnvironment(Stage stage, Program program, Flavor flavor, @Nullable Root root)
       throws FailedException {
     this.devices = Devices.names();
     this.stage = stage;
@@ -41,13 +41,13 @@ final class Ground implements AutoCloseable {
    *
    * @throws NotHereException when it needs something that is not installed
    */
-  static Ground prepare(Stage stage, Program program, Flavor flavor)
+  static ProgramEnvironment prepare(Stage stage, Program program, Flavor flavor)
       throws IOException, FailedException, NotHereException {
     stage.removeLeftovers();
     Root root = flavor == Flavor.HOST ? null : Root.of(stage, program);
     // Programs that change their user write their results here.
     Files.setPosixFilePermissions(stage.programs(), PosixFilePermissions.fromString("rwxrwxrwx"));
-    return new Ground(stage, program, flavor, root);
+    return new ProgramEnvironment(stage, program, flavor, root);
   }
 
   /** The command that starts the program. */

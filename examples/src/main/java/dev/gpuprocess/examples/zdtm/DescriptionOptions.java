@@ -16,7 +16,7 @@ import java.util.Locale;
 import java.util.stream.Stream;
 
 /** The options that a test program asks of CRIU, as options of the library. */
-final class Wishes {
+final class DescriptionOptions {
 
   /** A restore that spins must not hold up all the others. */
   private static final Duration DEADLINE = Duration.ofSeconds(30);
@@ -28,10 +28,10 @@ final class Wishes {
   private static final String CGROUPS = "--manage-cgroups";
 
   private final Deque<String> words;
-  private final CgroupWishes cgroups = new CgroupWishes();
-  private final MountWishes mounts = new MountWishes();
+  private final CgroupOptions cgroups = new CgroupOptions();
+  private final MountOptions mounts = new MountOptions();
 
-  private Wishes(List<String> options) {
+  private DescriptionOptions(List<String> options) {
     this.words =
         new ArrayDeque<>(
             options.stream()
@@ -49,7 +49,7 @@ final class Wishes {
    * @throws NotHereException when it asks for one that the library has not
    */
   static DumpOptions dump(List<String> words) throws NotHereException {
-    return new Wishes(words).dump();
+    return new DescriptionOptions(words).dump();
   }
 
   /**
@@ -58,7 +58,7 @@ final class Wishes {
    * @throws NotHereException when it asks for one that the library has not
    */
   static RestoreOptions restore(List<String> words) throws NotHereException {
-    return new Wishes(words).restore();
+    return new DescriptionOptions(words).restore();
   }
 
   private DumpOptions dump() throws NotHereException {

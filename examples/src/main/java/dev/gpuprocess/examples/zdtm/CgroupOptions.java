@@ -8,7 +8,7 @@ import java.util.Deque;
 import org.jspecify.annotations.Nullable;
 
 /** What a test program asks of CRIU about cgroups. */
-final class CgroupWishes {
+final class CgroupOptions {
 
   private @Nullable Cgroups cgroups;
 
