@@ -10,10 +10,10 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Looks through a process tree for what CRIU refuses. Touches nothing. */
+/** Examines a process tree for what CRIU would refuse to dump. Does not touch the tree. */
 public final class Preflight {
 
-  private final FindingCollector troubles = new FindingCollector();
+  private final FindingCollector findings = new FindingCollector();
   private final ScanLimit limit;
   private final TaskCheck tasks;
   private final DescriptorCheck descriptors;
@@ -24,10 +24,10 @@ public final class Preflight {
     limit = ScanLimit.of("dump", root.pid(), options.deadline());
     tree.add(root.pid());
     tree.addAll(ProcFs.descendants(root.pid()));
-    RemovedFileCheck removed = new RemovedFileCheck(troubles, options);
-    tasks = new TaskCheck(troubles, root);
-    descriptors = new DescriptorCheck(troubles, limit, options, removed, root, tree);
-    mappings = new MappingCheck(troubles, limit, removed, root);
+    RemovedFileCheck removed = new RemovedFileCheck(findings, options);
+    tasks = new TaskCheck(findings, root);
+    descriptors = new DescriptorCheck(findings, limit, options, removed, root, tree);
+    mappings = new MappingCheck(findings, limit, removed, root);
   }
 
   /**
@@ -43,7 +43,7 @@ public final class Preflight {
       return List.of();
     }
     Preflight preflight = new Preflight(root, options);
-    RightsCheck.look(preflight.troubles);
+    RightsCheck.look(preflight.findings);
     return preflight.look();
   }
 
@@ -68,14 +68,14 @@ public final class Preflight {
         descriptors.look(pid);
         mappings.look(pid);
       } catch (ProcessUnreadableException e) {
-        troubles.add(
+        findings.add(
             Severity.WARNING,
             "process " + pid,
-            "cannot be looked into",
+            "cannot be inspected",
             String.valueOf(e.getMessage()));
       }
     }
     descriptors.finish();
-    return troubles.findings();
+    return findings.findings();
   }
 }
