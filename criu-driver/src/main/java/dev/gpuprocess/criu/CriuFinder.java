@@ -35,7 +35,7 @@ final class CriuFinder {
   private static final Duration LIMIT = Duration.ofSeconds(30);
   private static final String CURE =
       "install CRIU 4.2 or later, from the distribution or from github.com/checkpoint-restore/criu,"
-          + " and put it on the PATH or name it in  "
+          + " and put it on the PATH or name it in "
           + CriuLocator.VARIABLE;
 
   private final CriuLocator locator;
@@ -166,7 +166,7 @@ final class CriuFinder {
             "no CRIU fit for this kernel: " + String.join("; ", refusals) + "; " + CURE, failure);
       }
       if (refusals.isEmpty()) {
-        refusals.add("looked at " + locator.places());
+        refusals.add("looked in " + locator.places());
       }
       return new CriuUnavailableException(
           "no CRIU can be started: " + String.join("; ", refusals) + "; " + CURE, failure);

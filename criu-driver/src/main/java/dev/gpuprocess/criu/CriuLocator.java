@@ -111,7 +111,7 @@ public final class CriuLocator {
    *
    * @param command the program and its arguments down to and including CRIU; no shell is
    *     involved @return a locator that uses only this command
-   * @throws IllegalArgumentException when it is empty
+   * @throws IllegalArgumentException if it is empty
    */
   public static CriuLocator through(List<String> command) {
     if (command.isEmpty() || command.get(0).isBlank()) {

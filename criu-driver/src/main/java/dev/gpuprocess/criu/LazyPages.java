@@ -190,10 +190,10 @@ public final class LazyPages implements AutoCloseable {
   /**
    * Waits until the tree has all of its memory.
    *
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed; the helper
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed; the helper
    *     keeps running, as the tree needs it
-   * @throws dev.gpuprocess.error.OperationCancelledException when another thread closed this
-   * @throws dev.gpuprocess.error.CriuException when the helper failed, and the tree with it
+   * @throws dev.gpuprocess.error.OperationCancelledException if another thread closed this
+   * @throws dev.gpuprocess.error.CriuException if the helper failed, and the tree with it
    */
   public void await() {
     try {

@@ -196,7 +196,7 @@ public final class PageServer implements AutoCloseable {
    *
    * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed; the server has
    *     been killed then
-   * @throws dev.gpuprocess.error.OperationCancelledException when another thread closed this
+   * @throws dev.gpuprocess.error.OperationCancelledException if another thread closed this
    * @throws ImageCorruptException if fewer pages have arrived than were announced
    * @throws CriuException if the transfer failed, for example because the sender went away
    * @throws IllegalStateException if it was closed, or has failed, before

@@ -84,7 +84,7 @@ public final class RpcCriuDriver implements CriuDriver {
    *     {@code -n}, {@code /usr/sbin/criu}; no shell is involved. It has to pass its standard input
    *     on to CRIU and to stay until CRIU has exited
    * @return the driver
-   * @throws IllegalArgumentException when it is empty
+   * @throws IllegalArgumentException if it is empty
    */
   public static RpcCriuDriver through(List<String> command) {
     return new RpcCriuDriver(CriuLocator.through(command));
@@ -128,8 +128,8 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param request where to listen, and where the pages go
    * @return the server; close it
-   * @throws dev.gpuprocess.error.ImageDirectoryException when a directory cannot be written to
-   * @throws dev.gpuprocess.error.CriuException when CRIU cannot listen there
+   * @throws dev.gpuprocess.error.ImageDirectoryException if a directory cannot be written to
+   * @throws dev.gpuprocess.error.CriuException if CRIU cannot listen there
    */
   public PageServer pageServer(PageServerRequest request) {
     return PageServer.start(finder.find("page server"), request);
@@ -144,10 +144,10 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param request what to dump, and where to; its options are those of the dump to come
    * @return what CRIU measured
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel does not track
-   *     memory; CRIU was not started
+   * @throws dev.gpuprocess.error.MissingKernelFeatureException if the kernel does not track memory;
+   *     CRIU was not started
    * @throws dev.gpuprocess.error.CriuException if CRIU failed; the tree runs on
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed
    * @throws IllegalArgumentException for options that do not fit a tree that keeps running
    */
   public DumpReport preDump(DumpRequest request) {
@@ -171,9 +171,9 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param request where the pages are
    * @return the helper; close it when it is no longer needed
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel cannot do it
-   * @throws dev.gpuprocess.error.ImageMissingException when there are no images
-   * @throws dev.gpuprocess.error.CriuException when the helper could not start
+   * @throws dev.gpuprocess.error.MissingKernelFeatureException if the kernel does not support it
+   * @throws dev.gpuprocess.error.ImageMissingException if there are no images
+   * @throws dev.gpuprocess.error.CriuException if the helper could not start
    */
   public LazyPages lazyPages(LazyPagesRequest request) {
     return LazyPages.start(finder.find("lazy pages"), request);

@@ -154,7 +154,7 @@ class SlowTeardownTest {
 
   private static CriuException badEnd(int pid, Fate fate) {
     return new CriuException(
-        "CRIU failed after the images were complete",
+        "CRIU did not end well",
         new Failure("dump", pid, null, null, Duration.ZERO, null, fate),
         CriuFailure.NOT_STARTED,
         null);

@@ -115,7 +115,7 @@ final class DumpFailure {
     }
     throw new CriuException(
         subject
-            + " is done, but the process still exists although CRIU killed it:  "
+            + " is done, but the process still exists although CRIU killed it: "
             + outcome.words(),
         builder().failure(outcome),
         builder().criu(),

@@ -65,7 +65,7 @@ final class UnsupportedResources {
       return List.of();
     }
     int pid = blamed == 0 ? root.pid() : blamed;
-    List<UnsupportedResource> named = said(errors, pid);
+    List<UnsupportedResource> named = reported(errors, pid);
     // There may be other obstacles, but this dump did not fail because of them.
     List<UnsupportedResource> confirmed =
         findings(root, options).stream()
@@ -126,33 +126,33 @@ final class UnsupportedResources {
   }
 
   /** What CRIU itself reports, for resources that cannot be found by inspecting the tree. */
-  private static List<UnsupportedResource> said(List<String> errors, int pid) {
+  private static List<UnsupportedResource> reported(List<String> errors, int pid) {
     return errors.stream()
         .flatMap(error -> descriptor(error, pid).or(() -> noMount(error, pid)).stream())
         .toList();
   }
 
   private static Optional<UnsupportedResource> descriptor(String error, int pid) {
-    Matcher said = DESCRIPTOR.matcher(error);
-    return said.find()
+    Matcher found = DESCRIPTOR.matcher(error);
+    return found.find()
         ? Optional.of(
             new UnsupportedResource(
                 pid,
-                "descriptor " + said.group(1),
-                target(pid, said.group(1), said.group(2)),
+                "descriptor " + found.group(1),
+                target(pid, found.group(1), found.group(2)),
                 null))
         : Optional.empty();
   }
 
   private static Optional<UnsupportedResource> noMount(String error, int pid) {
-    Matcher said = NO_MOUNT.matcher(error);
-    return said.find()
+    Matcher found = NO_MOUNT.matcher(error);
+    return found.find()
         ? Optional.of(
             new UnsupportedResource(
                 pid,
-                "descriptor " + said.group(2),
-                said.group(3),
-                "DumpOptions.external(External.file(%s, inode))".formatted(said.group(1))))
+                "descriptor " + found.group(2),
+                found.group(3),
+                "DumpOptions.external(External.file(%s, inode))".formatted(found.group(1))))
         : Optional.empty();
   }
 

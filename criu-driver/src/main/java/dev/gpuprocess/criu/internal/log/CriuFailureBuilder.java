@@ -128,7 +128,7 @@ public final class CriuFailureBuilder {
       return lines[lines.length - 1];
     }
     return result.reply() == null
-        ? "CRIU exited without a reply,  " + result.exit()
+        ? "CRIU exited without a reply, " + result.exit()
         : "CRIU gave no reason";
   }
 
@@ -227,7 +227,7 @@ public final class CriuFailureBuilder {
       case DEADLINE ->
           Optional.of(
               new OperationTimedOutException(
-                  "%s did not finish within %s; CRIU %s, %s: allow more time, or look into %s"
+                  "%s did not finish within %s; CRIU %s, %s: allow more time, or see %s"
                       .formatted(
                           subject,
                           Printable.of(deadline),

@@ -53,27 +53,27 @@ public final class Posix {
   }
 
   /**
-   * Sends SIGKILL to this very process, and to nobody else.
+   * Sends SIGKILL to exactly this process.
    *
-   * @return false when it is gone already
+   * @return false if it is already gone
    */
   public static boolean kill(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGKILL);
   }
 
   /**
-   * Sends SIGTERM to this very process, and to nobody else.
+   * Sends SIGTERM to exactly this process.
    *
-   * @return false when it is gone already
+   * @return false if it is already gone
    */
   public static boolean terminate(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGTERM);
   }
 
   /**
-   * Sends SIGCONT to this very process, and to nobody else.
+   * Sends SIGCONT to exactly this process.
    *
-   * @return false when it is gone already
+   * @return false if it is already gone
    */
   public static boolean resume(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGCONT);

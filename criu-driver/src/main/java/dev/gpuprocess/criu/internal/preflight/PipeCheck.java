@@ -82,7 +82,7 @@ final class PipeCheck {
     if (suspects.isEmpty()) {
       return;
     }
-    // The tree runs: what it made while it was looked at is seen now.
+    // The tree is running: this also finds what it has opened during the scan.
     for (int pid : tree) {
       ProcFs.visibleFiles(pid)
           .forEach(

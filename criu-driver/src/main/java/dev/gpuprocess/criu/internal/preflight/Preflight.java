@@ -31,12 +31,12 @@ public final class Preflight {
   }
 
   /**
-   * Looks.
+   * Examines a tree.
    *
    * @param root the root of the tree
-   * @param options how it would be dumped; the look takes as long as the dump may at most
-   * @return what stands in the way
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
+   * @param options how it would be dumped; their deadline also limits this examination
+   * @return what would make the dump fail
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
    */
   public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
     if (!root.isAlive()) {
@@ -48,12 +48,12 @@ public final class Preflight {
   }
 
   /**
-   * Looks, for a CRIU that has other rights than this JVM.
+   * Examines a tree for a CRIU that has other privileges than this JVM.
    *
    * @param root the root of the tree
-   * @param options how it would be dumped; the look takes as long as the dump may at most
-   * @return what stands in the way, whoever runs CRIU
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
+   * @param options how it would be dumped; their deadline also limits this examination
+   * @return what would make the dump fail, apart from missing privileges
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
    */
   public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
     return root.isAlive() ? new Preflight(root, options).look() : List.of();

@@ -124,7 +124,7 @@ final class SocketCheck {
       }
     }
     if (!suspects.isEmpty()) {
-      // The tree runs: what it made while it was looked at is seen now.
+      // The tree is running: this also finds what it has opened during the scan.
       tree.stream()
           .flatMap(pid -> ProcFs.visibleFiles(pid).stream())
           .forEach(file -> inode(file.target()).ifPresent(inside::add));

@@ -56,7 +56,7 @@ final class TaskCheck {
             stat ->
                 findings.problem(
                     new ResourceRef(pid, "thread", Integer.toString(pid)),
-                    "its main thread",
+                    "its first thread",
                     "has ended while others go on, and CRIU cannot dump such a process",
                     "let the main thread of the program wait for the others"));
   }

@@ -43,10 +43,10 @@ final class UnixSockets {
   private UnixSockets() {}
 
   /**
-   * Asks.
+   * Lists the UNIX sockets of a network namespace.
    *
    * @param pid a process in the namespace
-   * @return by inode
+   * @return the sockets by inode
    * @throws IOException if the kernel refuses, as for another namespace without CAP_SYS_ADMIN
    */
   static Map<Long, UnixSocket> seenBy(int pid) throws IOException {

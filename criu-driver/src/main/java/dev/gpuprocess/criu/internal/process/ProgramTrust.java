@@ -63,7 +63,7 @@ public final class ProgramTrust {
       }
       return Optional.empty();
     } catch (IOException e) {
-      return Optional.of("it cannot be examined:  " + e);
+      return Optional.of("it cannot be examined: " + e);
     }
   }
 

@@ -61,7 +61,7 @@ public final class TreeAtRest {
     if (ProcFs.stat(pid).filter(ProcStat::firstThreadEnded).isPresent()) {
       String thread = "thread " + pid;
       throw new UnsupportedResourceException(
-          "%s did not begin: the main thread of %s has ended while others go on, and CRIU cannot dump such a process: let the main thread of the program wait for the others"
+          "%s did not begin: the first thread of %s has ended while others go on, and CRIU cannot dump such a process: let the main thread of the program wait for the others"
               .formatted(subject, ProcessDescriptions.process(pid)),
           Failure.of("dump", root),
           CriuFailure.NOT_STARTED,
