@@ -26,15 +26,16 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the first CRIU that answers, is fit for this kernel and may do its work, and remembers it:
- * a program that is started directly, or one that a command such as sudo makes root.
+ * Finds the first CRIU that answers, works on this kernel and has the privileges it needs, and
+ * remembers it: a program that is started directly, or one that a command such as sudo runs as
+ * root.
  */
 final class CriuFinder {
 
   private static final Duration LIMIT = Duration.ofSeconds(30);
   private static final String CURE =
       "install CRIU 4.2 or later, from the distribution or from github.com/checkpoint-restore/criu,"
-          + " and have it on the PATH or name it in "
+          + " and put it on the PATH or name it in "
           + CriuLocator.VARIABLE;
 
   private final CriuLocator locator;
@@ -53,7 +54,7 @@ final class CriuFinder {
   /**
    * Finds CRIU.
    *
-   * @param operation what it is needed for
+   * @param operation the operation that needs it
    */
   CriuBinary find(String operation) {
     CriuBinary known = found;
@@ -94,22 +95,26 @@ final class CriuFinder {
       }
       Optional<CriuBinary> privileged = command.isEmpty() ? Optional.empty() : byCommand(command);
       return privileged
-          .or(() -> named ? Optional.empty() : direct) // it will say what it may not do
+          .or(
+              () ->
+                  named
+                      ? Optional.empty()
+                      : direct) // the operation itself will report what is missing
           .orElseThrow(this::none);
     }
 
-    /** Whether it will do without a command. */
+    /** Whether CRIU has enough privileges without a command. */
     private boolean suffices(CriuBinary direct) {
       if (ProgramTrust.weAreRoot() && locator.command().isEmpty()) {
         return true;
       }
       criu_req check = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
       try {
-        CriuResult outcome = CriuCall.plain(direct.command(), Deadline.after(LIMIT)).make(check);
-        if (outcome.success()) {
+        CriuResult result = CriuCall.plain(direct.command(), Deadline.after(LIMIT)).make(check);
+        if (result.success()) {
           return true;
         }
-        refusals.add(direct.command() + " may not do its work as this user");
+        refusals.add(direct.command() + " lacks the privileges it needs as this user");
       } catch (NativeCallException e) {
         refusals.add(direct.command() + ": " + e.getMessage());
       }
@@ -130,7 +135,7 @@ final class CriuFinder {
       return Optional.empty();
     }
 
-    /** One that this user cannot run, and root may. */
+    /** A CRIU that this user cannot run, but root perhaps can. */
     private Optional<Path> first() {
       return locator.candidates().stream().map(CriuLocator.Candidate::program).findFirst();
     }
@@ -161,10 +166,10 @@ final class CriuFinder {
             "no CRIU fit for this kernel: " + String.join("; ", refusals) + "; " + CURE, failure);
       }
       if (refusals.isEmpty()) {
-        refusals.add("looked at " + locator.places());
+        refusals.add("looked in " + locator.places());
       }
       return new CriuUnavailableException(
-          "no CRIU that can be started: " + String.join("; ", refusals) + "; " + CURE, failure);
+          "no CRIU can be started: " + String.join("; ", refusals) + "; " + CURE, failure);
     }
   }
 
@@ -197,21 +202,21 @@ final class CriuFinder {
 
   private static CriuBinary ask(CriuCommand command) throws NativeCallException, UnusableException {
     criu_req request = criu_req.newBuilder().setType(criu_req_type.VERSION).build();
-    CriuResult outcome;
+    CriuResult result;
     try {
-      outcome = CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
+      result = CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
     } catch (UnsatisfiedLinkError e) {
-      // Only addclosefrom_np is newer than what everybody has.
+      // Of the functions used, only addclosefrom_np is too new for some systems.
       throw new UnusableException("this C library is older than glibc 2.34: " + e.getMessage());
     }
-    criu_resp reply = outcome.reply();
+    criu_resp reply = result.reply();
     if (reply == null || !reply.getSuccess() || !reply.hasVersion()) {
-      GivenUpException givenUp = outcome.givenUp();
+      GivenUpException givenUp = result.givenUp();
       throw new UnusableException(
-          "it does not tell its version: "
-              + (givenUp == null ? outcome.exit() : givenUp.reason())
-              + (outcome.output().isBlank() ? "" : ", " + outcome.output().strip())
-              + (command.direct() ? "" : "; " + Privilege.cure(command, outcome.output())));
+          "it does not report its version: "
+              + (givenUp == null ? result.exit() : givenUp.reason())
+              + (result.output().isBlank() ? "" : ", " + result.output().strip())
+              + (command.direct() ? "" : "; " + Privilege.cure(command, result.output())));
     }
     criu_version version = reply.getVersion();
     return new CriuBinary(

@@ -16,25 +16,25 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where CRIU may be.
+ * Where to look for CRIU.
  *
  * <p>The system property {@value #PROPERTY} or else the environment variable {@value #VARIABLE}
- * names it; what is named is used or refused, never replaced by another. Otherwise the first {@code
- * criu} on the {@code PATH} and the ones that {@code bin/criu} provisioned are tried in turn,
- * newest first.
+ * names it; a CRIU named this way is used or refused, never replaced by another. Otherwise the
+ * first {@code criu} on the {@code PATH} and the ones that {@code bin/criu} provisioned are tried
+ * in turn, newest first.
  *
- * <p>CRIU needs rights. Where this JVM is not root and the program found has not got them (file
- * capabilities, or the set-user-ID bit), a command has to make it root. That is {@code sudo -n},
- * unless the system property {@value #COMMAND_PROPERTY} or else the environment variable {@value
- * #COMMAND_VARIABLE} names another, down to and including CRIU, such as {@code doas -n
- * /usr/sbin/criu}, with blanks between its arguments; {@code none} is for none. To sudo it has to
- * be allowed without a password, which takes one line in {@code /etc/sudoers.d}:
+ * <p>CRIU needs privileges. If this JVM is not root and the program found does not have them by
+ * itself (file capabilities, or the set-user-ID bit), a command has to run it as root. That is
+ * {@code sudo -n}, unless the system property {@value #COMMAND_PROPERTY} or else the environment
+ * variable {@value #COMMAND_VARIABLE} names another, down to and including CRIU, such as {@code
+ * doas -n /usr/sbin/criu}, with blanks between its arguments; {@code none} means no command. Sudo
+ * has to allow it without a password, which takes one line in {@code /etc/sudoers.d}:
  *
  * <pre>alice ALL=(root) NOPASSWD: /usr/sbin/criu --no-default-config -L /proc/self/fdinfo swrk 0
  * </pre>
  *
- * <p>Whoever may run CRIU as root is root in effect: CRIU runs programs that its client names.
- * {@code docs/criu-as-root.md} says more.
+ * <p>A user who may run CRIU as root is in effect root: CRIU runs programs that its client names.
+ * See {@code docs/criu-as-root.md}.
  */
 public final class CriuLocator {
 
@@ -63,7 +63,7 @@ public final class CriuLocator {
   private final List<String> command;
   private final boolean onlyByCommand;
 
-  /** Looks where this JVM's system property and environment say. */
+  /** Looks in the places given by this JVM's system properties and environment. */
   public CriuLocator() {
     this(
         null,
@@ -107,15 +107,15 @@ public final class CriuLocator {
   }
 
   /**
-   * Names a command that runs CRIU, and nothing else.
+   * Uses only a command that runs CRIU.
    *
-   * @param command the program and its arguments down to and including CRIU; no shell sees them
-   * @return where to look
-   * @throws IllegalArgumentException when it is empty
+   * @param command the program and its arguments down to and including CRIU; no shell is
+   *     involved @return a locator that uses only this command
+   * @throws IllegalArgumentException if it is empty
    */
   public static CriuLocator through(List<String> command) {
     if (command.isEmpty() || command.get(0).isBlank()) {
-      throw new IllegalArgumentException("the command that leads to CRIU is empty");
+      throw new IllegalArgumentException("the command that runs CRIU is empty");
     }
     return new CriuLocator(null, null, System.getenv(), command, true);
   }
@@ -125,7 +125,7 @@ public final class CriuLocator {
     return text.isEmpty() ? List.of() : List.of(text.split("\\s+"));
   }
 
-  /** The command that was named; empty for none. */
+  /** The command that was named; empty if none was. */
   List<String> command() {
     return isNone() ? List.of() : command;
   }
@@ -139,12 +139,12 @@ public final class CriuLocator {
     return onlyByCommand;
   }
 
-  /** Whether sudo may be tried though nobody has named it. */
+  /** Whether sudo may be tried although it was not named. */
   boolean mayTrySudo() {
     return command.isEmpty() && onPath("sudo").isPresent();
   }
 
-  /** The program of a command, which may be given by its name alone. */
+  /** The program of a command, which may be given by its name only. */
   Optional<Path> program(String word) {
     return word.contains("/") ? Optional.of(Path.of(word).toAbsolutePath()) : onPath(word);
   }
@@ -152,12 +152,12 @@ public final class CriuLocator {
   /**
    * A place to look.
    *
-   * @param source who says so, such as {@code PATH}
+   * @param source where it was found or named, such as {@code PATH}
    * @param program the program
    */
   record Candidate(String source, Path program) {
 
-    /** Whether it was unpacked by {@code bin/criu}, with all that it loads. */
+    /** Whether it was unpacked by {@code bin/criu}, with its libraries. */
     boolean isProvisioned() {
       return source.equals(PROVISIONED);
     }
@@ -168,7 +168,7 @@ public final class CriuLocator {
     }
   }
 
-  /** The places that hold a file, in the order to try them; all that is named, if something is. */
+  /** The programs to try, in this order; only the named one, if one is named. */
   List<Candidate> candidates() {
     if (explicit != null) {
       return List.of(new Candidate("explicit path", explicit.toAbsolutePath()));
@@ -188,7 +188,7 @@ public final class CriuLocator {
     return found;
   }
 
-  /** What a search that found nothing has to tell. */
+  /** The places searched, for the message if nothing was found. */
   String places() {
     return VARIABLE
         + " (not set), PATH ("
@@ -200,7 +200,7 @@ public final class CriuLocator {
             .orElse("");
   }
 
-  /** The first such program on the path. */
+  /** The first program with this name on the PATH. */
   Optional<Path> onPath(String name) {
     for (String directory : environment.getOrDefault("PATH", "").split(":")) {
       if (!directory.isEmpty()) {

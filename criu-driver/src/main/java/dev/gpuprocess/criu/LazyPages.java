@@ -37,12 +37,13 @@ import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The helper of a lazy restore, {@code criu lazy-pages}: it gives a restored tree its memory, what
- * the tree asks for first, and ends when the tree has all of it. May be shared between threads.
+ * The helper of a lazy restore, {@code criu lazy-pages}: it sends a restored tree its memory,
+ * starting with what the tree asks for, and exits when the tree has all of it. May be shared
+ * between threads.
  *
- * <p>Until {@link #await} has returned the tree depends on it, and on the host that the pages come
- * from: closing it earlier, or losing the host, ends the tree. It is a process of its own, in a
- * session of its own, and lives on when this JVM dies.
+ * <p>Until {@link #await} has returned, the tree depends on it and on the host that the pages come
+ * from: closing it earlier, or losing the host, kills the tree. It is a separate process in its own
+ * session, and survives the death of this JVM.
  */
 public final class LazyPages implements AutoCloseable {
 
@@ -65,7 +66,7 @@ public final class LazyPages implements AutoCloseable {
     this.helper = ProcessIdentity.of(pid).orElse(null);
   }
 
-  /** Starts one; when this returns it listens. */
+  /** Starts a helper, which is listening when this returns. */
   static LazyPages start(CriuBinary criu, LazyPagesRequest request) {
     Failure failure = Failure.of(OPERATION, 0);
     if (!Files.isRegularFile(request.images().resolve("pstree.img"))) {
@@ -73,11 +74,11 @@ public final class LazyPages implements AutoCloseable {
     }
     if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
       throw new ImageDirectoryException(
-          request.work() + " is no directory that can be written to: make it first", failure);
+          request.work() + " is not a writable directory: create it first", failure);
     }
     if (!criu.command().direct()) {
       throw new UnsupportedOptionException(
-          "%s did not begin: it is a CRIU that must be a child of this JVM, and here CRIU is started by '%s': run as root, or give the criu program its capabilities"
+          "%s did not begin: it must be a child of this JVM, but here CRIU is started by '%s': run as root, or give the criu program its capabilities"
               .formatted(subject(request), criu.command()),
           failure);
     }
@@ -124,7 +125,7 @@ public final class LazyPages implements AutoCloseable {
     }
   }
 
-  /** The same, above the numbers that the child has. */
+  /** Moves a descriptor above the numbers that the child uses. */
   private static int above(int descriptor) throws NativeCallException {
     try {
       return LibC.check(
@@ -165,7 +166,7 @@ public final class LazyPages implements AutoCloseable {
     }
   }
 
-  /** It writes one byte when it listens; the end of the pipe says that it never will. */
+  /** It writes one byte once it listens; end of file means that it never will. */
   private void awaitReady(int pipe) throws NativeCallException {
     byte[] ready = new byte[1];
     while (true) {
@@ -181,7 +182,7 @@ public final class LazyPages implements AutoCloseable {
     }
   }
 
-  /** {@return where a restore that uses it must have its work directory} */
+  /** {@return the work directory that a restore must use to use this helper} */
   public Path work() {
     return request.work();
   }
@@ -189,10 +190,10 @@ public final class LazyPages implements AutoCloseable {
   /**
    * Waits until the tree has all of its memory.
    *
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed; the helper
-   *     still runs, as the tree could not do without it
-   * @throws dev.gpuprocess.error.OperationCancelledException when another thread closed this
-   * @throws dev.gpuprocess.error.CriuException when the helper failed, and the tree with it
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed; the helper
+   *     keeps running, as the tree needs it
+   * @throws dev.gpuprocess.error.OperationCancelledException if another thread closed this
+   * @throws dev.gpuprocess.error.CriuException if the helper failed, and the tree with it
    */
   public void await() {
     try {
@@ -247,9 +248,9 @@ public final class LazyPages implements AutoCloseable {
     } catch (IOException e) {
       printed = "what it printed cannot be read: " + e.getMessage();
     }
-    CriuResult outcome = new CriuResult(null, status, givenUp, printed, deadline.elapsed(), pid);
+    CriuResult result = new CriuResult(null, status, givenUp, printed, deadline.elapsed(), pid);
     return new CriuFailureBuilder(
-            OPERATION, subject(request), 0, outcome, request.work().resolve(LOG_FILE))
+            OPERATION, subject(request), 0, result, request.work().resolve(LOG_FILE))
         .exception(
             new TreeOutcome(null, "a tree restored with it may lack some of its memory"),
             request.deadline());
@@ -257,7 +258,7 @@ public final class LazyPages implements AutoCloseable {
 
   private OperationTimedOutException stillAtWork() {
     return new OperationTimedOutException(
-        "%s is still at work after %s ms, and a tree restored with it needs it: wait on, or close it and end the tree"
+        "%s is still working after %s ms, and a tree restored with it needs it: keep waiting, or close it and end the tree"
             .formatted(subject(request), Durations.millis(request.deadline())),
         Failure.of(OPERATION, pid));
   }
@@ -267,7 +268,7 @@ public final class LazyPages implements AutoCloseable {
         subject(request) + " cannot be reached: " + e.getMessage(), Failure.of(OPERATION, pid), e);
   }
 
-  /** Ends the helper, unless it has ended by itself, and wakes a thread that waits. */
+  /** Kills the helper unless it has exited, and wakes a waiting thread. */
   @Override
   public void close() {
     try {

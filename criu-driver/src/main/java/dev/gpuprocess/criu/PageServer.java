@@ -44,17 +44,18 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * CRIU at the receiving end of a dump: it takes one connection, writes the memory pages that come
- * over it into its images directory, and ends (CRIU's requests PAGE_SERVER_CHLD and WAIT_PID). May
- * be shared between threads.
+ * CRIU at the receiving end of a dump: it accepts one connection, writes the memory pages that
+ * arrive on it into its images directory, and exits (CRIU's requests PAGE_SERVER_CHLD and
+ * WAIT_PID). May be shared between threads.
  *
  * <p>The sender names it with {@link dev.gpuprocess.options.DumpOptions.Builder#pageServer}. All
- * pages have come before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}; a listener
- * that waits there until this end has said that {@link #await} returned lets the process die only
- * for pages that are complete and on disk. Everybody who can reach the port can send, unless TLS
- * says who may.
+ * pages have been sent before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}. A
+ * listener that waits there until this end reports that {@link #await} has returned makes sure that
+ * the process dies only once its pages are complete and on disk. Anyone who can reach the port can
+ * send, unless TLS restricts it.
  *
- * <p>Closing ends it. Should this JVM be killed, the server stays until a sender has come and gone.
+ * <p>Closing kills it. If this JVM is killed, the server stays until a sender has connected and
+ * disconnected.
  */
 public final class PageServer implements AutoCloseable {
 
@@ -85,7 +86,7 @@ public final class PageServer implements AutoCloseable {
     this.port = started.getPort();
   }
 
-  /** Starts one; when this returns it listens. */
+  /** Starts a page server, which is listening when this returns. */
   static PageServer start(CriuBinary criu, PageServerRequest request) {
     requireDirectory(request.images());
     requireDirectory(request.work());
@@ -106,10 +107,10 @@ public final class PageServer implements AutoCloseable {
                     new LogLimit(log),
                     CriuCall.BeforeKill.NONE,
                     wakeup));
-        CriuResult outcome = session.ask(message(directories, request));
-        criu_resp reply = outcome.reply();
+        CriuResult result = session.ask(message(directories, request));
+        criu_resp reply = result.reply();
         if (reply == null || !reply.getSuccess()) {
-          throw failure(request, request.endpoint(), outcome, "nothing was received");
+          throw failure(request, request.endpoint(), result, "nothing was received");
         }
         started = new PageServer(request, closing, wakeup, session, reply.getPs());
         return started;
@@ -132,9 +133,9 @@ public final class PageServer implements AutoCloseable {
   private static void requireDirectory(Path directory) {
     if (!Files.isDirectory(directory) || !Files.isWritable(directory)) {
       throw new ImageDirectoryException(
-          "a page server needs directories that it can write to, and "
+          "a page server needs writable directories, and "
               + directory
-              + " is none: make it first",
+              + " is not one: create it first",
           Failure.of(OPERATION, 0));
     }
   }
@@ -159,7 +160,7 @@ public final class PageServer implements AutoCloseable {
         .build();
   }
 
-  /** Only what CRIU has started itself is ever ended by us. */
+  /** We only ever kill what CRIU itself has started. */
   private static ProcessIdentity identify(CriuSession session, int pid) {
     return ProcessIdentity.of(pid)
         .filter(process -> session.descendants().contains(process.pid()))
@@ -170,31 +171,35 @@ public final class PageServer implements AutoCloseable {
                     Failure.of(OPERATION, pid)));
   }
 
-  /** {@return the process that listens} */
+  /** {@return the process that is listening} */
   public ProcessIdentity process() {
     return server;
   }
 
-  /** {@return where it listens, with the port that the kernel picked if it was left to it} */
+  /**
+   * {@return where it is listening, with the port that the kernel picked if the request left that
+   * open}
+   */
   public PageEndpoint endpoint() {
     PageEndpoint asked = request.endpoint();
     return new PageEndpoint(asked.host(), port, asked.tls());
   }
 
-  /** {@return the directory that the pages come into} */
+  /** {@return the directory that the pages are written to} */
   public Path images() {
     return request.images();
   }
 
   /**
-   * Waits until a sender has come and gone, and sees to it that all pages are there and on disk.
+   * Waits until a sender has connected and disconnected, and makes sure that all pages have arrived
+   * and are on disk.
    *
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed; the server is
-   *     ended then
-   * @throws dev.gpuprocess.error.OperationCancelledException when another thread closed this
-   * @throws ImageCorruptException when there are fewer pages than were announced
-   * @throws CriuException when the transfer failed, as when the sender went away
-   * @throws IllegalStateException when it was closed, or has failed, before
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed; the server has
+   *     been killed then
+   * @throws dev.gpuprocess.error.OperationCancelledException if another thread closed this
+   * @throws ImageCorruptException if fewer pages have arrived than were announced
+   * @throws CriuException if the transfer failed, for example because the sender went away
+   * @throws IllegalStateException if it was closed, or has failed, before
    */
   public synchronized void await() {
     if (served) {
@@ -206,24 +211,27 @@ public final class PageServer implements AutoCloseable {
     try {
       criu_req wait =
           criu_req.newBuilder().setType(criu_req_type.WAIT_PID).setPid(server.pid()).build();
-      CriuResult outcome = session.ask(wait);
-      criu_resp reply = outcome.reply();
+      CriuResult result = session.ask(wait);
+      criu_resp reply = result.reply();
       if (reply == null || !reply.getSuccess()) {
         end();
-        throw failure(request, endpoint(), outcome, kept());
+        throw failure(request, endpoint(), result, kept());
       }
       served = true;
       end();
       ExitStatus exit = ExitStatus.ofWaitStatus(reply.getStatus());
       if (exit.code() != 0) {
         served = false;
-        throw failure(request, endpoint(), session.outcomeOf(exit), kept());
+        throw failure(request, endpoint(), session.resultOf(exit), kept());
       }
       PageFiles.requireDurable(request.images(), LibC.functions().getpagesize());
     } catch (BadImageException e) {
       served = false;
       throw new ImageCorruptException(
-          subject(endpoint()) + " did not get all pages: " + e.getMessage() + "; send them again",
+          subject(endpoint())
+              + " did not receive all pages: "
+              + e.getMessage()
+              + "; send them again",
           Failure.of(OPERATION, 0),
           e);
     } catch (IOException e) {
@@ -236,7 +244,7 @@ public final class PageServer implements AutoCloseable {
   }
 
   private String kept() {
-    return "what has come stays in " + request.images();
+    return "what has arrived stays in " + request.images();
   }
 
   private static String subject(PageEndpoint endpoint) {
@@ -244,13 +252,13 @@ public final class PageServer implements AutoCloseable {
   }
 
   private static GpuCheckpointException failure(
-      PageServerRequest request, PageEndpoint endpoint, CriuResult outcome, String ending) {
+      PageServerRequest request, PageEndpoint endpoint, CriuResult result, String state) {
     Path log = request.work().resolve(LOG_FILE);
-    return new CriuFailureBuilder(OPERATION, subject(endpoint), 0, outcome, log)
-        .exception(new TreeOutcome(null, ending), request.deadline());
+    return new CriuFailureBuilder(OPERATION, subject(endpoint), 0, result, log)
+        .exception(new TreeOutcome(null, state), request.deadline());
   }
 
-  /** Ends the server, unless it has ended by itself. */
+  /** Kills the server, unless it has exited by itself. */
   private void end() throws NativeCallException {
     if (ended) {
       return;
@@ -258,14 +266,14 @@ public final class PageServer implements AutoCloseable {
     ended = true;
     try (wakeup;
         session) {
-      // Also when its parent died before it.
+      // Explicitly, as its parent may have died before it.
       if (!served) {
         CriuKill.end(session.command(), List.of(server));
       }
     }
   }
 
-  /** Ends it, whatever it is at, and wakes a thread that waits. What has come stays. */
+  /** Kills the server, whatever it is doing, and wakes a waiting thread. What has arrived stays. */
   @Override
   public void close() {
     closing.cancel();

@@ -12,15 +12,16 @@ import org.jspecify.annotations.Nullable;
  * @param images an existing directory for the memory pages
  * @param work an existing directory for CRIU's log
  * @param endpoint an address of this machine, and a port; 0 has the kernel pick one
- * @param parentImages the pages of the round before, relative to the images directory; null for
+ * @param parentImages the pages of the previous round, relative to the images directory; null for
  *     none
- * @param deadline how long it may take until everything has come, the wait for the sender included
+ * @param deadline how long it may take until everything has arrived, including the wait for the
+ *     sender
  */
 public record PageServerRequest(
     Path images, Path work, PageEndpoint endpoint, @Nullable Path parentImages, Duration deadline) {
 
   /**
-   * Checks what can be checked here.
+   * Checks the arguments.
    *
    * @throws IllegalArgumentException for an absolute parent, as the images could not be moved, and
    *     for a deadline that is not positive
@@ -28,7 +29,7 @@ public record PageServerRequest(
   public PageServerRequest {
     if (parentImages != null && parentImages.isAbsolute()) {
       throw new IllegalArgumentException(
-          "the parent is named relative to the images directory, not by " + parentImages);
+          "the parent must be relative to the images directory, not " + parentImages);
     }
     if (deadline.isNegative() || deadline.isZero()) {
       throw new IllegalArgumentException(
@@ -37,12 +38,12 @@ public record PageServerRequest(
   }
 
   /**
-   * For a dump without a parent.
+   * Creates a request for a dump without a parent.
    *
    * @param images an existing directory for the memory pages
    * @param work an existing directory for CRIU's log
    * @param endpoint an address of this machine, and a port; 0 has the kernel pick one
-   * @param deadline how long it may take until everything has come
+   * @param deadline how long it may take until everything has arrived
    */
   public PageServerRequest(Path images, Path work, PageEndpoint endpoint, Duration deadline) {
     this(images, work, endpoint, null, deadline);

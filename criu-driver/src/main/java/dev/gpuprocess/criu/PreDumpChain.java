@@ -17,10 +17,10 @@ import dev.gpuprocess.spi.DumpRequest;
 import java.util.List;
 
 /**
- * Rounds of pre-dumps and the dump after them, by one CRIU. The tree runs between the rounds, and
- * nothing holds it: a chain that is closed early, or whose JVM dies, leaves it as it is. After a
- * failure the chain has ended, and the rounds that went well can be the parents of another. May be
- * shared between threads, one of which works at a time.
+ * Rounds of pre-dumps and the dump after them, by one CRIU. The tree runs between the rounds and is
+ * not held: a chain that is closed early, or whose JVM dies, leaves it as it is. A failure ends the
+ * chain; the rounds that succeeded can be the parents of another one. May be shared between
+ * threads; calls run one at a time.
  */
 public final class PreDumpChain implements AutoCloseable {
 
@@ -49,18 +49,18 @@ public final class PreDumpChain implements AutoCloseable {
    * Makes one round.
    *
    * @param request as for {@link RpcCriuDriver#preDump}, with the same exceptions; from the second
-   *     round on with the round before as its parent
+   *     round on with the previous round as its parent
    * @return what CRIU measured
-   * @throws IllegalStateException when the chain has ended
+   * @throws IllegalStateException if the chain has ended
    */
   public synchronized DumpReport preDump(DumpRequest request) {
     DumpOperation.Call call =
-        (asked, shellJob, supervision) ->
+        (asked, shellJob, context) ->
             link.preDump(
                 criu_req_type.PRE_DUMP,
                 asked,
                 shellJob,
-                message -> exchange(message, supervision, false));
+                message -> exchange(message, context, false));
     return DumpOperation.preDump(link, call, request).run();
   }
 
@@ -69,29 +69,28 @@ public final class PreDumpChain implements AutoCloseable {
    *
    * @param request as for {@link RpcCriuDriver#dump}, with the same exceptions, and with the last
    *     round as its parent
-   * @param listener told at each stage; throwing vetoes
+   * @param listener called at each stage; vetoes the dump by throwing
    * @return what CRIU measured
-   * @throws IllegalStateException when the chain has ended
+   * @throws IllegalStateException if the chain has ended
    */
   public synchronized DumpReport dump(DumpRequest request, DumpListener listener) {
     DumpOperation.Call call =
-        (asked, shellJob, supervision) ->
-            link.dump(asked, shellJob, message -> exchange(message, supervision, true));
+        (asked, shellJob, context) ->
+            link.dump(asked, shellJob, message -> exchange(message, context, true));
     return DumpOperation.dump(link, call, request, listener).run();
   }
 
-  private CriuResult exchange(criu_req message, CallContext supervision, boolean last)
+  private CriuResult exchange(criu_req message, CallContext context, boolean last)
       throws NativeCallException {
     if (ended) {
       throw new IllegalStateException("this chain has ended: start another");
     }
-    CriuResult outcome =
-        new CriuCall(link.command(), supervision, List.of()).over(criu, message, last);
-    ended = last || !outcome.success();
-    return outcome;
+    CriuResult result = new CriuCall(link.command(), context, List.of()).over(criu, message, last);
+    ended = last || !result.success();
+    return result;
   }
 
-  /** Ends CRIU, unless it has ended. */
+  /** Ends CRIU, unless it has exited. */
   @Override
   public synchronized void close() {
     if (closed) {

@@ -16,16 +16,16 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * A process that was restored as a child of this JVM ({@link
- * dev.gpuprocess.options.RestoreOptions#asChild()}). When it has ended it keeps its pid until it is
- * collected here. May be shared between threads.
+ * dev.gpuprocess.options.RestoreOptions#asChild()}). After it has exited it keeps its pid until its
+ * exit status is collected here. May be shared between threads.
  */
 public final class RestoredChild {
 
   /**
    * How it ended.
    *
-   * @param code its exit code, -1 when a signal ended it or nobody knows
-   * @param signal what ended it, 0 when it exited by itself, below 0 when nobody knows
+   * @param code its exit code; -1 if a signal killed it or the code is not known
+   * @param signal the signal that killed it; 0 if it exited by itself, below 0 if that is not known
    */
   public record Exit(int code, int signal) {}
 
@@ -40,14 +40,14 @@ public final class RestoredChild {
   /**
    * Names the child.
    *
-   * @param process as the restore's report tells it
+   * @param process the process, from the report of the restore
    * @return the child
-   * @throws IllegalArgumentException when it is no child of this JVM
+   * @throws IllegalArgumentException if it is not a child of this JVM
    */
   public static RestoredChild of(ProcessIdentity process) {
     if (Processes.stat(process).filter(RestoredChild::isOurs).isEmpty()) {
       throw new IllegalArgumentException(
-          "process " + process.pid() + " is no child of this JVM, or was collected before");
+          "process " + process.pid() + " is not a child of this JVM, or was collected before");
     }
     return new RestoredChild(process);
   }
@@ -64,11 +64,11 @@ public final class RestoredChild {
   }
 
   /**
-   * Waits for its end and collects it.
+   * Waits until it has exited and collects its exit status.
    *
    * @param limit how long to wait at most
-   * @return how it ended, to one caller alone; empty when it has not
-   * @throws IllegalStateException when it was collected before
+   * @return how it ended, which only one caller learns; empty if it is still running
+   * @throws IllegalStateException if it was collected before
    */
   public synchronized Optional<Exit> await(Duration limit) {
     Deadline deadline = Deadline.after(limit);

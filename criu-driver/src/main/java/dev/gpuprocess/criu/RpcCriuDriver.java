@@ -29,26 +29,26 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * CRIU through {@code criu swrk}, which is a child of this JVM and has its rights; or, where this
- * JVM is not root, through a command that runs CRIU as root, such as {@code sudo -n criu}: {@link
- * CriuLocator} says which. Both are the same but for this:
+ * Drives CRIU through {@code criu swrk}, which is a child of this JVM and has its privileges; or,
+ * if this JVM is not root, through a command that runs CRIU as root, such as {@code sudo -n criu}:
+ * see {@link CriuLocator}. The two differ in this:
  *
  * <ul>
  *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()}, {@link
  *       dev.gpuprocess.options.RestoreOptions#asChild()} and {@link #lazyPages} are refused with
- *       {@link dev.gpuprocess.error.UnsupportedOptionException}: sudo hands on no descriptor but
- *       the standard ones, of which the first is the socket, and stays between CRIU and this JVM.
- *   <li>The kernel does not let us end a CRIU that is root's. One that does not end when its socket
- *       is closed is ended by root, by another CRIU that runs a script for us. Where that does not
- *       work either, the exception names the pid; such a CRIU is refused at its next stage.
- *   <li>Images, which are root's then, are in directories of this user, who can read and remove
- *       them. Only with a sudoers umask that hides them a dump is refused before the process may
- *       die.
+ *       {@link dev.gpuprocess.error.UnsupportedOptionException}: sudo passes on no descriptors but
+ *       the standard ones, the first of which is the socket, and stays between CRIU and this JVM.
+ *   <li>The kernel does not let us kill a CRIU that runs as root. If it does not exit when its
+ *       socket is closed, another CRIU runs a script as root that kills it. If that fails too, the
+ *       exception names the pid, and such a CRIU is refused at its next stage.
+ *   <li>The images then belong to root, but are in directories of this user, who can read and
+ *       remove them. If the umask in sudoers makes them unreadable, a dump is refused before the
+ *       process may die.
  * </ul>
  *
  * <p>Cheap to create: CRIU is looked for at the first call and remembered once found. Calls block,
- * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is always
- * kept out; the CUDA state is this library's business.
+ * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is never
+ * loaded; this library handles the CUDA state itself.
  */
 public final class RpcCriuDriver implements CriuDriver {
 
@@ -69,7 +69,7 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * Uses the first CRIU found that is fit for this kernel.
+   * Uses the first CRIU found that works on this kernel.
    *
    * @param locator where to look
    */
@@ -78,13 +78,13 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * Uses a command that runs CRIU with more rights than this JVM has, and nothing else.
+   * Uses only a command that runs CRIU with more privileges than this JVM has.
    *
    * @param command the program and its arguments down to and including CRIU, such as {@code sudo},
-   *     {@code -n}, {@code /usr/sbin/criu}; no shell sees them. It has to hand its standard input
-   *     on to CRIU and to stay until CRIU has ended
+   *     {@code -n}, {@code /usr/sbin/criu}; no shell is involved. It has to pass its standard input
+   *     on to CRIU and to stay until CRIU has exited
    * @return the driver
-   * @throws IllegalArgumentException when it is empty
+   * @throws IllegalArgumentException if it is empty
    */
   public static RpcCriuDriver through(List<String> command) {
     return new RpcCriuDriver(CriuLocator.through(command));
@@ -96,59 +96,59 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * Writes down which CPU this machine has, so that another can be asked whether its own will do
-   * ({@code criu cpuinfo dump}). A dump with a {@link
+   * Records the CPU of this machine, so that another machine can check whether its own is
+   * compatible ({@code criu cpuinfo dump}). A dump with a {@link
    * dev.gpuprocess.options.TreeOptions#cpuCheck()} does this by itself.
    *
-   * @param images where to: an existing directory, such as one with images made here
-   * @throws dev.gpuprocess.error.ImageDirectoryException when it cannot be written to
-   * @throws dev.gpuprocess.error.CriuException when CRIU cannot do it
+   * @param images an existing directory to write to, such as one with images made here
+   * @throws dev.gpuprocess.error.ImageDirectoryException if it cannot be written to
+   * @throws dev.gpuprocess.error.CriuException if CRIU fails
    */
   public void recordCpu(Path images) {
     new CpuImage(finder.find("record CPU").command(), images).record();
   }
 
   /**
-   * Asks whether the CPU of this machine will do for images ({@code criu cpuinfo check}). Needs
-   * nothing of the images but what {@link #recordCpu} wrote.
+   * Checks whether the CPU of this machine is compatible with images ({@code criu cpuinfo check}).
+   * Needs only what {@link #recordCpu} wrote, not the images themselves.
    *
    * @param images the directory with that file
-   * @param check what has to be the same
-   * @throws dev.gpuprocess.error.CpuMismatchException when it will not do
-   * @throws dev.gpuprocess.error.ImageMissingException when nothing was recorded there
-   * @throws dev.gpuprocess.error.CriuException when CRIU cannot tell
+   * @param check what has to match
+   * @throws dev.gpuprocess.error.CpuMismatchException if it is not compatible
+   * @throws dev.gpuprocess.error.ImageMissingException if nothing was recorded there
+   * @throws dev.gpuprocess.error.CriuException if CRIU cannot tell
    */
   public void checkCpu(Path images, CpuCheck check) {
     new CpuImage(finder.find("check CPU").command(), images).check(check);
   }
 
   /**
-   * Starts the receiving end of a dump whose memory pages are sent here. When this returns, it
-   * listens.
+   * Starts the receiving end of a dump whose memory pages are sent here. It is listening when this
+   * returns.
    *
    * @param request where to listen, and where the pages go
    * @return the server; close it
-   * @throws dev.gpuprocess.error.ImageDirectoryException when a directory cannot be written to
-   * @throws dev.gpuprocess.error.CriuException when CRIU cannot listen there
+   * @throws dev.gpuprocess.error.ImageDirectoryException if a directory cannot be written to
+   * @throws dev.gpuprocess.error.CriuException if CRIU cannot listen there
    */
   public PageServer pageServer(PageServerRequest request) {
     return PageServer.start(finder.find("page server"), request);
   }
 
   /**
-   * Writes the memory of a tree that runs on, so that a dump with this as its {@linkplain
-   * dev.gpuprocess.options.DumpOptions#parentImages() parent} has only to write what has changed
-   * since (CRIU's request SINGLE_PRE_DUMP). Each round may have the one before as its parent. The
-   * tree stands still for a moment. Works only where the kernel notes which pages are written;
-   * {@link #features()} tells.
+   * Writes the memory of a tree that keeps running, so that a dump with this as its {@linkplain
+   * dev.gpuprocess.options.DumpOptions#parentImages() parent} only has to write what has changed
+   * since (CRIU's request SINGLE_PRE_DUMP). Each round may have the previous one as its parent. The
+   * tree is stopped for a moment. Works only if the kernel tracks which pages are written, see
+   * {@link #features()}.
    *
-   * @param request whose memory, and where to; its options as for the dump to come
+   * @param request what to dump, and where to; its options are those of the dump to come
    * @return what CRIU measured
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel does not track
-   *     memory; CRIU was not started
-   * @throws dev.gpuprocess.error.CriuException when CRIU could not; the tree runs on
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
-   * @throws IllegalArgumentException with options that a tree that runs on cannot have
+   * @throws dev.gpuprocess.error.MissingKernelFeatureException if the kernel does not track memory;
+   *     CRIU was not started
+   * @throws dev.gpuprocess.error.CriuException if CRIU failed; the tree runs on
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed
+   * @throws IllegalArgumentException for options that do not fit a tree that keeps running
    */
   public DumpReport preDump(DumpRequest request) {
     RpcLink link = link("pre-dump");
@@ -156,8 +156,8 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * Starts a CRIU for several rounds of pre-dumps and the dump after them, which is then not
-   * started anew for each (CRIU's request PRE_DUMP). The images are those of {@link #preDump}.
+   * Starts one CRIU for several rounds of pre-dumps and the dump after them, instead of a new one
+   * for each (CRIU's request PRE_DUMP). The images are those of {@link #preDump}.
    *
    * @return the chain; close it
    */
@@ -171,15 +171,15 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param request where the pages are
    * @return the helper; close it when it is no longer needed
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel cannot do it
-   * @throws dev.gpuprocess.error.ImageMissingException when there are no images
-   * @throws dev.gpuprocess.error.CriuException when the helper could not start
+   * @throws dev.gpuprocess.error.MissingKernelFeatureException if the kernel does not support it
+   * @throws dev.gpuprocess.error.ImageMissingException if there are no images
+   * @throws dev.gpuprocess.error.CriuException if the helper could not start
    */
   public LazyPages lazyPages(LazyPagesRequest request) {
     return LazyPages.start(finder.find("lazy pages"), request);
   }
 
-  /** Looks for CRIU, to know whose rights it will have, and does without if there is none. */
+  /** Looks for CRIU to learn whose privileges it will have; works without one, too. */
   @Override
   public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
     return isDirect() ? Preflight.of(process, options) : Preflight.withoutRights(process, options);
@@ -192,7 +192,7 @@ public final class RpcCriuDriver implements CriuDriver {
     try {
       return finder.find("preflight").command().direct();
     } catch (GpuCheckpointException none) {
-      return true; // then its rights are ours
+      return true; // then its privileges are ours
     }
   }
 

@@ -228,7 +228,7 @@ class ByCommandTrapsTest {
         assertThrows(
             CriuUnavailableException.class,
             () -> RpcCriuDriver.through(List.of(closing)).version());
-    assertTrue(e.getMessage().contains("does not tell its version"), e.getMessage());
+    assertTrue(e.getMessage().contains("does not report its version"), e.getMessage());
   }
 
   /** As sudo does with log_input. */

@@ -82,7 +82,7 @@ class CriuFinderTest {
     Path other = FakeCriu.write(directory.resolve("other"), "#!/bin/sh\necho usage: other >&2\n");
     environment.put("GPUPROCESS_CRIU", other.toString());
     String message = unavailable();
-    assertTrue(message.contains("does not tell its version: exit 0, usage: other"), message);
+    assertTrue(message.contains("does not report its version: exit 0, usage: other"), message);
   }
 
   @Test

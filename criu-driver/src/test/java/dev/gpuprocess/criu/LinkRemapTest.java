@@ -144,7 +144,8 @@ class LinkRemapTest {
     Path link = LinkRemaps.in(site.images()).get(0);
     Files.writeString(link, "else");
     GpuCheckpointException e = assertThrows(GpuCheckpointException.class, this::restore);
-    assertTrue(e.getMessage().contains(link + " is another file"), e.getMessage());
+    assertTrue(
+        e.getMessage().contains(link + " is not the file that the image needs"), e.getMessage());
     assertEquals("else", read(link));
     Files.delete(link);
     restore();

@@ -214,9 +214,9 @@ class MessagesTest {
           });
       assertSays(
           second.get(),
-          "another dump is at work on it, by process",
+          "another dump of it is running, by process",
           "(CRIU) of process " + ProcessHandle.current().pid(),
-          "wait until that one has ended");
+          "wait until that dump has ended");
     }
   }
 
@@ -248,7 +248,7 @@ class MessagesTest {
             "OOM storing pipe", "1024 pipes")
         .forEach((error, cure) -> assertTrue(Hints.of("dump", error).orElse("").contains(cure)));
     Map.of(
-            "File tmp/x has bad size 3 (expect 4)", "put it back as it was",
+            "File tmp/x has bad size 3 (expect 4)", "put the old version back",
             "BUG at criu/mount.c:48", "mountCompatibility(true)")
         .forEach((error, cure) -> assertTrue(Hints.of("restore", error).orElse("").contains(cure)));
   }

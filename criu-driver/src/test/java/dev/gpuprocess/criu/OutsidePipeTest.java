@@ -95,7 +95,8 @@ class OutsidePipeTest {
     try {
       List<Finding> found = problems(reader, DumpOptions.ofDefaults());
       assertEquals(1, found.size(), found::toString);
-      assertTrue(found.get(0).what().contains("the next read would find its end"), found::toString);
+      assertTrue(
+          found.get(0).what().contains("the next read would return end of file"), found::toString);
     } finally {
       reader.destroyForcibly().waitFor();
     }

@@ -462,7 +462,7 @@ class PreflightTest {
       List<Finding> findings = criu.preflight(counter.identity(), backup().build());
       assertEquals(1, findings.size(), findings::toString);
       assertEquals(Severity.OK, findings.get(0).severity());
-      assertTrue(findings.get(0).what().contains("does not lead its session"));
+      assertTrue(findings.get(0).what().contains("is not the leader of its session"));
     }
   }
 

@@ -83,7 +83,7 @@ class SelectionTest {
     CriuUnavailableException e = assertThrows(CriuUnavailableException.class, this::chosen);
     assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
     assertTrue(
-        e.getMessage().contains("'false criu': it does not tell its version: exit 1"),
+        e.getMessage().contains("'false criu': it does not report its version: exit 1"),
         e.getMessage());
   }
 }

@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Finds out what became of a tree whose dump went wrong, and says it. */
+/** Determines what became of a tree whose dump failed, and reports it. */
 final class DumpFailure {
 
   private static final Logger LOG = LoggerFactory.getLogger(DumpFailure.class);
@@ -39,43 +39,42 @@ final class DumpFailure {
   private final ProcessIdentity root;
   private final String subject;
   private final DumpStages stages;
-  private final CriuResult outcome;
+  private final CriuResult result;
   private final Path log;
 
-  DumpFailure(
-      DumpRequest request, String subject, DumpStages stages, CriuResult outcome, Path log) {
+  DumpFailure(DumpRequest request, String subject, DumpStages stages, CriuResult result, Path log) {
     this.options = request.options();
     this.root = request.process();
     this.subject = subject;
     this.stages = stages;
-    this.outcome = outcome;
+    this.result = result;
     this.log = log;
   }
 
-  /** Returns only if the dump is good nevertheless: CRIU died, but it had done its work. */
+  /** Returns only if the dump is good nevertheless: CRIU died, but after it had done its work. */
   void throwUnlessGood() {
     boolean mayDie = stages.allowedToDie() && options.endsTree();
     TreeFate fate;
     try {
       fate = TreeFate.of(stages.tree(), mayDie);
-      if (fate == TreeFate.RUNS && (mayDie || outcome.crashed())) {
+      if (fate == TreeFate.RUNS && (mayDie || result.crashed())) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
-      throw diagnosis()
+      throw builder()
           .general(new TreeOutcome(Fate.UNKNOWN, "what became of the process is not known"), e);
     }
     if (mayDie && stages.thrown() == null && (fate == TreeFate.GONE || fate == TreeFate.DYING)) {
       LOG.warn(
-          "{} is done, but CRIU did not end well after the images were complete: {}",
+          "{} is done, but CRIU failed after the images were complete: {}",
           subject,
-          outcome.givenUp() == null ? outcome.exit() : outcome.givenUp().reason());
+          result.givenUp() == null ? result.exit() : result.givenUp().reason());
       return;
     }
-    throw exception(ending(fate, mayDie));
+    throw exception(outcome(fate, mayDie));
   }
 
-  private static TreeOutcome ending(TreeFate fate, boolean mayDie) {
+  private static TreeOutcome outcome(TreeFate fate, boolean mayDie) {
     return switch (fate) {
       case RUNS -> new TreeOutcome(Fate.RUNNING_AGAIN, "the process runs on");
       case GONE ->
@@ -98,103 +97,106 @@ final class DumpFailure {
     };
   }
 
-  /** Throws when CRIU says that it went well, but the tree does not go. */
+  /** Throws if CRIU reports success but the tree does not go away. */
   void throwUnlessKilled() {
     if (TreeFate.awaitKill(stages.tree())) {
       return;
     }
-    TreeOutcome ending;
+    TreeOutcome outcome;
     try {
       TreeFate fate = TreeFate.of(stages.tree(), true);
       if (fate == TreeFate.GONE || fate == TreeFate.DYING) {
         return;
       }
-      ending = ending(fate, true);
+      outcome = outcome(fate, true);
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("{}", subject, e);
-      ending = new TreeOutcome(Fate.UNKNOWN, "what became of the process is not known");
+      outcome = new TreeOutcome(Fate.UNKNOWN, "what became of the process is not known");
     }
     throw new CriuException(
         subject
-            + " is done, but the process is still there although CRIU ended it: "
-            + ending.words(),
-        diagnosis().failure(ending),
-        diagnosis().criu(),
+            + " is done, but the process still exists although CRIU killed it: "
+            + outcome.words(),
+        builder().failure(outcome),
+        builder().criu(),
         null);
   }
 
-  private GpuCheckpointException exception(TreeOutcome ending) {
-    CriuFailureBuilder diagnosis = diagnosis();
+  private GpuCheckpointException exception(TreeOutcome outcome) {
+    CriuFailureBuilder builder = builder();
     Throwable thrown = stages.thrown();
     if (thrown != null) {
-      return diagnosis.thrownByListener(ending, thrown);
+      return builder.thrownByListener(outcome, thrown);
     }
-    if (outcome.errno() == ESRCH || neverStopped(diagnosis)) {
-      CriuException details = diagnosis.general(ending, null);
+    if (result.errno() == ESRCH || neverStopped(builder)) {
+      CriuException details = builder.general(outcome, null);
       if (!root.isAlive()) {
         return noSuchProcess(root, details);
       }
       Optional<Tracer> tracer = Tracer.of(root.pid());
       if (tracer.isPresent()) {
         return new CriuException(
-            diagnosis.message(ending, tracer.get().what(), tracer.get().cure()),
+            builder.message(outcome, tracer.get().what(), tracer.get().cure()),
             details.failure(),
             details.criu(),
             null);
       }
     }
-    return diagnosis
-        .typed(ending, options.deadline())
-        .or(() -> nobodyListens(diagnosis, ending))
-        .or(() -> unsupported(diagnosis, ending))
-        .or(() -> tracedMeanwhile(diagnosis, ending))
-        .orElseGet(() -> diagnosis.exception(ending, options.deadline()));
+    return builder
+        .typed(outcome, options.deadline())
+        .or(() -> nobodyListens(builder, outcome))
+        .or(() -> unsupported(builder, outcome))
+        .or(() -> tracedMeanwhile(builder, outcome))
+        .orElseGet(() -> builder.exception(outcome, options.deadline()));
   }
 
-  /** A second CRIU on the tree, say, that is gone by now; its traces are warnings in the log. */
+  /**
+   * Another tracer, such as a second CRIU, that has detached since; the log mentions it only in
+   * warnings.
+   */
   private Optional<GpuCheckpointException> tracedMeanwhile(
-      CriuFailureBuilder diagnosis, TreeOutcome ending) {
-    if (!neverStopped(diagnosis)) {
+      CriuFailureBuilder builder, TreeOutcome outcome) {
+    if (!neverStopped(builder)) {
       return Optional.empty();
     }
     return Optional.of(
         new CriuException(
-            diagnosis.message(
-                ending,
-                "CRIU may not trace it; somebody else did, who has let go of it since",
-                "look whether another dump or a debugger is at it, and try again"),
-            diagnosis.failure(ending),
-            diagnosis.criu(),
+            builder.message(
+                outcome,
+                "CRIU could not trace it because another tracer was attached, which has detached since",
+                "check whether another dump or a debugger is working on it, and try again"),
+            builder.failure(outcome),
+            builder.criu(),
             null));
   }
 
-  /** CRIU does not take this for an error. */
+  /** CRIU does not report this as an error. */
   private Optional<GpuCheckpointException> nobodyListens(
-      CriuFailureBuilder diagnosis, TreeOutcome ending) {
+      CriuFailureBuilder builder, TreeOutcome outcome) {
     return options
         .pageServer()
-        .filter(server -> diagnosis.criu().logTail().contains("Can't connect to server"))
+        .filter(server -> builder.criu().logTail().contains("Can't connect to server"))
         .map(
             server ->
                 new CriuException(
-                    diagnosis.message(
-                        ending,
+                    builder.message(
+                        outcome,
                         "no page server listens at " + server,
                         "start one there, or correct DumpOptions.pageServer"),
-                    diagnosis.failure(ending),
-                    diagnosis.criu(),
+                    builder.failure(outcome),
+                    builder.criu(),
                     null));
   }
 
-  /** What the command line has to say in place of an errno. */
-  private boolean neverStopped(CriuFailureBuilder diagnosis) {
-    return diagnosis.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
+  /** Whether CRIU could not stop the root, as its log tells where an errno is missing. */
+  private boolean neverStopped(CriuFailureBuilder builder) {
+    return builder.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
   }
 
   private Optional<GpuCheckpointException> unsupported(
-      CriuFailureBuilder diagnosis, TreeOutcome ending) {
+      CriuFailureBuilder builder, TreeOutcome outcome) {
     List<UnsupportedResource> resources =
-        UnsupportedResources.find(diagnosis.errors(), diagnosis.blamed(), root, options);
+        UnsupportedResources.find(builder.errors(), builder.blamed(), root, options);
     if (resources.isEmpty()) {
       return Optional.empty();
     }
@@ -208,18 +210,18 @@ final class DumpFailure {
             .collect(Collectors.joining(" and "));
     return Optional.of(
         new UnsupportedResourceException(
-            diagnosis.message(
-                ending,
-                "CRIU does not dump " + names + " (" + diagnosis.reason() + ")",
+            builder.message(
+                outcome,
+                "CRIU does not dump " + names + " (" + builder.reason() + ")",
                 cures.isEmpty() ? "let the process close it first" : cures),
-            diagnosis.failure(ending),
-            diagnosis.criu(),
+            builder.failure(outcome),
+            builder.criu(),
             resources,
             null));
   }
 
-  private CriuFailureBuilder diagnosis() {
-    return new CriuFailureBuilder("dump", subject, root.pid(), outcome, log);
+  private CriuFailureBuilder builder() {
+    return new CriuFailureBuilder("dump", subject, root.pid(), result, log);
   }
 
   static NoSuchProcessException noSuchProcess(ProcessIdentity root, @Nullable Throwable cause) {
@@ -239,7 +241,7 @@ final class DumpFailure {
                             other ->
                                 "process "
                                     + root.pid()
-                                    + " has ended, the pid belongs to another one now"))
+                                    + " has ended, and its pid now belongs to another process"))
             .orElse("there is no process " + root.pid());
     Failure failure = Failure.of("dump", root.pid());
     return cause instanceof GpuCheckpointException details

@@ -39,10 +39,9 @@ import org.jspecify.annotations.Nullable;
 /** One dump, or one pre-dump. */
 public final class DumpOperation {
 
-  /** How CRIU is asked. */
+  /** How the request reaches CRIU. */
   public interface Call {
-    CriuResult make(DumpRequest request, boolean shellJob, CallContext supervision)
-        throws IOException;
+    CriuResult make(DumpRequest request, boolean shellJob, CallContext context) throws IOException;
   }
 
   private final RpcLink criu;
@@ -60,13 +59,13 @@ public final class DumpOperation {
     this(criu, criu::dump, true, request, listener);
   }
 
-  /** A dump by a call of its own kind. */
+  /** A dump made by the given call. */
   public static DumpOperation dump(
       RpcLink criu, Call call, DumpRequest request, DumpListener listener) {
     return new DumpOperation(criu, call, true, request, listener);
   }
 
-  /** Takes the memory and nothing else; the tree runs on. */
+  /** Takes only the memory; the tree runs on. */
   public static DumpOperation preDump(RpcLink criu, Call call, DumpRequest request) {
     DumpOptions options = request.options();
     if (options.lazyPages().isPresent() || options.leaveStopped()) {
@@ -95,11 +94,11 @@ public final class DumpOperation {
     ProcStat stat = checkProcess();
     checkDirectories();
     requireFeatures();
-    CriuResult outcome;
+    CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
-      outcome =
+      result =
           call.make(
               request,
               !stat.leadsSession(),
@@ -114,10 +113,10 @@ public final class DumpOperation {
           subject + " did not begin: " + e.getMessage(), Failure.of("dump", root.pid()), e);
     }
     try {
-      finish(outcome);
+      finish(result);
     } catch (GpuCheckpointException e) {
       if (e.failure().fate() == Fate.RUNNING_AGAIN) {
-        // Of a CRIU that could not do it itself.
+        // CRIU may not have been able to remove them itself.
         links.removeLinks();
       }
       throw e;
@@ -128,9 +127,9 @@ public final class DumpOperation {
     return DumpReports.read(request.work());
   }
 
-  private void finish(CriuResult outcome) {
-    DumpFailure failure = new DumpFailure(request, subject, stages, outcome, log);
-    if (!outcome.success() || stages.thrown() != null) {
+  private void finish(CriuResult result) {
+    DumpFailure failure = new DumpFailure(request, subject, stages, result, log);
+    if (!result.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
     }
     if (whole && options.endsTree()) {
@@ -169,7 +168,7 @@ public final class DumpOperation {
     List<Integer> descendants = ProcFs.descendants(root.pid());
     if (root.pid() == self || descendants.contains(self)) {
       throw new IllegalArgumentException(
-          "process " + root.pid() + " is this JVM or has it among its descendants");
+          "process " + root.pid() + " is this JVM or one of its ancestors");
     }
     Optional<ProcStat> stat = Processes.stat(root);
     if (stat.isEmpty() || stat.get().isDead()) {

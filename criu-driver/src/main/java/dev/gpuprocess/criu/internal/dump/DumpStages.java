@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** Hands CRIU's stages of a dump to the listener, and remembers how far it came. */
+/** Passes the stages of a dump on to the listener, and records how far the dump got. */
 final class DumpStages implements Conversation.Notifications {
 
   private final ProcessIdentity root;
@@ -29,9 +29,10 @@ final class DumpStages implements Conversation.Notifications {
   /**
    * Creates the stages of a dump that has not begun.
    *
-   * @param lazy whether the dump goes on, after the images are complete, until somebody has fetched
-   *     the memory
-   * @param complete told before the listener when CRIU's images are complete; throwing vetoes
+   * @param lazy whether the dump continues after the images are complete, until the memory has been
+   *     fetched
+   * @param complete called before the listener once CRIU's images are complete; vetoes the dump by
+   *     throwing
    */
   DumpStages(ProcessIdentity root, DumpListener listener, boolean lazy, Runnable complete) {
     this.root = root;
@@ -49,7 +50,7 @@ final class DumpStages implements Conversation.Notifications {
     try {
       return tell(stage.script());
     } catch (Throwable t) {
-      // Whatever it is, the dump must not go on; it comes back as the cause of the failure.
+      // Whatever it is, the dump must not go on; it becomes the cause of the failure.
       thrown = t;
       return Answer.NO;
     }
@@ -90,7 +91,7 @@ final class DumpStages implements Conversation.Notifications {
     return allowedToDie && !lazy;
   }
 
-  /** The pid was checked before, but CRIU looked it up later. */
+  /** The process was checked before, but CRIU looked up the pid later. */
   private void checkIdentity() {
     if (!root.isAlive()) {
       throw new NoSuchProcessException(
@@ -110,12 +111,12 @@ final class DumpStages implements Conversation.Notifications {
     zombies = List.copyOf(dead);
   }
 
-  /** All that lives of the tree, once it was stopped; before, its root. */
+  /** The living processes of the tree, once it has been stopped; before that, only its root. */
   List<ProcessIdentity> tree() {
     return tree;
   }
 
-  /** All of the tree, with the zombies that it had before: their pids are needed again too. */
+  /** The whole tree, including its zombies: a restore needs their pids too. */
   List<ProcessIdentity> all() {
     return Stream.concat(tree.stream(), zombies.stream()).toList();
   }

@@ -14,9 +14,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A lazy dump reads the tree's memory through one large pipe. Where CRIU does not get it, it goes
- * on, says nothing, and breaks off when the first page is asked for, with a half restored tree at
- * the other end.
+ * A lazy dump reads the tree's memory through one large pipe. If CRIU does not get one, it carries
+ * on silently and fails when the first page is requested, with a half-restored tree at the other
+ * end.
  */
 public final class PipeSize {
 
@@ -47,7 +47,7 @@ public final class PipeSize {
 
   public static boolean isEnough(CriuCommand command) {
     Capabilities ours = Capabilities.of(ProcessHandle.current().pid());
-    // A command that makes CRIU root gives it all that is not taken away for good.
+    // A command that makes CRIU root gives it every capability that has not been dropped for good.
     boolean resource =
         command.direct()
             ? ours.handsOn(Capability.SYS_RESOURCE)
@@ -57,10 +57,11 @@ public final class PipeSize {
 
   private static boolean isLarge() {
     try {
-      // Not readString: the kernel hands such a file out in one read, and that one asks for a byte.
+      // Not readString: the kernel returns such a file in one read, and the first read of
+      // readString asks for one byte.
       return Long.parseLong(Files.readAllLines(LIMIT).get(0).strip()) >= NEEDED;
     } catch (IOException e) {
-      LOG.debug("not known how large a pipe can be", e);
+      LOG.debug("the pipe size limit cannot be read", e);
       return true;
     }
   }

@@ -10,14 +10,14 @@ import java.nio.file.Path;
 import java.util.stream.Stream;
 
 /**
- * Looks whether what a CRIU of another user has written can be read by us, while the process is
- * still there: an image that nobody can look at is not known to be good.
+ * Checks that we can read what a CRIU of another user has written while the process still exists:
+ * images that cannot be read cannot be verified.
  */
 final class ReadableImages {
 
   private ReadableImages() {}
 
-  /** Vetoes the dump when something cannot be read. */
+  /** Vetoes the dump if something cannot be read. */
   static void require(String subject, DumpRequest request) {
     if (ProgramTrust.weAreRoot()) {
       return;
@@ -29,13 +29,13 @@ final class ReadableImages {
           .ifPresent(
               file -> {
                 throw new ImageDirectoryException(
-                    "%s was refused, the process runs on: CRIU wrote %s as another user, who lets us not read it: let CRIU be run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
+                    "%s was refused, the process runs on: CRIU wrote %s as another user, and this user cannot read it: have CRIU run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
                         .formatted(subject, file),
                     Failure.of("dump", request.process().pid()));
               });
     } catch (IOException e) {
       throw new ImageDirectoryException(
-          "%s was refused, the process runs on: what CRIU has written cannot be looked at: %s"
+          "%s was refused, the process runs on: the images cannot be listed: %s"
               .formatted(subject, e.getMessage()),
           Failure.of("dump", request.process().pid()),
           e);

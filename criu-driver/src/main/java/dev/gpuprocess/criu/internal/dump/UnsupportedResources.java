@@ -20,8 +20,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Names what CRIU could not dump. CRIU says little more than a number; the tree lives on after a
- * failed dump, so it can be looked at.
+ * Identifies what CRIU could not dump. CRIU reports little more than a number; the tree survives a
+ * failed dump, so it can be inspected.
  */
 final class UnsupportedResources {
 
@@ -32,7 +32,7 @@ final class UnsupportedResources {
   private static final Pattern NO_MOUNT =
       Pattern.compile("Can't lookup mount=(-?\\d+) for fd=(-?\\d+) path=(.*)");
 
-  /** What CRIU says of a kind of resource, and which of ours is of that kind. */
+  /** What CRIU reports for a kind of resource, and how to recognise a resource of that kind. */
   private static final Map<Pattern, Predicate<UnsupportedResource>> KINDS =
       Map.ofEntries(
           kind("Connected TCP socket", option("tcpEstablished")),
@@ -53,11 +53,11 @@ final class UnsupportedResources {
   private UnsupportedResources() {}
 
   /**
-   * Finds them.
+   * Finds the resources that made a dump fail.
    *
-   * @param errors CRIU's
-   * @param blamed the task that CRIU failed at, 0 when it does not say
-   * @return empty when the reason is another, or cannot be found any more
+   * @param errors CRIU's errors
+   * @param blamed the task at which CRIU failed, or 0 if CRIU does not say
+   * @return empty if the dump failed for another reason, or the resource is no longer there
    */
   static List<UnsupportedResource> find(
       List<String> errors, int blamed, ProcessIdentity root, DumpOptions options) {
@@ -65,8 +65,8 @@ final class UnsupportedResources {
       return List.of();
     }
     int pid = blamed == 0 ? root.pid() : blamed;
-    List<UnsupportedResource> named = said(errors, pid);
-    // Others stand in the way too, perhaps, but this dump did not fail at them.
+    List<UnsupportedResource> named = reported(errors, pid);
+    // There may be other obstacles, but this dump did not fail because of them.
     List<UnsupportedResource> confirmed =
         findings(root, options).stream()
             .filter(Finding::isProblem)
@@ -79,7 +79,7 @@ final class UnsupportedResources {
     return confirmed.isEmpty() ? named : confirmed;
   }
 
-  /** A descriptor that CRIU names; a finding may be of several at once. */
+  /** Whether a finding covers a descriptor that CRIU names; it may cover several. */
   private static boolean isSame(UnsupportedResource found, UnsupportedResource named) {
     return found.pid() == named.pid()
         && List.of(found.handle().replaceFirst("^descriptors? ", "").split(", "))
@@ -109,7 +109,7 @@ final class UnsupportedResources {
     return resource -> resource.handle().startsWith(beginning);
   }
 
-  /** What CRIU said matters more than that nothing can be added to it. */
+  /** Returns nothing if the tree cannot be inspected, as that must not hide what CRIU reported. */
   private static List<Finding> findings(ProcessIdentity root, DumpOptions options) {
     try {
       return Preflight.of(root, options);
@@ -125,34 +125,34 @@ final class UnsupportedResources {
         || KINDS.keySet().stream().anyMatch(kind -> kind.matcher(error).find());
   }
 
-  /** What CRIU itself says, for the things that a look at the tree does not tell. */
-  private static List<UnsupportedResource> said(List<String> errors, int pid) {
+  /** What CRIU itself reports, for resources that cannot be found by inspecting the tree. */
+  private static List<UnsupportedResource> reported(List<String> errors, int pid) {
     return errors.stream()
         .flatMap(error -> descriptor(error, pid).or(() -> noMount(error, pid)).stream())
         .toList();
   }
 
   private static Optional<UnsupportedResource> descriptor(String error, int pid) {
-    Matcher said = DESCRIPTOR.matcher(error);
-    return said.find()
+    Matcher found = DESCRIPTOR.matcher(error);
+    return found.find()
         ? Optional.of(
             new UnsupportedResource(
                 pid,
-                "descriptor " + said.group(1),
-                target(pid, said.group(1), said.group(2)),
+                "descriptor " + found.group(1),
+                target(pid, found.group(1), found.group(2)),
                 null))
         : Optional.empty();
   }
 
   private static Optional<UnsupportedResource> noMount(String error, int pid) {
-    Matcher said = NO_MOUNT.matcher(error);
-    return said.find()
+    Matcher found = NO_MOUNT.matcher(error);
+    return found.find()
         ? Optional.of(
             new UnsupportedResource(
                 pid,
-                "descriptor " + said.group(2),
-                said.group(3),
-                "DumpOptions.external(External.file(%s, inode))".formatted(said.group(1))))
+                "descriptor " + found.group(2),
+                found.group(3),
+                "DumpOptions.external(External.file(%s, inode))".formatted(found.group(1))))
         : Optional.empty();
   }
 

@@ -14,7 +14,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** All open files of a tree, by their numbers. */
+/** All open files of a tree, by id. */
 final class FileTable {
 
   private static final int WRITE_END = 1; // O_WRONLY
@@ -40,7 +40,7 @@ final class FileTable {
     }
   }
 
-  /** The descriptors of a table that one process has, or several share. */
+  /** The descriptors of a table, which belongs to one process or is shared by several. */
   List<DumpedFile> descriptors(int table) throws IOException {
     List<DumpedFile> known = tables.get(table);
     if (known == null) {
@@ -70,13 +70,13 @@ final class FileTable {
     return type >= 0 && type < kinds.length ? kinds[type] : Kind.OTHER;
   }
 
-  /** The path of an open file; empty when it has none. */
+  /** The path of an open file; empty if it has none. */
   String path(int id) {
     file_entry file = files.get(id);
     return file == null || !file.hasReg() ? "" : absolute(file.getReg().getName());
   }
 
-  /** CRIU keeps paths from the root of the tree, without its slash. */
+  /** CRIU stores paths relative to the root directory, without the leading slash. */
   private static String absolute(String name) {
     return name.equals(".") ? "/" : name.startsWith("/") ? name : "/" + name;
   }

@@ -15,17 +15,17 @@ import java.util.Optional;
 
 /**
  * One image file: magic numbers, then messages, each after its size. {@code inventory.img} has one
- * magic number, all others have two. Never allocates more than the file is long, nor more than this
- * JVM can do with: a hostile file may be of any length.
+ * magic number, all others have two. Never allocates more than the length of the file, nor more
+ * than this JVM can afford: a hostile file may have any length.
  */
 final class ImageFileReader implements AutoCloseable {
 
   private static final int COMMON = 0x54564319;
 
-  /** In memory, messages can be more than ten times what they are in a file. */
+  /** Messages can take more than ten times as much space in memory as in a file. */
   private static final long MOST_BYTES = Math.max(4 << 20, Runtime.getRuntime().maxMemory() / 64);
 
-  /** The kinds of file that are read, with their magic number. */
+  /** The kinds of files that are read, with their magic numbers. */
   enum Kind {
     INVENTORY(0x58313116),
     PSTREE(0x50273030),
@@ -74,7 +74,7 @@ final class ImageFileReader implements AutoCloseable {
   private void requireMagic(Kind kind) throws IOException {
     boolean right = kind == Kind.INVENTORY || number() == COMMON;
     if (!right || number() != kind.magic) {
-      throw new BadImageException(file + " is no image of the kind " + kind);
+      throw new BadImageException(file + " is not an image of the kind " + kind);
     }
   }
 

@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * The hard links that CRIU makes for open files whose own name is gone ({@code link-remap}). They
- * are not in the images: those only name them.
+ * The hard links that CRIU creates for open files whose own name is gone ({@code link-remap}). The
+ * images contain only their names.
  */
 public final class LinkRemaps {
 
@@ -21,7 +21,7 @@ public final class LinkRemaps {
    *
    * @param images the directory
    * @return absolute paths, as the tree sees them
-   * @throws IOException when {@code files.img} cannot be read
+   * @throws IOException if {@code files.img} cannot be read
    */
   public static List<Path> in(Path images) throws IOException {
     return ImageFileReader.all(

@@ -15,7 +15,7 @@ import java.util.Map;
 /** The memory of one process. */
 final class MemoryReader {
 
-  // CRIU's marks of mappings
+  // CRIU's flags of mappings
   private static final int STACK = 1 << 1;
   private static final int KERNEL = 1 << 2 | 1 << 3 | 1 << 12 | 1 << 17; // vsyscall, vdso, ...
   private static final int FILE_PRIVATE = 1 << 6;
@@ -96,7 +96,7 @@ final class MemoryReader {
     return (status & FILE_PRIVATE) != 0 ? Kind.FILE_PRIVATE : Kind.OTHER;
   }
 
-  /** The arguments, as they were in memory; empty when that memory is not in these images. */
+  /** The arguments, as they were in memory; empty if that memory is not in these images. */
   List<String> commandLine() throws IOException {
     long length = mm.getMmArgEnd() - mm.getMmArgStart();
     if (length <= 0 || length > LONGEST_COMMAND_LINE) {

@@ -17,13 +17,12 @@ public final class PageFiles {
   private PageFiles() {}
 
   /**
-   * Checks that all pages are there that the page maps speak of, and that they survive a loss of
-   * power.
+   * Checks that all pages listed in the page maps exist, and syncs them to disk.
    *
-   * @param directory with page maps and pages
+   * @param directory the directory with page maps and pages
    * @param pageSize in bytes
-   * @throws BadImageException when some are not there
-   * @throws IOException when a file cannot be read or synced
+   * @throws BadImageException if some are missing
+   * @throws IOException if a file cannot be read or synced
    */
   public static void requireDurable(Path directory, long pageSize) throws IOException {
     List<Path> files;

@@ -16,7 +16,7 @@ import java.util.function.Predicate;
 
 /**
  * Which pages of an address space, or of a shared memory segment, are in the images. A process can
- * have as many mappings as runs of pages, so both are found by halving.
+ * have as many mappings as runs of pages, so lookups use binary search.
  */
 final class PageMap {
 
@@ -25,12 +25,12 @@ final class PageMap {
   private static final int PRESENT = 4;
 
   /**
-   * Pages in a row.
+   * A run of consecutive pages.
    *
    * @param start the address of the first
    * @param end the address after the last
-   * @param offset where they are in the file; -1 when they are not
-   * @param inParent whether they are in the images of the pre-dump before
+   * @param offset their offset in the pages file; -1 if they are not in it
+   * @param inParent whether they are in the images of the previous pre-dump
    */
   private record Run(long start, long end, long offset, boolean inParent) {
 
@@ -42,14 +42,14 @@ final class PageMap {
   private final Path pages;
   private final List<Run> runs;
 
-  /** How many bytes are in the images in all runs before each. */
+  /** For each run, how many bytes of all runs before it are in the images. */
   private final long[] presentBefore;
 
   private final long[] inParentBefore;
 
   private PageMap(Path pages, List<Run> runs) {
     this.pages = pages;
-    // CRIU writes them in this order, and reads no other.
+    // CRIU writes them in this order, and accepts no other.
     this.runs = runs.stream().sorted(Comparator.comparingLong(Run::start)).toList();
     this.presentBefore = sums(Run::isPresent);
     this.inParentBefore = sums(Run::inParent);
@@ -64,12 +64,12 @@ final class PageMap {
     return before;
   }
 
-  /** A map without pages, for what has none. */
+  /** A page map without pages. */
   static PageMap empty(Path images) {
     return new PageMap(images, List.of());
   }
 
-  /** Reads a page map; empty when there is no such file. */
+  /** Reads a page map; empty if there is no such file. */
   static Optional<PageMap> read(Path images, String name, long pageSize) throws IOException {
     Path file = images.resolve("pagemap-" + name + ".img");
     if (!Files.exists(file)) {
@@ -79,7 +79,7 @@ final class PageMap {
       pagemap_head head =
           image
               .next(pagemap_head.parser())
-              .orElseThrow(() -> new BadImageException(file + " has no head"));
+              .orElseThrow(() -> new BadImageException(file + " has no header"));
       List<Run> runs = new ArrayList<>();
       long offset = 0;
       Optional<pagemap_entry> next = image.next(pagemap_entry.parser());
@@ -92,7 +92,7 @@ final class PageMap {
       Path pages = images.resolve("pages-" + Integer.toUnsignedString(head.getPagesId()) + ".img");
       return Optional.of(new PageMap(pages, runs));
     } catch (ArithmeticException e) {
-      throw new BadImageException(file + " has more pages than there can be");
+      throw new BadImageException(file + " has more pages than are possible");
     }
   }
 
@@ -106,7 +106,7 @@ final class PageMap {
         entry.hasNrPages() ? entry.getNrPages() : Integer.toUnsignedLong(entry.getCompatNrPages());
     long end = Math.addExact(entry.getVaddr(), Math.multiplyExact(count, pageSize));
     if (count < 0 || entry.getVaddr() < 0) {
-      throw new BadImageException(file + " has pages where none can be");
+      throw new BadImageException(file + " has pages at impossible addresses");
     }
     return new Run(entry.getVaddr(), end, present ? offset : -1, inParent);
   }
@@ -131,7 +131,7 @@ final class PageMap {
     return between(from, to, presentBefore);
   }
 
-  /** How many bytes between two addresses are in the images of the pre-dump before. */
+  /** How many bytes between two addresses are in the images of the previous pre-dump. */
   long inParent(long from, long to) {
     return between(from, to, inParentBefore);
   }
@@ -140,7 +140,7 @@ final class PageMap {
     return from >= to ? 0 : below(to, before) - below(from, before);
   }
 
-  /** How many of the bytes that are counted are below an address. */
+  /** How many of the counted bytes are below an address. */
   private long below(long address, long[] before) {
     int next = firstAt(address);
     if (next == 0) {
@@ -169,7 +169,7 @@ final class PageMap {
   /**
    * Reads memory.
    *
-   * @return empty when some of it is not in the images
+   * @return empty if some of it is not in the images
    */
   Optional<byte[]> read(long address, int length) throws IOException {
     if (present(address, address + length) < length) {

@@ -16,7 +16,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/** One process after the other. */
+/** Reads the processes of a tree one by one. */
 final class ProcessReader {
 
   private final Path images;
@@ -84,7 +84,7 @@ final class ProcessReader {
     return ImageFileReader.only(file, ImageFileReader.Kind.CORE, core_entry.parser());
   }
 
-  /** What a process shares with which others. */
+  /** The ids of what a process may share with others. */
   task_kobj_ids_entry ids(int pid) throws IOException {
     return ids(pid, core(pid));
   }

@@ -21,7 +21,7 @@ final class Segments {
     this.pageSize = pageSize;
   }
 
-  /** Which pages of a segment are in the images; its addresses begin at 0. */
+  /** The page map of a segment, whose addresses begin at 0. */
   PageMap map(long id) throws IOException {
     PageMap map = known.get(id);
     if (map == null) {

@@ -13,7 +13,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 
-/** Says which socket it is. The numbers are the kernel's. */
+/** Describes sockets. The constants are the kernel's. */
 final class Sockets {
 
   private static final int AF_INET6 = 10;
@@ -112,7 +112,7 @@ final class Sockets {
     return path.replace('\0', '@');
   }
 
-  /** The kinds of socket that are told by their protocol alone. */
+  /** Describes the kinds of sockets that are identified by their protocol alone. */
   static Optional<String> text(file_entry file) {
     if (file.hasNlsk()) {
       return Optional.of("netlink protocol " + file.getNlsk().getProtocol());

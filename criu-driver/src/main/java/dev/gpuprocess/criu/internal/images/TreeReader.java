@@ -23,7 +23,7 @@ import java.util.TreeSet;
 import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
-/** A tree from its image files. */
+/** Reads a tree from its image files. */
 public final class TreeReader {
 
   private static final Map<String, ToIntFunction<task_kobj_ids_entry>> NAMESPACES =
@@ -54,10 +54,10 @@ public final class TreeReader {
   /**
    * Reads the tree.
    *
-   * @param pageSize of the machine that dumped, in bytes
-   * @param report what the statistics say, null where there are none
+   * @param pageSize the page size of the machine that dumped the tree, in bytes
+   * @param report the statistics of the dump, or null if there are none
    * @return the tree
-   * @throws ImageCorruptException when a file is missing, cut off or altered
+   * @throws ImageCorruptException if a file is missing, truncated or altered
    */
   public DumpedTree read(long pageSize, @Nullable DumpReport report) {
     try {
@@ -102,7 +102,7 @@ public final class TreeReader {
   }
 
   /**
-   * The pid of the root, as inside its own pid namespace: it is 1 only there.
+   * The pid of the root in its own pid namespace; it is 1 only if the tree has one of its own.
    *
    * @return the first process in {@code pstree.img}
    * @throws IOException when the file is missing, cut off or altered
@@ -114,7 +114,7 @@ public final class TreeReader {
   }
 
   /**
-   * The CRIU plugins that had a part in the dump.
+   * The CRIU plugins that took part in the dump.
    *
    * @return their names, such as {@code cuda_plugin}
    * @throws IOException when the file is missing, cut off or altered

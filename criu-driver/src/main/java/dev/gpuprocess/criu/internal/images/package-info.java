@@ -1,3 +1,6 @@
-/** Decodes CRIU's image files. Not exported: what they hold is told in dev.gpuprocess.dumped. */
+/**
+ * Decodes CRIU's image files. Not exported: their content is published through
+ * dev.gpuprocess.dumped.
+ */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.images;

@@ -9,17 +9,20 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What a regular file is, whatever it is called.
+ * The identity and attributes of a regular file, independent of its name.
  *
  * @param device its file system
- * @param inode its number in there
+ * @param inode its inode in that file system
  * @param mode permission bits
  */
 record FileIdentity(long device, long inode, int mode, int owner, int group, long size) {
 
   private static final int PERMISSIONS = 07777;
 
-  /** Of this very name; empty when it is of nothing, or of something else than a regular file. */
+  /**
+   * The file with this name, without following links; empty if there is none, or if it is not a
+   * regular file.
+   */
   static Optional<FileIdentity> of(Path path) throws IOException {
     try {
       Map<String, Object> found =

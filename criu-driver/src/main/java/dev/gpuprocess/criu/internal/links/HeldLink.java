@@ -17,13 +17,13 @@ import java.util.Set;
  * A hard link that a restore needs, and the content of its file in the images.
  *
  * @param link CRIU's name for the file
- * @param file what it was when the tree was dumped
+ * @param file the file as it was when the tree was dumped
  * @param names other names that it had in the same directory, such as that of a semaphore
  * @param content its bytes, in the images
  */
 record HeldLink(Path link, FileIdentity file, List<String> names, Path content) {
 
-  /** Finds what else the file is called in its directory. */
+  /** Finds the other names of the file in its directory. */
   static List<String> otherNames(Path link, FileIdentity file) throws IOException {
     List<String> names = new ArrayList<>();
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory(link))) {
@@ -45,19 +45,19 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
   }
 
   /**
-   * Puts it where CRIU looks for it. A file that is still there by another name is linked again, so
-   * that whoever opens it by that name shares it with the tree; else its content is made anew, with
-   * all the names that it had.
+   * Puts the link where CRIU looks for it. A file that still exists under another name is linked
+   * again, so that other processes that open it by that name share it with the tree; otherwise the
+   * file is recreated from its content, with all the names that it had.
    *
-   * @return what was made; empty when the link is there
-   * @throws IOException when something else has its name, or it cannot be made
+   * @return the paths that were created; empty if the link exists
+   * @throws IOException if another file has its name, or it cannot be created
    */
   List<Path> putBack() throws IOException {
     if (Files.exists(link, LinkOption.NOFOLLOW_LINKS)) {
       Optional<FileIdentity> there = FileIdentity.of(link);
       if (there.filter(file::isSameFile).isEmpty()
           && (there.isEmpty() || Files.mismatch(link, content) >= 0)) {
-        throw new IOException(link + " is another file than the image needs there: move it away");
+        throw new IOException(link + " is not the file that the image needs there: move it away");
       }
       return List.of();
     }
@@ -76,7 +76,8 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
       Files.delete(link);
       throw new IOException(other + " was replaced just now");
     }
-    // In there a file is memory that processes share, and it was dumped with theirs.
+    // A file in tmpfs is memory shared by processes: set it to what it was at the dump, like
+    // theirs.
     if (Files.getFileStore(link).type().equals("tmpfs") && Files.size(link) == file.size()) {
       write(Set.of(StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS));
     }

@@ -20,10 +20,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files without a name of their own that a tree has open ({@code link-remap}), held by the
- * images. CRIU leaves links to them where the tree runs and names these in the images: it removes
- * them when the tree runs on, a restore uses them up, and the next dump in the same directory may
- * want the same names. So the images hold the content, and a restore puts the links back.
+ * The files that a tree has open under names that no longer exist ({@code link-remap}), kept with
+ * the images. CRIU creates links to them in their directories and stores only the names of these
+ * links in the images. It removes the links if the tree runs on, a restore consumes them, and the
+ * next dump in the same directory may need the same names. So the content is kept with the images,
+ * and a restore puts the links back.
  */
 public final class HeldLinks {
 
@@ -41,11 +42,11 @@ public final class HeldLinks {
   public static final HeldLinks NONE = new HeldLinks(List.of());
 
   /**
-   * Copies what the links of a finished dump lead to, while they are there and the tree stands
-   * still. Of a tree with a mount namespace of its own nothing is copied: its paths mean something
-   * else here.
+   * Copies the files behind the links of a finished dump, while the links exist and the tree is
+   * still stopped. Nothing is copied for a tree with a mount namespace of its own: its paths mean
+   * something else here.
    *
-   * @throws ImageException when it cannot be done
+   * @throws ImageException if they cannot be copied
    */
   public static HeldLinks hold(Path images, ProcessIdentity root, DumpOptions options) {
     if (!options.linkRemap()) {
@@ -68,7 +69,7 @@ public final class HeldLinks {
       return new HeldLinks(held);
     } catch (IOException e) {
       throw new ImageException(
-          "the files without a name that process %s has open cannot be copied into the image: %s"
+          "the unlinked files that process %s has open cannot be copied into the image: %s"
               .formatted(root.pid(), e),
           Failure.of("dump", root.pid()),
           e);
@@ -86,7 +87,7 @@ public final class HeldLinks {
     }
     if (options.leaveRunning()) {
       throw new ImageException(
-          "process %s has a file of %s MiB in %s open that has no name any more, more than an image takes: raise DumpOptions.ghostLimit"
+          "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: raise DumpOptions.ghostLimit"
               .formatted(root.pid(), file.size() >> 20, link.getParent()),
           Failure.of("dump", root.pid()));
     }
@@ -128,9 +129,9 @@ public final class HeldLinks {
   }
 
   /**
-   * Reads what images hold.
+   * Reads the files kept with images.
    *
-   * @throws IOException when the list is damaged
+   * @throws IOException if the list is damaged
    */
   public static HeldLinks in(Path images) throws IOException {
     Path index = images.resolve(INDEX);
@@ -172,10 +173,10 @@ public final class HeldLinks {
   }
 
   /**
-   * Puts the links back that are not there.
+   * Puts back the links that are missing.
    *
    * @return what was put back; close it after the restore
-   * @throws IOException when one cannot be put back; then none is
+   * @throws IOException if one cannot be put back; then none is
    */
   public Placed putBack() throws IOException {
     Placed placed = new Placed();
@@ -191,8 +192,9 @@ public final class HeldLinks {
   }
 
   /**
-   * Removes CRIU's links of a dump that has ended: another dump may want their names. One that is
-   * the last name of its file here stays, as others may know the file from elsewhere.
+   * Removes the links that CRIU created for a finished dump, as another dump may need their names.
+   * A link that is the only name of its file in its directory stays, as others may know the file by
+   * a name elsewhere.
    */
   public void removeLinks() {
     for (HeldLink link : links) {
@@ -220,12 +222,12 @@ public final class HeldLinks {
       }
     }
 
-    /** The tree has its files: removes what CRIU did not use up. */
+    /** The tree was restored: removes the links that CRIU has not consumed. */
     public void restored() {
       remove(links);
     }
 
-    /** There is no tree: removes all that was made. */
+    /** The tree was not restored: removes everything that was created. */
     public void failed() {
       remove(links);
       remove(others);

@@ -1,3 +1,3 @@
-/** Names of files that CRIU makes at a dump and that a restore needs. */
+/** Links to files that CRIU creates during a dump and that a restore needs. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.links;

@@ -27,14 +27,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** Turns what a failed CRIU left behind into one exception. */
+/** Builds one exception from the result, the output and the log of a failed CRIU. */
 public final class CriuFailureBuilder {
 
   private static final int EBADRQC = 56;
   private static final List<String> NO_ROOM =
       List.of("No space left on device", "Disk quota exceeded");
 
-  /** What CRIU prints when it may not do its work. */
+  /** What CRIU prints when it lacks the capabilities it needs. */
   private static final String NO_RIGHTS = "needs to have the CAP_";
 
   private static final Pattern CAPABILITY = Pattern.compile("CAP_[A-Z_]+");
@@ -42,28 +42,28 @@ public final class CriuFailureBuilder {
   private final String operation;
   private final String subject;
   private final int pid;
-  private final CriuResult outcome;
+  private final CriuResult result;
   private final CriuLog log;
   private final List<String> errors;
 
   /**
    * Reads the log.
    *
-   * @param operation the verb
+   * @param operation the operation, such as {@code dump}
    * @param subject for the message, such as {@code dump of process 12 (sleep 100)}
-   * @param pid the process, 0 when none is concerned
-   * @param outcome what CRIU answered
-   * @param logFile CRIU's log, null when it has none
+   * @param pid the process, or 0 if the operation concerns none
+   * @param result how the request went
+   * @param logFile CRIU's log, or null if it has none
    */
   public CriuFailureBuilder(
-      String operation, String subject, int pid, CriuResult outcome, @Nullable Path logFile) {
+      String operation, String subject, int pid, CriuResult result, @Nullable Path logFile) {
     this.operation = operation;
     this.subject = subject;
     this.pid = pid;
-    this.outcome = outcome;
+    this.result = result;
     this.log = read(logFile);
-    // What is printed comes before what is logged.
-    this.errors = new ArrayList<>(CriuLog.errorsIn(outcome.output()));
+    // CRIU prints before it opens its log.
+    this.errors = new ArrayList<>(CriuLog.errorsIn(result.output()));
     this.errors.addAll(log.errors());
   }
 
@@ -82,67 +82,67 @@ public final class CriuFailureBuilder {
     return errors;
   }
 
-  /** The task that CRIU failed at, as far as it says; 0 when it does not. */
+  /** The task at which CRIU failed, or 0 if CRIU does not say. */
   public int blamed() {
     return log.blamed();
   }
 
-  public Failure failure(TreeOutcome ending) {
-    return new Failure(operation, pid, null, null, outcome.elapsed(), null, ending.fate());
+  public Failure failure(TreeOutcome outcome) {
+    return new Failure(operation, pid, null, null, result.elapsed(), null, outcome.fate());
   }
 
   public CriuFailure criu() {
     return new CriuFailure(
-        outcome.errno(),
-        outcome.exit().toString(),
+        result.errno(),
+        result.exit().toString(),
         errors.isEmpty() ? "" : errors.get(0),
         List.copyOf(errors),
         log.file(),
         log.tail(),
-        outcome.output());
+        result.output());
   }
 
-  /** CRIU's reason, as well as it can be known. */
+  /** The most specific reason that CRIU gave. */
   public String reason() {
-    GivenUpException givenUp = outcome.givenUp();
+    GivenUpException givenUp = result.givenUp();
     if (givenUp != null) {
       return givenUp.reason();
     }
-    if (outcome.crashed()) {
+    if (result.crashed()) {
       return "CRIU crashed with "
-          + outcome.exit()
+          + result.exit()
           + (errors.isEmpty() ? "" : " after " + errors.get(0));
     }
     if (!errors.isEmpty()) {
       return errors.get(0);
     }
-    String message = outcome.reply() == null ? "" : outcome.reply().getCrErrmsg().strip();
+    String message = result.reply() == null ? "" : result.reply().getCrErrmsg().strip();
     if (!message.isEmpty() && CriuLog.matters(message)) {
       return message;
     }
     if (!log.lastWarning().isEmpty()) {
       return log.lastWarning();
     }
-    if (!outcome.output().isBlank()) {
-      String[] lines = outcome.output().strip().split("\n");
+    if (!result.output().isBlank()) {
+      String[] lines = result.output().strip().split("\n");
       return lines[lines.length - 1];
     }
-    return outcome.reply() == null
-        ? "CRIU ended without an answer, " + outcome.exit()
+    return result.reply() == null
+        ? "CRIU exited without a reply, " + result.exit()
         : "CRIU gave no reason";
   }
 
   /**
-   * One sentence.
+   * Builds the message, one sentence.
    *
-   * @param ending what became of the process
-   * @param reason what CRIU failed at
-   * @param hint what to do; empty for nothing
+   * @param outcome what became of the process
+   * @param reason why CRIU failed
+   * @param hint what to do about it; may be empty
    */
-  public String message(TreeOutcome ending, String reason, String hint) {
+  public String message(TreeOutcome outcome, String reason, String hint) {
     return subject
         + " failed, "
-        + ending.words()
+        + outcome.words()
         + ": "
         + reason
         + (hint.isEmpty() ? "" : "; " + hint)
@@ -150,13 +150,13 @@ public final class CriuFailureBuilder {
   }
 
   /**
-   * The failure without a type of its own.
+   * The failure as a plain {@link CriuException}.
    *
-   * @param ending what became of the process
+   * @param outcome what became of the process
    */
-  public CriuException general(TreeOutcome ending, @Nullable Throwable cause) {
+  public CriuException general(TreeOutcome outcome, @Nullable Throwable cause) {
     String hint = hint().or(this::privilegeHint).orElse("");
-    return new CriuException(message(ending, reason(), hint), failure(ending), criu(), cause);
+    return new CriuException(message(outcome, reason(), hint), failure(outcome), criu(), cause);
   }
 
   private Optional<String> hint() {
@@ -164,113 +164,115 @@ public final class CriuFailureBuilder {
   }
 
   private Optional<String> privilegeHint() {
-    return outcome.errno() == EBADRQC && !Posix.isRoot()
+    return result.errno() == EBADRQC && !Posix.isRoot()
         ? Optional.of(
             "CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE: " + Privilege.CURE)
         : Optional.empty();
   }
 
-  /** The failure that a listener brought about, in time for a veto or too late. */
-  public CriuException thrownByListener(TreeOutcome ending, Throwable thrown) {
+  /** The failure caused by what a listener threw, in time to veto the operation or too late. */
+  public CriuException thrownByListener(TreeOutcome outcome, Throwable thrown) {
     String why =
         thrown.getMessage() == null ? thrown.getClass().getSimpleName() : thrown.getMessage();
     String what =
-        outcome.success() ? " is done but its listener failed, " : " was refused by its listener, ";
+        result.success() ? " is done but its listener failed, " : " was refused by its listener, ";
     return new CriuException(
-        subject + what + ending.words() + ": " + why, failure(ending), criu(), thrown);
+        subject + what + outcome.words() + ": " + why, failure(outcome), criu(), thrown);
   }
 
   /**
-   * What is common to all operations.
+   * The failure, if it has one of the types that are common to all operations.
    *
-   * @param ending what became of the process
-   * @param deadline what the caller allowed
-   * @return empty when the failure has no type of its own
+   * @param outcome what became of the process
+   * @param deadline the caller's deadline
+   * @return empty if it has none of these types
    */
-  public Optional<GpuCheckpointException> typed(TreeOutcome ending, Duration deadline) {
-    GivenUpException givenUp = outcome.givenUp();
+  public Optional<GpuCheckpointException> typed(TreeOutcome outcome, Duration deadline) {
+    GivenUpException givenUp = result.givenUp();
     if (givenUp != null) {
-      return givenUp(ending, deadline, givenUp);
+      return givenUp(outcome, deadline, givenUp);
     }
-    if (outcome.crashed()) {
+    if (result.crashed()) {
       return Optional.of(
           new CriuCrashedException(
               message(
-                  ending,
+                  outcome,
                   reason(),
                   hint().orElse("try again, and report it to CRIU if it happens again")),
-              failure(ending),
+              failure(outcome),
               criu(),
-              outcome.exit().signal(),
+              result.exit().signal(),
               null));
     }
-    if (outcome.output().contains(NO_RIGHTS)) {
-      return Optional.of(missingCapability(ending));
+    if (result.output().contains(NO_RIGHTS)) {
+      return Optional.of(missingCapability(outcome));
     }
     if (errors.stream().anyMatch(error -> NO_ROOM.stream().anyMatch(error::contains))) {
       return Optional.of(
           new DiskFullException(
               message(
-                  ending, "no room for the image", "free some space or choose another directory"),
-              failure(ending),
-              general(ending, null)));
+                  outcome,
+                  "there is no space left for the images",
+                  "free some space or choose another directory"),
+              failure(outcome),
+              general(outcome, null)));
     }
     return Optional.empty();
   }
 
   private Optional<GpuCheckpointException> givenUp(
-      TreeOutcome ending, Duration deadline, GivenUpException givenUp) {
-    CriuException details = general(ending, givenUp);
+      TreeOutcome outcome, Duration deadline, GivenUpException givenUp) {
+    CriuException details = general(outcome, givenUp);
     return switch (givenUp.why()) {
       case DEADLINE ->
           Optional.of(
               new OperationTimedOutException(
-                  "%s did not end within %s; CRIU %s, %s: allow more time, or look into %s"
+                  "%s did not finish within %s; CRIU %s, %s: allow more time, or see %s"
                       .formatted(
                           subject,
                           Printable.of(deadline),
                           whatBecameOfCriu(),
-                          ending.words(),
+                          outcome.words(),
                           log.file() == null ? "CRIU's output" : log.file()),
-                  failure(ending),
+                  failure(outcome),
                   details));
       case CANCELLED ->
           Optional.of(
               new OperationCancelledException(
-                  subject + " was cancelled, CRIU " + whatBecameOfCriu() + ", " + ending.words(),
-                  failure(ending),
+                  subject + " was cancelled, CRIU " + whatBecameOfCriu() + ", " + outcome.words(),
+                  failure(outcome),
                   details));
       case MISBEHAVIOUR -> Optional.empty();
     };
   }
 
   private String whatBecameOfCriu() {
-    return outcome.exit().equals(ExitStatus.STILL_RUNS)
+    return result.exit().equals(ExitStatus.STILL_RUNS)
         ? "%s belongs to another user, could not be ended, and is refused at its next step"
-            .formatted(outcome.criu() == 0 ? "" : "(process " + outcome.criu() + ")")
+            .formatted(result.criu() == 0 ? "" : "(process " + result.criu() + ")")
             .strip()
         : "was ended";
   }
 
-  private MissingCapabilityException missingCapability(TreeOutcome ending) {
+  private MissingCapabilityException missingCapability(TreeOutcome outcome) {
     Set<String> names = new TreeSet<>();
-    Matcher capability = CAPABILITY.matcher(outcome.output());
+    Matcher capability = CAPABILITY.matcher(result.output());
     while (capability.find()) {
       names.add(capability.group());
     }
     return new MissingCapabilityException(
         message(
-            ending,
+            outcome,
             "CRIU has none of " + String.join(", ", names),
             "run as root, or give it one of these; or " + Privilege.CURE),
-        failure(ending),
+        failure(outcome),
         criu(),
         names,
         null);
   }
 
-  /** The failure, with its type if it has one that is common to all operations. */
-  public GpuCheckpointException exception(TreeOutcome ending, Duration deadline) {
-    return typed(ending, deadline).orElseGet(() -> general(ending, outcome.givenUp()));
+  /** The failure, with the type that {@link #typed} finds or else as a {@link CriuException}. */
+  public GpuCheckpointException exception(TreeOutcome outcome, Duration deadline) {
+    return typed(outcome, deadline).orElseGet(() -> general(outcome, result.givenUp()));
   }
 }

@@ -13,19 +13,19 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What matters in a log of CRIU.
+ * The relevant parts of a CRIU log.
  *
- * @param file the log, null when CRIU never opened one
- * @param errors error lines that are neither harmless nor a mere consequence, oldest first, without
- *     timestamp, task and source position
- * @param lastWarning the last warning, empty when there is none
+ * @param file the log, or null if CRIU never opened one
+ * @param errors the relevant errors, oldest first, without timestamp, task and source position;
+ *     harmless ones and mere consequences of others are left out
+ * @param lastWarning the last warning, or empty
  * @param tail the end of the file
- * @param blamed the task that CRIU failed at, 0 when it does not say
+ * @param blamed the task at which CRIU failed, or 0 if CRIU does not say
  */
 public record CriuLog(
     @Nullable Path file, List<String> errors, String lastWarning, String tail, int blamed) {
 
-  /** What there is to read when CRIU has no log. */
+  /** What is read if CRIU has no log. */
   public static final CriuLog NONE = new CriuLog(null, List.of(), "", "", 0);
 
   private static final int TAIL_LIMIT = 16 << 10;
@@ -33,14 +33,15 @@ public record CriuLog(
   private static final long END_LIMIT = 12L << 20;
   private static final int ERROR_LIMIT = 100;
 
-  // "(00.012345) pie: 12: Error (criu/pie/restorer.c:1): text": all but the marker may be missing.
+  // "(00.012345) pie: 12: Error (criu/pie/restorer.c:1): text": everything but the marker may be
+  // missing.
   private static final Pattern LINE =
       Pattern.compile(
           "^(?:\\(\\d+\\.\\d+\\) ?)?(?: *\\d+: )?(?:pie: +)?(?:\\d+: )?"
               + "(Error|Warn ) \\([^)]*\\): (.*)$",
           Pattern.DOTALL);
 
-  /** Seen in logs of runs that went well. */
+  /** These also occur in the logs of successful runs. */
   private static final List<String> HARMLESS =
       List.of(
           "RLIMIT_NOFILE",
@@ -51,7 +52,7 @@ public record CriuLog(
           "execvp(\"ip6tables-restore\"",
           "-V failed");
 
-  /** Say that something failed, after another line has said what. */
+  /** These only report that something failed, after another line has said what. */
   private static final List<String> CONSEQUENCES =
       List.of(
           "Unable to detach from",
@@ -71,7 +72,7 @@ public record CriuLog(
     return new CriuLog(file, List.of("the log cannot be read: " + e.getMessage()), "", "", 0);
   }
 
-  /** Reads a log; of a very long one its beginning and its end. */
+  /** Reads a log; if it is very long, only its beginning and its end. */
   public static CriuLog read(Path file) throws IOException {
     if (!Files.exists(file)) {
       return NONE;
@@ -99,27 +100,27 @@ public record CriuLog(
     log.seek(from);
     int count = 0;
     for (int more = 0; more >= 0 && count < bytes.length; count += Math.max(0, more)) {
-      // Less than all when somebody has cut the file.
+      // Stops short if the file has been truncated meanwhile.
       more = log.read(bytes, count, bytes.length - count);
     }
-    // A log holds names of files, so any byte may be in it; the constructor replaces bad ones.
+    // A log contains file names, so any byte can occur; the constructor replaces malformed ones.
     return new String(bytes, 0, count, StandardCharsets.UTF_8);
   }
 
   private static Stream<String> parts(String text, String level) {
-    // Only a newline ends a line: a carriage return may be in the name of a file.
+    // Only a newline ends a line: a file name may contain a carriage return.
     return Stream.of(text.split("\n"))
         .map(LINE::matcher)
         .filter(parts -> parts.matches() && level.equals(parts.group(1)))
         .map(parts -> parts.group(2).strip());
   }
 
-  /** The errors that matter in a log, or in lines printed before the log was open. */
+  /** The relevant errors in a log, or in output printed before the log was opened. */
   public static List<String> errorsIn(String text) {
     return parts(text, "Error").filter(CriuLog::matters).limit(ERROR_LIMIT).toList();
   }
 
-  /** Whether an error text is neither harmless nor a mere consequence. */
+  /** Whether an error is neither harmless nor a mere consequence of another one. */
   static boolean matters(String text) {
     return HARMLESS.stream().noneMatch(text::contains)
         && CONSEQUENCES.stream().noneMatch(text::contains);

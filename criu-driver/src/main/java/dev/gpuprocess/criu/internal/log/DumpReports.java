@@ -13,19 +13,19 @@ import java.time.temporal.ChronoUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What CRIU measured of a dump. */
+/** CRIU's measurements of a dump. */
 public final class DumpReports {
 
   private static final Logger LOG = LoggerFactory.getLogger(DumpReports.class);
 
   private DumpReports() {}
 
-  /** Reads the statistics; all zero when there are none, as the dump is good without them. */
+  /** Reads the statistics; all zero if there are none, since a dump is usable without them. */
   public static DumpReport read(Path work) {
     try {
       return of(StatsFile.read(work.resolve(StatsFile.DUMP)).getDump());
     } catch (IOException e) {
-      LOG.debug("no statistics of this dump", e);
+      LOG.debug("this dump has no statistics", e);
       return of(dump_stats_entry.getDefaultInstance());
     }
   }
@@ -44,7 +44,7 @@ public final class DumpReports {
     return Duration.of(Integer.toUnsignedLong(unsigned), ChronoUnit.MICROS);
   }
 
-  /** Reads images, with the statistics where they are beside them. */
+  /** Reads images, with their statistics if these are in the same directory. */
   public static DumpedTree describe(Path images) {
     boolean known = Files.exists(images.resolve(StatsFile.DUMP));
     return new TreeReader(images).read(LibC.functions().getpagesize(), known ? read(images) : null);

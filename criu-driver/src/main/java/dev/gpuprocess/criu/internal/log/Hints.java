@@ -19,23 +19,24 @@ public final class Hints {
     DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
     DUMP.put(
         "BUG! Unknown socket",
-        "it has a socket of a family that CRIU does not dump, such as AF_ALG or AF_VSOCK: let the"
+        "it has a socket of a family that CRIU does not support, such as AF_ALG or AF_VSOCK: let the"
             + " process close it first");
     DUMP.put(
         "OOM storing pipe",
-        "CRIU dumps no more than 1024 pipes of a tree: let the processes close some first");
+        "CRIU dumps at most 1024 pipes per tree: let the processes close some first");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
-    DUMP.put("Tracking memory is not available", "leave DumpOptions.trackMemory(true) out");
+    DUMP.put("Tracking memory is not available", "do not set DumpOptions.trackMemory(true)");
     DUMP.put(
         "Can't get rlimit",
         "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");
-    OTHER.put("Address already in use", "listen on another port, or on 0 for any that is free");
+    OTHER.put("Address already in use", "listen on another port, or on port 0 for any free one");
     OTHER.put("Cannot assign requested", "listen on an address of this machine");
     RESTORE.put(
         "has bad size",
-        "that file was changed since the dump: put it back as it was, or restore a newer image");
+        "the file has changed since the dump: put the old version back, or restore a newer image");
     RESTORE.put(
-        "mount.c:", "CRIU cannot mount these anew: set RestoreOptions.mountCompatibility(true)");
+        "mount.c:",
+        "CRIU cannot recreate these mounts: set RestoreOptions.mountCompatibility(true)");
     RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
     RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
     RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");

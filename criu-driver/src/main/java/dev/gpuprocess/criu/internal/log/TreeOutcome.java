@@ -6,7 +6,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * What became of the tree.
  *
- * @param fate as data; null when no tree is concerned
- * @param words for the middle of a sentence
+ * @param fate the fate, or null if no tree is concerned
+ * @param words the same in words, for the middle of a sentence
  */
 public record TreeOutcome(@Nullable Fate fate, String words) {}

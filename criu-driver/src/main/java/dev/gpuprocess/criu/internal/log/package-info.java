@@ -1,3 +1,3 @@
-/** What CRIU leaves behind: its log, its statistics, and the exception that is made of them. */
+/** CRIU's log and statistics, and the exceptions built from them. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.log;

@@ -3,7 +3,7 @@ package dev.gpuprocess.criu.internal.os;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 
-/** A point in time that a whole operation shares. */
+/** The deadline of a whole operation, shared by all its steps. */
 public final class Deadline {
 
   private final Duration total;
@@ -34,7 +34,10 @@ public final class Deadline {
     return remaining().isZero();
   }
 
-  /** For poll: what is left, at most {@code most}, rounded up so that it does not spin. */
+  /**
+   * The remaining milliseconds for poll, at most {@code most}; rounded up so that the caller does
+   * not spin.
+   */
   public int millis(int most) {
     return (int) Math.min(most, Durations.millis(remaining()));
   }

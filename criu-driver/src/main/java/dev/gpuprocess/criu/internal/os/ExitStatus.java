@@ -3,15 +3,15 @@ package dev.gpuprocess.criu.internal.os;
 /**
  * How a process ended.
  *
- * @param code its exit code, -1 when it was killed or nobody knows
- * @param signal what killed it, 0 when it exited, below 0 when nobody knows
+ * @param code its exit code; -1 if it was killed or the code is not known
+ * @param signal the signal that killed it; 0 if it exited, below 0 if that is not known
  */
 public record ExitStatus(int code, int signal) {
 
-  /** The launcher of this JVM ignored SIGCHLD, so the kernel kept no status. */
+  /** Not known, because this JVM inherited an ignored SIGCHLD and the kernel kept no status. */
   public static final ExitStatus UNKNOWN = new ExitStatus(-1, -1);
 
-  /** It has not ended, and we have no right to end it. */
+  /** It has not ended, and we could not end it. */
   public static final ExitStatus STILL_RUNS = new ExitStatus(-1, -2);
 
   private static final int SIGNALLED = 128;
@@ -22,7 +22,7 @@ public record ExitStatus(int code, int signal) {
     return signal == 0 ? new ExitStatus(status >> 8 & 0xff, 0) : new ExitStatus(-1, signal);
   }
 
-  /** The same of what a shell has run and told of in its own exit code. */
+  /** The status of the command that a shell has run, as told by the shell's exit code. */
   public ExitStatus throughShell() {
     return signal == 0 && code > SIGNALLED && code <= SIGNALLED + LAST_SIGNAL
         ? new ExitStatus(-1, code - SIGNALLED)

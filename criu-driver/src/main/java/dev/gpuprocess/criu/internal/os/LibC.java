@@ -11,14 +11,14 @@ import jnr.ffi.annotations.Out;
 
 /**
  * The functions of the C library that neither the JDK nor jnr-posix offers: a SEQPACKET socket, and
- * a spawn that hands on exactly the descriptors it is told to. No policy lives here, except that
- * every result goes through {@link #check}.
+ * a spawn that passes on exactly the given descriptors. There is no policy here, except that every
+ * result goes through {@link #check}.
  */
 public final class LibC {
 
   public static final int AF_UNIX = 1;
   static final int SOCK_SEQPACKET = 5;
-  public static final int CLOEXEC = 0x80000; // one value for SOCK_, O_, EFD_
+  public static final int CLOEXEC = 0x80000; // the same value for SOCK_, O_ and EFD_
   static final int SCM_RIGHTS = 1;
   static final int SCM_CREDENTIALS = 2;
   static final int SO_PASSCRED = 16;
@@ -141,8 +141,8 @@ public final class LibC {
   }
 
   /**
-   * Makes a pipe. After a failed call JNR copies back what is no descriptor, 0 mostly: nobody may
-   * see that, and close it.
+   * Makes a pipe. After a failed call JNR copies back values that are not descriptors, mostly 0;
+   * they never leave this method, so that nobody closes them.
    *
    * @return the end to read from and the end to write to, both closed at exec
    */
@@ -152,14 +152,17 @@ public final class LibC {
     return pair;
   }
 
-  /** Makes two UNIX sockets that keep messages apart, as {@link #pipe} makes a pipe. */
+  /**
+   * Makes a pair of UNIX sockets that preserve message boundaries, with the same care as {@link
+   * #pipe}.
+   */
   public static int[] packetSockets() throws NativeCallException {
     int[] pair = new int[2];
     check(FUNCTIONS.socketpair(AF_UNIX, SOCK_SEQPACKET | CLOEXEC, 0, pair), "socketpair");
     return pair;
   }
 
-  /** Every call that answers the error number itself goes through here. */
+  /** Every call that returns the error number itself goes through here. */
   static void checkAnswer(int error, String call) throws NativeCallException {
     if (error != 0) {
       throw failure(call, error);
@@ -170,7 +173,7 @@ public final class LibC {
     return new NativeCallException(call, errno, FUNCTIONS.strerror(errno));
   }
 
-  /** Of the last failed call of this thread. */
+  /** The errno of the last failed call of this thread. */
   public static int errno() {
     return RUNTIME.getLastError();
   }
@@ -179,7 +182,10 @@ public final class LibC {
     return check(FUNCTIONS.open(cString(file), flags | CLOEXEC), "open " + file);
   }
 
-  /** Closing can only fail on a descriptor that is not ours, which would be a bug. */
+  /**
+   * Closes a descriptor, unless it is negative. This can fail only for a descriptor that is not
+   * ours, which would be a bug.
+   */
   public static void close(int descriptor) {
     if (descriptor >= 0 && FUNCTIONS.close(descriptor) != 0 && errno() != EINTR) {
       throw new IllegalStateException("close " + descriptor + ": " + FUNCTIONS.strerror(errno()));
@@ -196,7 +202,7 @@ public final class LibC {
         "pidfd_send_signal " + signal);
   }
 
-  /** A path as the kernel has it. */
+  /** A path as bytes for the kernel, terminated by a zero byte. */
   static byte[] cString(Path path) {
     return NativePath.cString(path);
   }

@@ -9,7 +9,7 @@ import jnr.ffi.Pointer;
 /** Our end of the socket to CRIU: one message is one packet, and a descriptor may come with it. */
 public final class PacketSocket {
 
-  /** More than any reply; what a broken peer sends beyond it is not read. */
+  /** Larger than any reply; the rest of a longer message from a broken peer is not read. */
   private static final int MESSAGE_LIMIT = 1 << 20;
 
   // struct msghdr and struct cmsghdr of 64-bit Linux
@@ -32,7 +32,7 @@ public final class PacketSocket {
     this.socket = socket;
   }
 
-  /** Has the kernel say with every message which process sent it. */
+  /** Has the kernel attach the sender's pid to every message. */
   public void askForSenders() throws NativeCallException {
     int[] on = {1};
     check(
@@ -47,7 +47,7 @@ public final class PacketSocket {
   /**
    * Sends one message.
    *
-   * @return false when CRIU is gone
+   * @return false if CRIU is gone
    */
   public boolean send(byte[] message) throws NativeCallException {
     while (true) {
@@ -100,7 +100,7 @@ public final class PacketSocket {
             find(control, controlLength, LibC.SCM_CREDENTIALS, 0)));
   }
 
-  /** The first number in the control message of this type: a descriptor, or a pid. */
+  /** The first number in the control message of the given type: a descriptor or a pid. */
   private static int find(Pointer control, long length, int type, int otherwise) {
     long at = 0;
     while (at + CMSG_DATA + Integer.BYTES <= length) {
@@ -117,7 +117,7 @@ public final class PacketSocket {
     return otherwise;
   }
 
-  /** Ends the conversation: to CRIU, a request not yet answered is refused. */
+  /** Ends the conversation; CRIU takes this as a refusal of a notification not yet answered. */
   public boolean hangUp() {
     return LibC.functions().shutdown(socket, LibC.SHUT_RDWR) == 0;
   }

@@ -4,7 +4,7 @@ import static dev.gpuprocess.criu.internal.os.LibC.check;
 
 import jnr.ffi.Pointer;
 
-/** Waits until a descriptor can be read. For one thread. */
+/** Waits until a descriptor is readable. Not thread-safe. */
 public final class Poll {
 
   // struct pollfd
@@ -28,9 +28,9 @@ public final class Poll {
   /**
    * Waits for one of them to be readable or at its end.
    *
-   * @param millis at most
-   * @param descriptors as many as said; those below 0 are skipped
-   * @return false when none is
+   * @param millis the longest time to wait
+   * @param descriptors as many as given to the constructor; negative ones are skipped
+   * @return false if none is
    */
   public boolean await(int millis, int... descriptors) throws NativeCallException {
     for (int i = 0; i < count; i++) {
@@ -45,7 +45,7 @@ public final class Poll {
     return ready > 0;
   }
 
-  /** Whether this one was, in the last wait that returned true. */
+  /** Whether this descriptor was readable or at its end in the last wait that returned true. */
   public boolean isReady(int index) {
     return polled.getShort((long) index * BYTES + RESULT) != 0;
   }

@@ -7,8 +7,8 @@ import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
 
 /**
- * What jnr-posix does for us. Loading it takes a third of a second, so the class is touched while
- * CRIU is at work and not before.
+ * Calls through jnr-posix. Loading it takes a third of a second, so this class is first used while
+ * CRIU is working, not before.
  */
 public final class Posix {
 
@@ -35,7 +35,7 @@ public final class Posix {
   }
 
   /**
-   * Reaps our child if it has ended. Only ever an exact pid: the JDK reaps its own children.
+   * Reaps our child if it has ended. Always for one given pid: the JDK reaps its own children.
    *
    * @return empty while it runs
    */
@@ -48,32 +48,32 @@ public final class Posix {
     if (result == 0) {
       return Optional.empty();
     }
-    // ECHILD, the only other error: SIGCHLD is ignored here, so the kernel has reaped it for us.
+    // ECHILD, the only other error: SIGCHLD is ignored, so the kernel has reaped the child.
     return Optional.of(result < 0 ? ExitStatus.UNKNOWN : ExitStatus.ofWaitStatus(status[0]));
   }
 
   /**
-   * Sends SIGKILL to this very process, and to nobody else.
+   * Sends SIGKILL to exactly this process.
    *
-   * @return false when it is gone already
+   * @return false if it is already gone
    */
   public static boolean kill(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGKILL);
   }
 
   /**
-   * Sends SIGTERM to this very process, and to nobody else.
+   * Sends SIGTERM to exactly this process.
    *
-   * @return false when it is gone already
+   * @return false if it is already gone
    */
   public static boolean terminate(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGTERM);
   }
 
   /**
-   * Sends SIGCONT to this very process, and to nobody else.
+   * Sends SIGCONT to exactly this process.
    *
-   * @return false when it is gone already
+   * @return false if it is already gone
    */
   public static boolean resume(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGCONT);
@@ -93,8 +93,8 @@ public final class Posix {
       if (e.errno() != LibC.ENOSYS) {
         throw e;
       }
-      // Before Linux 5.3. The pid could change hands between these two calls only if the process
-      // is reaped meanwhile and all other pids are used first.
+      // Before Linux 5.3. The pid could be reused between these two calls only if the process is
+      // reaped meanwhile and all other pids are used up first.
       return process.isAlive() && LIBRARY.kill(process.pid(), number) == 0;
     }
     try {

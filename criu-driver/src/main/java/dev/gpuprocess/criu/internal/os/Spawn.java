@@ -8,15 +8,15 @@ import java.util.Map;
 import jnr.ffi.Pointer;
 
 /**
- * Starts a program with exactly these descriptors: nothing to read, or a socket, on 0; one pipe for
- * 1 and 2; and what it inherits on {@link #SOCKET} and the numbers after that. The JVM holds
- * descriptors without CLOEXEC; none of them gets through. The child leads its own session, without
- * a terminal that sudo could ask on or a key could end it by, and with no signal blocked or
- * ignored.
+ * Starts a program with exactly these descriptors: {@code /dev/null} or a socket as 0, one pipe as
+ * 1 and 2, and what it inherits as {@link #SOCKET} and the numbers after that. The JVM holds
+ * descriptors without CLOEXEC; the child gets none of them. The child is the leader of its own
+ * session, with no terminal on which sudo could prompt or a key could send it a signal, and has no
+ * signal blocked or ignored.
  */
 public final class Spawn {
 
-  /** The number that the socket has in a CRIU that is our child. */
+  /** The number of the socket in a CRIU that is our child. */
   public static final int SOCKET = 3;
 
   private static final int NOTHING = -1;
@@ -27,7 +27,7 @@ public final class Spawn {
   private static final short SETSIGMASK = 0x08;
   private static final short SETSID = 0x80;
 
-  // glibc's opaque structs have 80, 336 and 128 bytes; the rest is room for other versions.
+  // glibc's opaque structs have 80, 336 and 128 bytes; the rest is a reserve for other versions.
   private static final int ACTIONS_BYTES = 256;
   private static final int ATTRIBUTES_BYTES = 1024;
   private static final int SIGNAL_SET_BYTES = 256;
@@ -40,8 +40,8 @@ public final class Spawn {
    * @param program an absolute path
    * @param arguments without the program's name
    * @param output becomes 1 and 2
-   * @param numbered become {@link #SOCKET} and the numbers after it; these and the output have to
-   *     be above all of those numbers
+   * @param numbered become {@link #SOCKET} and the numbers after it; these descriptors and the
+   *     output must be above all of those numbers
    * @return the child's pid
    */
   public static int start(Path program, List<String> arguments, int output, List<Integer> numbered)
@@ -50,9 +50,9 @@ public final class Spawn {
   }
 
   /**
-   * The same with something to read.
+   * The same, with a descriptor as standard input.
    *
-   * @param input becomes 0; above all other numbers, as the output is
+   * @param input becomes 0; must be above those numbers too
    */
   public static int start(
       Path program, List<String> arguments, int input, int output, List<Integer> numbered)
@@ -126,7 +126,10 @@ public final class Spawn {
     return all;
   }
 
-  /** All of ours but the one that names a configuration file: it would change what we ask for. */
+  /**
+   * Our environment without the variable that names a configuration file, which could change what a
+   * request means.
+   */
   private static String[] environment(Map<String, String> variables) {
     return variables.entrySet().stream()
         .filter(entry -> !entry.getKey().equals(CONFIGURATION))

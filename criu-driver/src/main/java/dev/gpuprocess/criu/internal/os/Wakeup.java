@@ -4,10 +4,12 @@ import dev.gpuprocess.options.Cancellation;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** Lets a {@link Cancellation} end a poll: a descriptor that can be read once it is cancelled. */
+/**
+ * Lets a {@link Cancellation} end a poll: a descriptor that becomes readable once it is cancelled.
+ */
 public final class Wakeup implements AutoCloseable {
 
-  /** Never wakes anybody. */
+  /** Never wakes anything. */
   public static final Wakeup NEVER = new Wakeup(null, -1);
 
   private static final byte[] ONE = {1, 1, 1, 1, 1, 1, 1, 1}; // any number but 0
@@ -32,11 +34,14 @@ public final class Wakeup implements AutoCloseable {
   }
 
   private void wake() {
-    // An eventfd takes this unless it is full, and then it wakes already.
+    // The write fails only if the counter is full, and then it is readable anyway.
     LibC.functions().write(event, ONE, ONE.length);
   }
 
-  /** What to poll; -1 for nothing, also once it has woken us, as it would wake us for ever. */
+  /**
+   * The descriptor to poll; -1 for none. Also -1 once cancelled, as poll would then return at once
+   * forever.
+   */
   public int descriptor() {
     return isCancelled() ? -1 : event;
   }

@@ -1,6 +1,6 @@
 /**
- * What is needed of the C library: a socket that keeps messages apart, a spawn that hands on
- * exactly what it is told to, signals, polling.
+ * What is needed from the C library: a socket that preserves message boundaries, a spawn that
+ * passes on exactly the given descriptors, signals, polling.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.os;

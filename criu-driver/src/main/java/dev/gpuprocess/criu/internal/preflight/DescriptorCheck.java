@@ -16,17 +16,17 @@ final class DescriptorCheck {
 
   private static final String ANONYMOUS = "anon_inode:";
 
-  /** What CRIU dumps of the files that have neither a name nor a type. */
+  /** The anonymous inodes that CRIU dumps. */
   private static final Set<String> KNOWN_ANONYMOUS =
       Set.of(
           "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
 
-  /** What {@code memfd_secret(2)} makes. */
+  /** The name of what {@code memfd_secret(2)} creates. */
   private static final String SECRET = "/secretmem (deleted)";
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
 
-  /** Whether a file system, by its device, is one of message queues. */
+  /** Whether a file system, by its device, holds message queues. */
   private final Map<Long, Boolean> queues = new HashMap<>();
 
   private final ScanLimit limit;
@@ -36,21 +36,21 @@ final class DescriptorCheck {
   private final PipeCheck pipes;
   private final TerminalCheck terminals;
 
-  /** For a tree with these processes. */
+  /** Creates the check of a tree with these processes. */
   DescriptorCheck(
-      FindingCollector troubles,
+      FindingCollector findings,
       ScanLimit limit,
       DumpOptions options,
       RemovedFileCheck removed,
       ProcessIdentity root,
       List<Integer> tree) {
-    this.troubles = troubles;
+    this.findings = findings;
     this.limit = limit;
     this.removed = removed;
-    this.locks = new LockCheck(troubles, options);
-    this.sockets = new SocketCheck(troubles, options, tree);
-    this.pipes = new PipeCheck(troubles, options, tree);
-    this.terminals = new TerminalCheck(troubles, options, root);
+    this.locks = new LockCheck(findings, options);
+    this.sockets = new SocketCheck(findings, options, tree);
+    this.pipes = new PipeCheck(findings, options, tree);
+    this.terminals = new TerminalCheck(findings, options, root);
   }
 
   void look(int pid) {
@@ -75,7 +75,7 @@ final class DescriptorCheck {
     }
   }
 
-  /** Says what only the whole tree tells. */
+  /** Reports what can be decided only once the whole tree has been seen. */
   void finish() {
     sockets.finish();
     pipes.finish();
@@ -85,15 +85,15 @@ final class DescriptorCheck {
   private void lookAtFile(ResourceRef place, String target, FileNode node) {
     if (node.isCharacterDevice()) {
       if (!terminals.look(place, node) && !Devices.isDumped(node)) {
-        Devices.refuse(troubles, place, target, node);
+        Devices.refuse(findings, place, target, node);
       }
     } else if (node.isBlockDevice()) {
-      Devices.refuse(troubles, place, target, node);
+      Devices.refuse(findings, place, target, node);
     } else if (target.equals(SECRET)) {
-      troubles.problem(
+      findings.problem(
           place, target, "is secret memory, which nobody else can read", "close it first");
     } else if (queues.computeIfAbsent(node.device(), none -> Kernel.isQueue(place.link()))) {
-      troubles.problem(
+      findings.problem(
           place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
     } else {
       removed.look(place, target, node);
@@ -104,7 +104,7 @@ final class DescriptorCheck {
   private void lookAtAnonymous(ResourceRef place, String target) {
     String name = target.substring(ANONYMOUS.length()).replaceAll("[\\[\\]]", "");
     if (!KNOWN_ANONYMOUS.contains(name)) {
-      troubles.problem(place, target, "is of a kind that CRIU does not dump", "close it first");
+      findings.problem(place, target, "is of a kind that CRIU does not dump", "close it first");
     }
   }
 }

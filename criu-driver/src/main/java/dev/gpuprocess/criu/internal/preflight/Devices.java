@@ -13,26 +13,28 @@ final class Devices {
 
   private Devices() {}
 
-  /** Such as {@code /dev/null}; not terminals. */
+  /**
+   * Whether CRIU dumps the device, such as {@code /dev/null}; terminals are not considered here.
+   */
   static boolean isDumped(FileNode device) {
     return device.major() == MEMORY_MAJOR
         || (device.major() == MISC_MAJOR
             && (device.minor() == TUN_MINOR || device.minor() == AUTOFS_MINOR));
   }
 
-  /** Mapping this one gives anonymous memory. */
+  /** Whether this is {@code /dev/zero}, whose mappings are anonymous memory. */
   static boolean isZero(FileNode node) {
     return node.isCharacterDevice() && node.major() == MEMORY_MAJOR && node.minor() == ZERO_MINOR;
   }
 
-  static void refuse(FindingCollector troubles, ResourceRef place, String name, FileNode device) {
-    troubles.problem(
+  static void refuse(FindingCollector findings, ResourceRef place, String name, FileNode device) {
+    findings.problem(
         place,
         name,
         "is a device (%s:%s) that CRIU does not dump".formatted(device.major(), device.minor()),
         name.contains("/dev/nvidia")
-            ? "suspend the process first; a forked child cannot let go of it, start it with spawn or"
-                + " forkserver, nor can one that uses NVML but not CUDA, end it"
+            ? "suspend the process first; a forked child cannot close it (start it with spawn or"
+                + " forkserver), nor can a process that uses NVML but not CUDA (end it)"
             : "close it first");
   }
 }

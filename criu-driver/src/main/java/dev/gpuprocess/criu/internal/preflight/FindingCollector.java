@@ -13,18 +13,21 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Collects findings. All descriptors of a process with the same trouble become one: a forked worker
- * holds dozens of the same device.
+ * Collects findings. All descriptors of a process with the same problem become one finding: a
+ * forked worker may hold dozens of the same device.
  */
 final class FindingCollector {
 
   private static final int MOST_NAMED = 8;
 
-  /** Of each severity. A tree can be made to have any number of troubles; one would be enough. */
+  /**
+   * The limit for each severity. A tree can be made to have any number of problems, and one is
+   * enough.
+   */
   private static final int MOST_FOUND = 64;
 
   private final List<Finding> general = new ArrayList<>();
-  private final Map<Trouble, Handles> found = new LinkedHashMap<>();
+  private final Map<Problem, Handles> found = new LinkedHashMap<>();
   private final Map<Severity, Integer> kept = new EnumMap<>(Severity.class);
   private final Map<Severity, Integer> more = new EnumMap<>(Severity.class);
 
@@ -47,7 +50,7 @@ final class FindingCollector {
     }
   }
 
-  private record Trouble(
+  private record Problem(
       Severity severity,
       int pid,
       String kind,
@@ -74,40 +77,43 @@ final class FindingCollector {
         + ProcFs.stat(pid).map(ProcStat::name).map(" (%s)"::formatted).orElse("");
   }
 
-  /** Something that no option allows. */
+  /** Reports something that no option allows. */
   void problem(ResourceRef place, String name, String why, String cure) {
-    add(place, new Trouble(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, null));
+    add(place, new Problem(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, null));
   }
 
-  /** Something that an option allows, such as {@code DumpOptions.fileLocks(true)}. */
+  /** Reports something that an option allows, such as {@code DumpOptions.fileLocks(true)}. */
   void needs(ResourceRef place, String name, String why, String option) {
     needs(place, name, why, option, "set " + option);
   }
 
-  /** Something that an option allows, which is not the best cure, or not the whole one. */
+  /**
+   * Reports something that an option allows, where the option is not the best or the only thing to
+   * do.
+   */
   void needs(ResourceRef place, String name, String why, String option, String cure) {
-    add(place, new Trouble(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, option));
+    add(place, new Problem(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, option));
   }
 
-  private void add(ResourceRef place, Trouble trouble) {
-    Handles known = found.get(trouble);
+  private void add(ResourceRef place, Problem problem) {
+    Handles known = found.get(problem);
     if (known != null) {
       known.add(place.handle());
-    } else if (kept.merge(trouble.severity(), 1, Integer::sum) <= MOST_FOUND) {
-      found.computeIfAbsent(trouble, none -> new Handles()).add(place.handle());
+    } else if (kept.merge(problem.severity(), 1, Integer::sum) <= MOST_FOUND) {
+      found.computeIfAbsent(problem, none -> new Handles()).add(place.handle());
     } else {
-      more.merge(trouble.severity(), 1, Integer::sum);
+      more.merge(problem.severity(), 1, Integer::sum);
     }
   }
 
-  /** What concerns no resource. */
+  /** Reports something that concerns no resource. */
   void add(Severity severity, String subject, String what, String cure) {
     general.add(new Finding(severity, subject, what, cure));
   }
 
   List<Finding> findings() {
     List<Finding> all = new ArrayList<>(general);
-    found.forEach((trouble, handles) -> all.add(trouble.finding(handles)));
+    found.forEach((problem, handles) -> all.add(problem.finding(handles)));
     more.forEach(
         (severity, count) ->
             all.add(

@@ -8,7 +8,7 @@ import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
-/** What the C library says, with its errors as exceptions. Loaded when first needed. */
+/** Calls of the C library, with errors as exceptions. Loaded when first needed. */
 final class Kernel {
 
   static final int CLOEXEC = 0x80000;
@@ -33,7 +33,7 @@ final class Kernel {
     check(C.close(descriptor), "close");
   }
 
-  /** Whether a file is one of POSIX message queues. */
+  /** Whether a file is a POSIX message queue. */
   static boolean isQueue(Path file) {
     Pointer answer = Memory.allocateDirect(RUNTIME, STATFS_BYTES, true);
     return C.statfs(file.toString(), answer) == 0 && answer.getLong(0) == MQUEUE_MAGIC;

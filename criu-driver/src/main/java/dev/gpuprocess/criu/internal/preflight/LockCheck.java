@@ -21,14 +21,14 @@ final class LockCheck {
   /** {@code 1: POSIX ADVISORY WRITE 31711 fe:00:2154509 0 EOF}. */
   private static final Pattern LOCKED_INODE = Pattern.compile(" [0-9a-f]+:[0-9a-f]+:(\\d+) ");
 
-  /** The kernel leaves the rest empty when it may not tell. */
+  /** The kernel leaves the rest empty if we may not see it. */
   private static final Pattern HELD = Pattern.compile("(?md)^lock:\\s+\\d+:\\s*(\\w+)");
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final Set<Long> lockedInodes;
 
-  LockCheck(FindingCollector troubles, DumpOptions options) {
-    this.troubles = troubles;
+  LockCheck(FindingCollector findings, DumpOptions options) {
+    this.findings = findings;
     this.lockedInodes = options.fileLocks() ? Set.of() : lockedInodes();
   }
 
@@ -50,7 +50,7 @@ final class LockCheck {
       held(place)
           .ifPresent(
               kind ->
-                  troubles.needs(
+                  findings.needs(
                       place,
                       target,
                       "is locked (%s) by this tree".formatted(kind),

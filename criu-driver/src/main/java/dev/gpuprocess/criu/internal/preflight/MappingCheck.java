@@ -23,12 +23,12 @@ final class MappingCheck {
   private static final List<String> SHARED_MEMORY =
       List.of("/dev/zero (deleted)", "/memfd:", "/[aio]", "/anon_hugepage");
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final ScanLimit limit;
   private final RemovedFileCheck removed;
   private final boolean ownIpcNamespace;
 
-  /** Names are long, and there can be many: of each the hash is kept. */
+  /** Names are long and there can be many, so only a hash of each is kept. */
   private record FileSeen(String device, long inode, int name) {
 
     static FileSeen by(Mapping mapping) {
@@ -37,8 +37,8 @@ final class MappingCheck {
   }
 
   MappingCheck(
-      FindingCollector troubles, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
-    this.troubles = troubles;
+      FindingCollector findings, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
+    this.findings = findings;
     this.limit = limit;
     this.removed = removed;
     this.ownIpcNamespace = !ipcNamespace(Integer.toString(root.pid())).equals(ipcNamespace("self"));
@@ -52,7 +52,7 @@ final class MappingCheck {
     }
   }
 
-  /** A file mapped in pieces is looked at once. */
+  /** Checks a file that is mapped in pieces only once. */
   void look(int pid) {
     Set<FileSeen> seen = new HashSet<>();
     ProcFs.memory(
@@ -65,7 +65,9 @@ final class MappingCheck {
         });
   }
 
-  /** The inode of a System V segment is its identifier, and the first of a machine is 0. */
+  /**
+   * The inode of a System V segment is its identifier, which is 0 for the first one of a machine.
+   */
   private static boolean hasFile(Mapping mapping) {
     return mapping.inode() != 0 || mapping.name().startsWith(SYSTEM_V);
   }
@@ -73,14 +75,14 @@ final class MappingCheck {
   private void look(ResourceRef place, String name) {
     if (name.startsWith(SYSTEM_V)) {
       if (!ownIpcNamespace) {
-        troubles.problem(
+        findings.problem(
             place,
             name,
-            "is System V shared memory outside an IPC namespace of the tree's own",
+            "is System V shared memory, but the tree has no IPC namespace of its own",
             "start the job in one (unshare --ipc)");
       }
     } else if (name.startsWith(ANONYMOUS)) {
-      troubles.problem(
+      findings.problem(
           place, name, "is of a kind that CRIU does not dump", "let the process unmap it first");
     } else if (name.startsWith("/") && SHARED_MEMORY.stream().noneMatch(name::startsWith)) {
       FileNode.at(place.link())
@@ -93,7 +95,7 @@ final class MappingCheck {
     if (node.isRegular()) {
       removed.look(place, name, node);
     } else if (!Devices.isZero(node)) {
-      Devices.refuse(troubles, place, name, node);
+      Devices.refuse(findings, place, name, node);
     }
   }
 }

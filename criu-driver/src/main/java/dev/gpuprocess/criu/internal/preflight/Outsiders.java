@@ -3,20 +3,22 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Collection;
 
-/** Finds who is at the other end of something that leads out of the tree. For messages alone. */
+/**
+ * Finds the process at the other end of something that leads out of the tree. For messages only.
+ */
 final class Outsiders {
 
-  /** More descriptors than this are not looked at for a message. */
+  /** No more descriptors than this are examined for a message. */
   private static final int MOST_LOOKED_AT = 100_000;
 
   private Outsiders() {}
 
   /**
-   * Looks for a process with this open.
+   * Looks for a process that has this open.
    *
-   * @param target as {@code /proc/PID/fd/N} says it, such as {@code pipe:[12]}
-   * @param tree who does not count
-   * @return such as {@code process 12 (tee)}; empty when nobody is found
+   * @param target the target of {@code /proc/PID/fd/N}, such as {@code pipe:[12]}
+   * @param tree the processes to leave out
+   * @return such as {@code process 12 (tee)}; empty if none is found
    */
   static String holder(String target, Collection<Integer> tree) {
     int[] looked = new int[1];

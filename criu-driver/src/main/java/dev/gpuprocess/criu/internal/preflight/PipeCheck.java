@@ -12,9 +12,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Pipes without a name. CRIU dumps one that leads out of the tree without a word and makes a new
- * one at the restore, to which nobody else is connected: the next write ends the process, the next
- * read finds the end of file.
+ * Anonymous pipes. CRIU silently dumps one that leads out of the tree, and a restore creates a new
+ * pipe that nobody else is connected to: the next write kills the process, and the next read
+ * returns end of file.
  */
 final class PipeCheck {
 
@@ -26,18 +26,18 @@ final class PipeCheck {
   private static final List<String> STANDARD =
       List.of("standard input", "standard output", "standard error");
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final DumpOptions options;
   private final List<Integer> tree;
   private final Map<Long, Ends> pipes = new LinkedHashMap<>();
 
-  PipeCheck(FindingCollector troubles, DumpOptions options, List<Integer> tree) {
-    this.troubles = troubles;
+  PipeCheck(FindingCollector findings, DumpOptions options, List<Integer> tree) {
+    this.findings = findings;
     this.options = options;
     this.tree = tree;
   }
 
-  /** Which ends of a pipe the tree has. */
+  /** The ends of a pipe that the tree has open. */
   private static final class Ends {
     private final List<ResourceRef> places = new ArrayList<>();
     private boolean reads;
@@ -61,7 +61,9 @@ final class PipeCheck {
     return pipe.matches() ? Optional.of(Long.valueOf(pipe.group(1))) : Optional.empty();
   }
 
-  /** One that is closed meanwhile counts as both, so that nothing is said of it. */
+  /**
+   * A descriptor that has been closed meanwhile counts as both ends, so that it is not reported.
+   */
   private static int access(ResourceRef place) {
     Matcher flags = FLAGS.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
     return flags.find() ? (int) (Long.parseLong(flags.group(1), 8) & ACCESS) : ACCESS;
@@ -75,12 +77,12 @@ final class PipeCheck {
     Map<Long, Ends> suspects = new LinkedHashMap<>(pipes);
     suspects.values().removeIf(Ends::both);
     suspects.keySet().removeIf(inode -> options.external().contains(External.pipe(inode)));
-    // What has no other end has none after a restore either.
+    // A pipe that has no other end now has none after a restore either.
     suspects.values().removeIf(ends -> !PipeEnds.hasOtherEnd(ends.places.get(0)).orElse(true));
     if (suspects.isEmpty()) {
       return;
     }
-    // The tree runs: what it made while it was looked at is seen now.
+    // The tree is running: this also finds what it has opened during the scan.
     for (int pid : tree) {
       ProcFs.visibleFiles(pid)
           .forEach(
@@ -96,13 +98,13 @@ final class PipeCheck {
   private void report(long inode, Ends ends) {
     String holder = Outsiders.holder("pipe:[" + inode + "]", tree);
     String end =
-        "the %s end of a pipe whose other end %s outside of this tree has; after a restore %s"
+        "the %s end of a pipe whose other end is held by %s outside of this tree; after a restore %s"
             .formatted(
                 ends.writes ? "writing" : "reading",
                 holder.isEmpty() ? "a process" : holder,
                 ends.writes
-                    ? "nobody would read it, and the next write would end the process"
-                    : "nobody would write to it, and the next read would find its end");
+                    ? "nobody would read it, and the next write would kill the process"
+                    : "nobody would write to it, and the next read would return end of file");
     String option = "DumpOptions.external(External.pipe(%s))".formatted(inode);
     String cure =
         "start the job with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%s)"
@@ -110,7 +112,7 @@ final class PipeCheck {
     for (ResourceRef place : ends.places.stream().distinct().toList()) {
       int number = Integer.parseInt(place.handle());
       String use = number < STANDARD.size() ? "is its " + STANDARD.get(number) + ", " : "is ";
-      troubles.needs(place, "pipe:[" + inode + "]", use + end, option, cure);
+      findings.needs(place, "pipe:[" + inode + "]", use + end, option, cure);
     }
   }
 }

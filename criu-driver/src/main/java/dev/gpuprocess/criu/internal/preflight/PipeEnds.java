@@ -8,7 +8,7 @@ import jnr.ffi.Pointer;
 /** Asks the kernel whether anybody has the other end of a pipe open, wherever that may be. */
 final class PipeEnds {
 
-  // One number on every architecture.
+  // The same number on every architecture.
   private static final long PIDFD_OPEN = 434;
   private static final long PIDFD_GETFD = 438;
 
@@ -21,9 +21,9 @@ final class PipeEnds {
   private PipeEnds() {}
 
   /**
-   * Looks at a copy of the descriptor, which takes nothing out of the pipe.
+   * Polls a copy of the descriptor, which takes nothing out of the pipe.
    *
-   * @return empty when we may not have a copy, or when the kernel is older than Linux 5.6
+   * @return empty if we may not copy it, or if the kernel is older than Linux 5.6
    */
   static Optional<Boolean> hasOtherEnd(ResourceRef place) {
     try {
@@ -32,10 +32,10 @@ final class PipeEnds {
         int number = Integer.parseInt(place.handle());
         int copy = Kernel.check(Kernel.C.syscall(PIDFD_GETFD, process, number, 0), "pidfd_getfd");
         try {
-          Pointer question = Memory.allocateDirect(Kernel.RUNTIME, POLLFD_BYTES, true);
-          question.putInt(0, copy);
-          Kernel.check(Kernel.C.poll(question, 1, 0), "poll");
-          return Optional.of((question.getShort(REVENTS) & (POLLERR | POLLHUP)) == 0);
+          Pointer pollfd = Memory.allocateDirect(Kernel.RUNTIME, POLLFD_BYTES, true);
+          pollfd.putInt(0, copy);
+          Kernel.check(Kernel.C.poll(pollfd, 1, 0), "poll");
+          return Optional.of((pollfd.getShort(REVENTS) & (POLLERR | POLLHUP)) == 0);
         } finally {
           Kernel.close(copy);
         }

@@ -10,10 +10,10 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Looks through a process tree for what CRIU refuses. Touches nothing. */
+/** Examines a process tree for what CRIU would refuse to dump. Does not touch the tree. */
 public final class Preflight {
 
-  private final FindingCollector troubles = new FindingCollector();
+  private final FindingCollector findings = new FindingCollector();
   private final ScanLimit limit;
   private final TaskCheck tasks;
   private final DescriptorCheck descriptors;
@@ -24,36 +24,36 @@ public final class Preflight {
     limit = ScanLimit.of("dump", root.pid(), options.deadline());
     tree.add(root.pid());
     tree.addAll(ProcFs.descendants(root.pid()));
-    RemovedFileCheck removed = new RemovedFileCheck(troubles, options);
-    tasks = new TaskCheck(troubles, root);
-    descriptors = new DescriptorCheck(troubles, limit, options, removed, root, tree);
-    mappings = new MappingCheck(troubles, limit, removed, root);
+    RemovedFileCheck removed = new RemovedFileCheck(findings, options);
+    tasks = new TaskCheck(findings, root);
+    descriptors = new DescriptorCheck(findings, limit, options, removed, root, tree);
+    mappings = new MappingCheck(findings, limit, removed, root);
   }
 
   /**
-   * Looks.
+   * Examines a tree.
    *
    * @param root the root of the tree
-   * @param options how it would be dumped; the look takes as long as the dump may at most
-   * @return what stands in the way
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
+   * @param options how it would be dumped; their deadline also limits this examination
+   * @return what would make the dump fail
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
    */
   public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
     if (!root.isAlive()) {
       return List.of();
     }
     Preflight preflight = new Preflight(root, options);
-    RightsCheck.look(preflight.troubles);
+    RightsCheck.look(preflight.findings);
     return preflight.look();
   }
 
   /**
-   * Looks, for a CRIU that has other rights than this JVM.
+   * Examines a tree for a CRIU that has other privileges than this JVM.
    *
    * @param root the root of the tree
-   * @param options how it would be dumped; the look takes as long as the dump may at most
-   * @return what stands in the way, whoever runs CRIU
-   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline of the options passed
+   * @param options how it would be dumped; their deadline also limits this examination
+   * @return what would make the dump fail, apart from missing privileges
+   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
    */
   public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
     return root.isAlive() ? new Preflight(root, options).look() : List.of();
@@ -68,14 +68,14 @@ public final class Preflight {
         descriptors.look(pid);
         mappings.look(pid);
       } catch (ProcessUnreadableException e) {
-        troubles.add(
+        findings.add(
             Severity.WARNING,
             "process " + pid,
-            "cannot be looked into",
+            "cannot be inspected",
             String.valueOf(e.getMessage()));
       }
     }
     descriptors.finish();
-    return troubles.findings();
+    return findings.findings();
   }
 }

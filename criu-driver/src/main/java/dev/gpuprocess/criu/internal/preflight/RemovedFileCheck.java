@@ -9,17 +9,17 @@ import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
 
-/** Files that were removed and are still open or mapped. */
+/** Files that have been removed but are still open or mapped. */
 final class RemovedFileCheck {
 
   private static final String REMOVED = " (deleted)";
   private static final int BLOCK_BYTES = 512;
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final DumpOptions options;
 
-  RemovedFileCheck(FindingCollector troubles, DumpOptions options) {
-    this.troubles = troubles;
+  RemovedFileCheck(FindingCollector findings, DumpOptions options) {
+    this.findings = findings;
     this.options = options;
   }
 
@@ -35,15 +35,15 @@ final class RemovedFileCheck {
             .seenByProcess(target)
             .filter(path -> Files.exists(path, LinkOption.NOFOLLOW_LINKS))
             .isEmpty()) {
-      troubles.needs(
+      findings.needs(
           place,
           name(target),
-          "was removed under this name and has another that CRIU cannot know",
+          "was removed under this name and has another one that CRIU cannot know",
           "DumpOptions.linkRemap(true)");
     }
   }
 
-  /** The mount is not compared: what matters is that somebody has thought of this file. */
+  /** The mount is not compared: what matters is that this file has been declared external. */
   private boolean isExternal(FileNode node) {
     String end = ":" + Long.toHexString(node.inode()) + "]";
     return options.external().stream()
@@ -56,14 +56,14 @@ final class RemovedFileCheck {
         : target;
   }
 
-  /** CRIU counts what the file takes on disk: a hole costs nothing, the last block counts whole. */
+  /** CRIU counts the blocks on disk: a hole counts nothing, and the last block counts in full. */
   private void lookAtSize(ResourceRef place, String name, FileNode node) {
     if (node.bytes() <= options.ghostLimit() / 2) {
       return;
     }
     long bytes = Blocks.bytes(place.link().toString());
     if (bytes > options.ghostLimit()) {
-      troubles.needs(
+      findings.needs(
           place,
           name,
           "was removed, and its %s bytes are more than CRIU may copy into the image"
@@ -72,7 +72,7 @@ final class RemovedFileCheck {
     }
   }
 
-  /** Loaded only when a file is large enough to ask: it takes a third of a second. */
+  /** Loaded only for a file that may be too large, as loading takes a third of a second. */
   private static final class Blocks {
 
     private static final POSIX LIBRARY;

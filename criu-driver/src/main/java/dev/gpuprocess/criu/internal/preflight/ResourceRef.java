@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * By what a process has something.
+ * How a process refers to a resource.
  *
  * @param pid the process
  * @param kind {@code descriptor} or {@code mapping}
@@ -23,15 +23,15 @@ record ResourceRef(int pid, String kind, String handle) {
     return new ResourceRef(pid, "mapping", mapping.range());
   }
 
-  /** A link to the very file, whatever its name leads to by now. */
+  /** A link to the file itself, whatever its name refers to by now. */
   Path link() {
     return Path.of("/proc/" + pid + (kind.equals("mapping") ? "/map_files/" : "/fd/") + handle);
   }
 
   /**
-   * What a path means to the process.
+   * The path as the process sees it, in its root directory.
    *
-   * @return empty when the path has characters that this JVM cannot put into one
+   * @return empty if the path has characters that this JVM cannot represent in a path
    */
   Optional<Path> seenByProcess(String path) {
     try {

@@ -24,11 +24,11 @@ final class SocketCheck {
 
   private static final Pattern SOCKET = Pattern.compile("socket:\\[(\\d{1,18})]");
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final DumpOptions options;
   private final List<Integer> tree;
 
-  /** By the network namespace of the process, or the process where that cannot be known. */
+  /** By the network namespace of the process, or by process where the namespace is not known. */
   private final Map<String, List<Held>> namespaces = new LinkedHashMap<>();
 
   /** The sockets that processes of the tree have open. */
@@ -36,8 +36,8 @@ final class SocketCheck {
 
   private record Held(ResourceRef place, long inode) {}
 
-  SocketCheck(FindingCollector troubles, DumpOptions options, List<Integer> tree) {
-    this.troubles = troubles;
+  SocketCheck(FindingCollector findings, DumpOptions options, List<Integer> tree) {
+    this.findings = findings;
     this.options = options;
     this.tree = tree;
   }
@@ -65,7 +65,7 @@ final class SocketCheck {
     }
   }
 
-  /** Asks the kernel about each namespace once: the tables are those of the whole machine. */
+  /** Asks the kernel only once per namespace: its tables cover the whole machine. */
   void finish() {
     namespaces.values().forEach(this::lookAtNamespace);
   }
@@ -90,10 +90,10 @@ final class SocketCheck {
     try {
       return UnixSockets.seenBy(member);
     } catch (IOException e) {
-      troubles.add(
+      findings.add(
           Severity.OK,
           FindingCollector.who(member),
-          "may have UNIX sockets, of which it is not known where they lead: " + e.getMessage(),
+          "may have UNIX sockets whose other ends are not known: " + e.getMessage(),
           "");
       return Map.of();
     }
@@ -101,13 +101,13 @@ final class SocketCheck {
 
   private void lookAtTcp(ResourceRef place, TcpSocket socket) {
     if (socket.isListening() && socket.waiting() > 0 && !options.tcpSkipInFlight()) {
-      troubles.needs(
+      findings.needs(
           place,
           "tcp listener " + socket.local(),
           "has connections that it has not accepted",
           "DumpOptions.tcpSkipInFlight(true)");
     } else if (socket.isConnected() && !options.tcpEstablished() && !options.tcpClose()) {
-      troubles.needs(
+      findings.needs(
           place,
           "tcp " + socket.local() + " -> " + socket.remote(),
           "is connected",
@@ -124,7 +124,7 @@ final class SocketCheck {
       }
     }
     if (!suspects.isEmpty()) {
-      // The tree runs: what it made while it was looked at is seen now.
+      // The tree is running: this also finds what it has opened during the scan.
       tree.stream()
           .flatMap(pid -> ProcFs.visibleFiles(pid).stream())
           .forEach(file -> inode(file.target()).ifPresent(inside::add));
@@ -137,13 +137,13 @@ final class SocketCheck {
         });
   }
 
-  /** Whether the other end is one that no process of the tree has open. */
+  /** Whether no process of the tree has the other end open. */
   private static boolean leadsOutside(
       UnixSocket socket, Set<Long> inside, Map<Long, UnixSocket> unix) {
     if (socket.peer() != 0) {
       return !inside.contains(socket.peer());
     }
-    // Nobody has accepted it yet: its other end is where its listener is.
+    // It has not been accepted yet: its other end belongs to its listener.
     return socket.connected()
         && unix.values().stream()
             .anyMatch(
@@ -155,7 +155,7 @@ final class SocketCheck {
         || (options.externalUnixSockets() && sendsToName(socket, unix));
   }
 
-  /** CRIU connects a datagram socket anew, if there is a name to connect to. */
+  /** CRIU reconnects a datagram socket if its peer has a name. */
   private static boolean sendsToName(UnixSocket socket, Map<Long, UnixSocket> unix) {
     UnixSocket peer = unix.get(socket.peer());
     return socket.isDatagram() && (peer == null || !peer.name().isEmpty());
@@ -164,7 +164,7 @@ final class SocketCheck {
   private void report(ResourceRef place, UnixSocket socket, Map<Long, UnixSocket> unix) {
     String holder =
         socket.peer() == 0 ? "" : Outsiders.holder("socket:[" + socket.peer() + "]", tree);
-    troubles.needs(
+    findings.needs(
         place,
         "unix %s socket %s"
             .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())

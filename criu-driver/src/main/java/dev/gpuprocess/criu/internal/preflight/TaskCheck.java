@@ -8,17 +8,17 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** What the tasks of the tree are up to: CRIU must trace each of them. */
+/** The state of the tree's tasks: CRIU must trace each of them. */
 final class TaskCheck {
 
-  /** What the kernel says of a session that a pid namespace has no number for. */
+  /** What the kernel shows for a session that has no pid in a pid namespace. */
   private static final String OUTSIDE = "0";
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final ProcessIdentity root;
 
-  TaskCheck(FindingCollector troubles, ProcessIdentity root) {
-    this.troubles = troubles;
+  TaskCheck(FindingCollector findings, ProcessIdentity root) {
+    this.findings = findings;
     this.root = root;
   }
 
@@ -27,10 +27,10 @@ final class TaskCheck {
         .filter(stat -> !stat.leadsSession() && stat.session() != 0)
         .ifPresent(
             stat ->
-                troubles.add(
+                findings.add(
                     Severity.OK,
                     FindingCollector.who(root.pid()),
-                    "does not lead its session %s, so what is restored joins the session of whoever restores it"
+                    "is not the leader of its session %s, so the restored process joins the session of the process that restores it"
                         .formatted(stat.session()),
                     ""));
   }
@@ -38,7 +38,7 @@ final class TaskCheck {
   void look(int pid) {
     lookAtSession(pid);
     if (pid == ProcessHandle.current().pid()) {
-      troubles.add(
+      findings.add(
           Severity.PROBLEM,
           FindingCollector.who(pid),
           "is this JVM, which cannot be in the tree that it dumps",
@@ -48,15 +48,13 @@ final class TaskCheck {
     lookAtTracers(pid);
   }
 
-  /**
-   * CRIU cannot trace such a root, and says of such a child that it dumps no zombies with threads.
-   */
+  /** CRIU cannot trace such a root, and refuses such a child as a zombie with threads. */
   private void lookAtFirstThread(int pid) {
     ProcFs.stat(pid)
         .filter(ProcStat::firstThreadEnded)
         .ifPresent(
             stat ->
-                troubles.problem(
+                findings.problem(
                     new ResourceRef(pid, "thread", Integer.toString(pid)),
                     "its first thread",
                     "has ended while others go on, and CRIU cannot dump such a process",
@@ -64,20 +62,20 @@ final class TaskCheck {
   }
 
   private void lookAtSession(int pid) {
-    // The last is the number in the process's own pid namespace, and 0 when it has none there.
+    // The last is its pid in the process's own pid namespace, or 0 if it has none there.
     String[] sessions = ProcFs.status(pid).getOrDefault("NSsid", "").split("\\s+");
     ProcFs.stat(pid)
         .filter(stat -> sessions[sessions.length - 1].equals(OUTSIDE) && !stat.isDead())
         .ifPresent(
             stat ->
-                troubles.problem(
+                findings.problem(
                     new ResourceRef(pid, "session", OUTSIDE),
                     "a session from outside",
-                    "has its leader outside of the pid namespace of the process, so CRIU has no number for it",
+                    "has its leader outside of the pid namespace of the process, so CRIU has no pid for it",
                     "start the process in a session of its own, with setsid"));
   }
 
-  /** A task has one tracer at most. */
+  /** Each task has at most one tracer. */
   private void lookAtTracers(int pid) {
     Set<Integer> tracers = new TreeSet<>();
     for (int thread : ProcFs.threads(pid)) {
@@ -85,11 +83,11 @@ final class TaskCheck {
     }
     tracers.remove(0);
     for (int tracer : tracers) {
-      troubles.problem(
+      findings.problem(
           new ResourceRef(pid, "tracer", Integer.toString(tracer)),
           FindingCollector.who(tracer),
           "traces it, and CRIU must trace it itself",
-          "end the tracer, or wait until it has let go");
+          "end the tracer, or wait until it has detached");
     }
   }
 }

@@ -15,8 +15,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Terminals. A pseudo terminal whose master is outside the tree is dumped only when the root does
- * not lead its session, and only one of them.
+ * Terminals. CRIU dumps a pseudoterminal whose master is outside the tree only if the root is not
+ * the leader of its session, and only one such terminal.
  */
 final class TerminalCheck {
 
@@ -32,7 +32,7 @@ final class TerminalCheck {
 
   private static final Pattern INDEX = Pattern.compile("(?md)^tty-index:\\s*(\\d+)");
 
-  private final FindingCollector troubles;
+  private final FindingCollector findings;
   private final DumpOptions options;
   private final ProcessIdentity root;
   private final Set<Integer> masters = new TreeSet<>();
@@ -40,13 +40,13 @@ final class TerminalCheck {
 
   private record Slave(ResourceRef place, FileNode node) {}
 
-  TerminalCheck(FindingCollector troubles, DumpOptions options, ProcessIdentity root) {
-    this.troubles = troubles;
+  TerminalCheck(FindingCollector findings, DumpOptions options, ProcessIdentity root) {
+    this.findings = findings;
     this.options = options;
     this.root = root;
   }
 
-  /** Tells whether it is a terminal that CRIU knows. */
+  /** Examines a device; returns whether it is a terminal that CRIU knows. */
   boolean look(ResourceRef place, FileNode node) {
     int major = node.major();
     int minor = node.minor();
@@ -81,11 +81,11 @@ final class TerminalCheck {
   }
 
   private void refuse(int index, Slave slave, boolean leader) {
-    troubles.needs(
+    findings.needs(
         slave.place(),
         "/dev/pts/" + index,
         leader
-            ? "is a terminal whose other end is outside the tree, and the root leads its session"
+            ? "is a terminal whose other end is outside the tree, and the root is the leader of its session"
             : "is one of several terminals whose other ends are outside the tree",
         "DumpOptions.external(External.terminal(0x%s, 0x%s))"
             .formatted(

@@ -6,14 +6,14 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A UNIX socket as the kernel tells it ({@code linux/unix_diag.h}).
+ * A UNIX socket as the kernel describes it ({@code linux/unix_diag.h}).
  *
  * @param inode as in {@code socket:[N]}
  * @param type 1 stream, 2 datagram, 5 sequenced packets
  * @param connected whether it is connected
- * @param peer the inode of the other end; 0 when there is none, or when nobody has it open yet
- * @param name its path, or its abstract name with an {@code @} in front; empty when it has none
- * @param waiting of a listener: the inodes of those that it has not accepted yet
+ * @param peer the inode of the other end; 0 if there is none, or if it has not been accepted yet
+ * @param name its path, or its abstract name with an {@code @} in front; empty if it has none
+ * @param waiting for a listener, the inodes of the sockets that it has not accepted yet
  */
 record UnixSocket(
     long inode, int type, boolean connected, long peer, String name, List<Long> waiting) {
@@ -32,7 +32,7 @@ record UnixSocket(
   private static final int PEER = 2;
   private static final int WAITING = 3;
 
-  /** Whether it sends datagrams, and neither a stream nor sequenced packets. */
+  /** Whether it is a datagram socket. */
   boolean isDatagram() {
     return type == DATAGRAM;
   }
@@ -40,12 +40,13 @@ record UnixSocket(
   /**
    * Reads one message.
    *
-   * @param message without the header of netlink, in the order of this machine
-   * @throws IllegalArgumentException when it is too short
+   * @param message without the netlink header, in native byte order
+   * @throws IllegalArgumentException if it is too short
    */
   static UnixSocket parse(ByteBuffer message) {
     if (message.remaining() < MESSAGE_BYTES) {
-      throw new IllegalArgumentException("a UNIX socket in " + message.remaining() + " bytes");
+      throw new IllegalArgumentException(
+          message.remaining() + " bytes are too few for a UNIX socket");
     }
     int start = message.position();
     long peer = 0;
@@ -79,7 +80,7 @@ record UnixSocket(
         List.copyOf(waiting));
   }
 
-  /** An abstract name begins with a zero; a path may end with some. */
+  /** An abstract name begins with a zero byte; a path may end with some. */
   private static String text(ByteBuffer name) {
     String text = StandardCharsets.UTF_8.decode(name).toString();
     return text.startsWith("\0") ? "@" + text.substring(1) : text.replaceAll("\0+$", "");

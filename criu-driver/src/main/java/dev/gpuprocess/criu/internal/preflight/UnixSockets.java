@@ -12,8 +12,8 @@ import java.util.concurrent.CompletionException;
 
 /**
  * Asks the kernel for the UNIX sockets of a network namespace (sock_diag(7)). {@code
- * /proc/net/unix} tells neither who is connected to whom nor where a name ends that holds a
- * newline.
+ * /proc/net/unix} shows neither which sockets are connected to each other nor where a name that
+ * contains a newline ends.
  */
 final class UnixSockets {
 
@@ -37,18 +37,17 @@ final class UnixSockets {
   private static final int SHOW_WAITING = 8;
   private static final int ALL_STATES = -1;
 
-  /** The kernel makes no message longer than this. */
+  /** The kernel sends no message longer than this. */
   private static final int BUFFER_BYTES = 32 << 10;
 
   private UnixSockets() {}
 
   /**
-   * Asks.
+   * Lists the UNIX sockets of a network namespace.
    *
    * @param pid a process in the namespace
-   * @return by inode
-   * @throws IOException when the kernel does not tell, as in another namespace without
-   *     CAP_SYS_ADMIN
+   * @return the sockets by inode
+   * @throws IOException if the kernel refuses, as for another namespace without CAP_SYS_ADMIN
    */
   static Map<Long, UnixSocket> seenBy(int pid) throws IOException {
     Path namespace = Path.of("/proc", Integer.toString(pid), "ns", "net");
@@ -57,7 +56,7 @@ final class UnixSockets {
       return ask();
     }
     CompletableFuture<Map<Long, UnixSocket>> answer = new CompletableFuture<>();
-    // The namespace is that of the thread, and no other thread shall ever run in it.
+    // A thread has its own network namespace; nothing else must ever run on this one.
     Thread visitor = new Thread(() -> visit(namespace, answer), "gpuprocess-sockets");
     visitor.setDaemon(true);
     visitor.start();
@@ -92,7 +91,8 @@ final class UnixSockets {
       Map<Long, UnixSocket> sockets = new HashMap<>();
       byte[] bytes = new byte[BUFFER_BYTES];
       while (true) {
-        // The kernel has its next part ready when the one before was taken: nothing to wait for.
+        // The kernel has the next part ready as soon as the previous one is read, so there is
+        // nothing to wait for.
         int length =
             Kernel.check(
                 Kernel.C.recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC), "recv");
@@ -128,7 +128,7 @@ final class UnixSockets {
         .array();
   }
 
-  /** Reads one packet, which holds several messages. */
+  /** Reads one packet, which holds several messages; returns whether it was the last one. */
   private static boolean isLast(ByteBuffer packet, Map<Long, UnixSocket> sockets)
       throws IOException {
     int at = 0;

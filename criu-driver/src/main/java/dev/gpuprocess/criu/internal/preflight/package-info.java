@@ -1,3 +1,3 @@
-/** What would stop CRIU, found out by looking at {@code /proc}, before CRIU is asked. */
+/** Finds what CRIU would refuse to dump by reading {@code /proc}, before CRIU is started. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.preflight;

@@ -4,14 +4,14 @@ import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 
 /**
- * What goes along with a request to CRIU, however it is put: how long it may take, who answers what
- * CRIU asks, and who looks after it.
+ * What a request to CRIU runs under: its deadline, the handler of its notifications, what watches
+ * CRIU meanwhile, and its cancellation.
  *
- * @param deadline for all of it
- * @param notifications answers what CRIU asks
- * @param watch looks around while CRIU works
- * @param beforeKill told before CRIU is ended
- * @param wakeup tells when the caller wants it no more
+ * @param deadline for the whole request
+ * @param notifications answers CRIU's notifications
+ * @param watch called from time to time while CRIU works
+ * @param beforeKill called before CRIU is killed
+ * @param wakeup tells when the caller has cancelled
  */
 public record CallContext(
     Deadline deadline,
@@ -20,7 +20,7 @@ public record CallContext(
     CriuCall.BeforeKill beforeKill,
     Wakeup wakeup) {
 
-  /** Of a request without notifications. */
+  /** The context of a request without notifications. */
   public static CallContext plain(Deadline deadline) {
     return new CallContext(
         deadline,
@@ -31,17 +31,17 @@ public record CallContext(
   }
 
   /**
-   * Checks that it is of use to go on.
+   * Checks that it is still worth going on.
    *
-   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation comes too
+   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation is too
    *     late
-   * @throws GivenUpException when it is not
+   * @throws GivenUpException if the deadline has passed, or the request was cancelled in time
    */
   void requireWanted(boolean canStop) throws GivenUpException {
     requireWanted(deadline, canStop);
   }
 
-  /** The same by another deadline, once that of the request counts no more. */
+  /** Checks the same against another deadline, once that of the request no longer applies. */
   void requireWanted(Deadline until, boolean canStop) throws GivenUpException {
     if (until.passed()) {
       throw GivenUpException.deadline();

@@ -20,32 +20,34 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** One request, the notifications on the way, and the reply. */
+/** One request, the notifications that follow, and the reply. */
 public final class Conversation {
 
   private static final Logger LOG = LoggerFactory.getLogger(Conversation.class);
   private static final int SLICE_MILLIS = 500;
 
-  /** For what CRIU does in a moment; an end to one that hangs. */
+  /** More than CRIU needs for its last steps; bounds the wait for one that hangs. */
   private static final Duration COMMITTED_PATIENCE = Duration.ofSeconds(20);
 
-  /** Answers what CRIU asks on the way. */
+  /** Answers CRIU's notifications. */
   public interface Notifications {
 
     /** Refuses everything; for requests that have no notifications. */
     Notifications NONE = stage -> Answer.NO;
 
-    /** Told at a stage. */
+    /** Called at each stage that CRIU reaches. */
     Answer reached(Stage stage);
 
-    /** False once CRIU cannot be stopped without harm: then it is let come to its end. */
+    /**
+     * False once CRIU cannot be stopped without harm: from then on a cancellation has no effect.
+     */
     default boolean canStop() {
       return true;
     }
 
     /**
-     * True once CRIU has our word for what cannot be taken back, and all that is left to do takes a
-     * moment: the deadline of the request then ends nothing any more.
+     * True once CRIU has our consent to what cannot be undone, and what is left takes only a
+     * moment: from then on the deadline of the request no longer applies.
      */
     default boolean isCommitted() {
       return false;
@@ -53,19 +55,20 @@ public final class Conversation {
   }
 
   /**
-   * How far CRIU has come.
+   * A stage that CRIU has reached.
    *
-   * @param script its name of the stage
-   * @param pid the root of the tree where CRIU tells it, else 0
-   * @param descriptor what came with it, closed once it is answered; -1 for nothing
+   * @param script CRIU's name for the stage
+   * @param pid the root of the tree, or 0 if CRIU does not send it
+   * @param descriptor the descriptor that came with it, closed once the stage is answered; -1 for
+   *     none
    */
   public record Stage(String script, int pid, int descriptor) {}
 
   /**
-   * What is answered.
+   * The answer to a notification.
    *
    * @param agreed false to refuse
-   * @param external what else is not part of the tree
+   * @param external further resources that are not part of the tree
    */
   public record Answer(boolean agreed, List<External> external) {
     public static final Answer YES = new Answer(true, List.of());
@@ -73,47 +76,47 @@ public final class Conversation {
   }
 
   /**
-   * How it ended.
+   * How the conversation ended.
    *
-   * @param message what CRIU answered, null when it ended without a word or was given up
-   * @param givenUp why it was no use to wait any longer, null when it was; CRIU still runs then
+   * @param message CRIU's reply, or null if CRIU exited without one or was given up
+   * @param givenUp why CRIU, which still runs, was given up; null if it was not
    */
   record Reply(@Nullable criu_resp message, @Nullable GivenUpException givenUp) {
 
-    /** Whether CRIU has done what it was asked for. */
+    /** Whether CRIU has done what was requested. */
     boolean good() {
       return message != null && message.getSuccess();
     }
   }
 
-  /** Looks around between messages. */
+  /** Checks on CRIU between messages. */
   public interface Watch {
 
-    /** Sees nothing. */
+    /** Checks nothing. */
     Watch NONE = () -> {};
 
     /**
-     * Called now and then while CRIU works.
+     * Called from time to time while CRIU works.
      *
-     * @throws GivenUpException when it is no use to wait any longer
+     * @throws GivenUpException if there is no point in waiting any longer
      */
     void look() throws GivenUpException;
   }
 
   private final CriuProcess criu;
-  private final CallContext supervision;
+  private final CallContext context;
   private final Notifications notifications;
   private Deadline deadline;
   private boolean committed;
 
-  Conversation(CriuProcess criu, CallContext supervision) {
+  Conversation(CriuProcess criu, CallContext context) {
     this.criu = criu;
-    this.supervision = supervision;
-    this.notifications = supervision.notifications();
-    this.deadline = supervision.deadline();
+    this.context = context;
+    this.notifications = context.notifications();
+    this.deadline = context.deadline();
   }
 
-  /** Asks, and answers notifications until the reply comes. */
+  /** Sends the request and answers notifications until the reply comes. */
   Reply ask(criu_req request) {
     try {
       return new Reply(converse(request).orElse(null), null);
@@ -124,7 +127,7 @@ public final class Conversation {
     }
   }
 
-  /** Returns empty when CRIU ended without a reply. */
+  /** Returns empty if CRIU exited without a reply. */
   private Optional<criu_resp> converse(criu_req request)
       throws NativeCallException, GivenUpException {
     LOG.debug("criu {}: {}", criu.child(), request.getType());
@@ -132,7 +135,7 @@ public final class Conversation {
     if (!criu.send(request.toByteArray())) {
       return Optional.empty();
     }
-    // CRIU is at work now: the best time for what we need only afterwards.
+    // CRIU is working now: the best time to load what we need only afterwards.
     Posix.load();
     while (true) {
       Optional<Packet> packet = next();
@@ -159,13 +162,13 @@ public final class Conversation {
     boolean canStop = notifications.canStop();
     Answer answer =
         notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
-    // Not sent yet, so whatever the answer is, it can still be taken back.
+    // The answer has not been sent yet, so it can still be withdrawn.
     requireWanted(canStop);
     LOG.debug("criu {}: {} answered {}", criu.child(), notify.getScript(), answer);
     criu_req.Builder message =
         criu_req.newBuilder().setType(criu_req_type.NOTIFY).setNotifySuccess(answer.agreed());
     if (!answer.external().isEmpty()) {
-      // The directory has to be there and is not looked at.
+      // The field is required, but its value is not used.
       criu_opts.Builder options = criu_opts.newBuilder().setImagesDirFd(-1);
       answer.external().forEach(each -> options.addExternal(each.text()));
       message.setOpts(options);
@@ -178,14 +181,14 @@ public final class Conversation {
   }
 
   private void requireWanted(boolean canStop) throws GivenUpException {
-    supervision.requireWanted(deadline, canStop);
+    context.requireWanted(deadline, canStop);
   }
 
   private Optional<Packet> next() throws NativeCallException, GivenUpException {
-    while (!criu.await(deadline.millis(SLICE_MILLIS), supervision.wakeup().descriptor())) {
+    while (!criu.await(deadline.millis(SLICE_MILLIS), context.wakeup().descriptor())) {
       requireWanted(notifications.canStop());
-      supervision.watch().look();
-      // Tasks that it had half restored hold the socket open after its death.
+      context.watch().look();
+      // Half-restored tasks keep the socket open after CRIU's death.
       if (criu.hasEnded() && !criu.await(0, -1)) {
         return Optional.empty();
       }

@@ -9,22 +9,22 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A CRIU that tells its version.
+ * A CRIU whose version is known.
  *
- * @param command what starts it
- * @param version what it says
- * @param development built between releases, so the version says little
+ * @param command the command that starts it
+ * @param version the version it reports
+ * @param development whether it was built between releases, so that the version says little
  */
 public record CriuBinary(CriuCommand command, CriuVersion version, boolean development) {
 
-  /** The program by an absolute path: CRIU itself, or what runs it. */
+  /** The absolute path of the program: CRIU itself, or the command that runs it. */
   public Path program() {
     return command.program();
   }
 
   private static final CriuVersion OLDEST = new CriuVersion(3, 19, 0);
 
-  /** A kernel since which an older CRIU no longer works, and why. */
+  /** The first kernel on which an older CRIU no longer works, and why. */
   private record Need(int major, int minor, CriuVersion criu, String reason) {}
 
   private static final Need[] NEEDS = {
@@ -33,10 +33,10 @@ public record CriuBinary(CriuCommand command, CriuVersion version, boolean devel
   };
 
   /**
-   * Why it cannot work here.
+   * Why this CRIU cannot work on a kernel.
    *
    * @param kernel as {@code uname -r} prints it
-   * @return empty when nothing speaks against it
+   * @return empty if nothing is known against it
    */
   public Optional<String> unfitFor(String kernel) {
     if (development) {

@@ -12,23 +12,23 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One request to a CRIU of its own, from its start to its end.
+ * One request to a CRIU started for it, from start to exit.
  *
- * @param command what starts CRIU
- * @param supervision what goes along with it
- * @param inherited descriptors that CRIU has open from the number after its socket on
+ * @param command the command that starts CRIU
+ * @param context what the request runs under
+ * @param inherited descriptors that CRIU inherits, numbered from the one after its socket
  */
-public record CriuCall(CriuCommand command, CallContext supervision, List<Integer> inherited) {
+public record CriuCall(CriuCommand command, CallContext context, List<Integer> inherited) {
 
-  /** CRIU replies first and ends then; it has nothing left to do. */
+  /** CRIU exits right after its reply; it has nothing left to do. */
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
 
   private static final Duration HANG_UP_GRACE = Duration.ofSeconds(1);
 
-  /** Sees to what only can be seen while CRIU is there. */
+  /** Records what can be seen only while CRIU exists. */
   public interface BeforeKill {
 
-    /** Nothing to see to. */
+    /** Records nothing. */
     BeforeKill NONE = criu -> {};
 
     /**
@@ -45,9 +45,9 @@ public record CriuCall(CriuCommand command, CallContext supervision, List<Intege
   }
 
   /**
-   * Makes the request.
+   * Makes the request to a new CRIU.
    *
-   * @throws NativeCallException when CRIU could not be started
+   * @throws NativeCallException if CRIU could not be started
    */
   public CriuResult make(criu_req request) throws NativeCallException {
     try (CriuProcess criu = CriuProcess.start(command, inherited)) {
@@ -56,16 +56,17 @@ public record CriuCall(CriuCommand command, CallContext supervision, List<Intege
   }
 
   /**
-   * Makes the request to a CRIU that runs.
+   * Makes the request to a running CRIU.
    *
-   * @param last false when CRIU is to wait for another one, which it does after a good reply only
+   * @param last false if CRIU is to wait for another request, which it does only after a successful
+   *     one
    */
   public CriuResult over(CriuProcess criu, criu_req request, boolean last)
       throws NativeCallException {
-    Reply reply = new Conversation(criu, supervision).ask(request);
+    Reply reply = new Conversation(criu, context).ask(request);
     boolean waits = !last && reply.good();
     ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, reply.givenUp());
-    return CriuResult.of(reply, exit, criu, supervision);
+    return CriuResult.of(reply, exit, criu, context);
   }
 
   private ExitStatus end(CriuProcess criu, @Nullable GivenUpException givenUp)
@@ -76,17 +77,15 @@ public record CriuCall(CriuCommand command, CallContext supervision, List<Intege
         return exit.get();
       }
     }
-    supervision
-        .beforeKill()
-        .aboutToKill(criu.criu().map(ProcessIdentity::pid).orElse(criu.child()));
+    context.beforeKill().aboutToKill(criu.criu().map(ProcessIdentity::pid).orElse(criu.child()));
     // A CRIU that waits for our answer takes this for a refusal and cleans up after itself.
     criu.hangUp();
     Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(HANG_UP_GRACE));
     if (exit.isPresent()) {
       return exit.get();
     }
-    // What CRIU has begun and cannot be let go goes with it; what it has let go does not.
+    // What CRIU has started and not yet released is killed with it; what it has released is not.
     return criu.kill(
-        supervision.notifications().canStop() ? CriuKill.withTree(criu) : CriuKill.alone(criu));
+        context.notifications().canStop() ? CriuKill.withTree(criu) : CriuKill.alone(criu));
   }
 }

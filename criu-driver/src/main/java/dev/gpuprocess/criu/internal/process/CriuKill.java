@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Ends processes that CRIU has started, or CRIU itself. What the kernel does not let us signal,
- * because it is root's, is ended by root, on an errand of another CRIU.
+ * Kills processes that CRIU has started, or CRIU itself. Root's processes, which the kernel does
+ * not let us signal, are killed by root by way of another CRIU: see {@link RootErrand}.
  */
 public final class CriuKill {
 
@@ -30,39 +30,39 @@ public final class CriuKill {
     this.withTree = withTree;
   }
 
-  /** Ends CRIU, with what is between it and us. */
+  /** Kills CRIU and the processes between it and us. */
   static CriuKill alone(CriuProcess process) {
     return new CriuKill(process, false);
   }
 
-  /** Ends what CRIU has begun as well: all that is below it. */
+  /** Kills what CRIU has started as well: all its descendants. */
   static CriuKill withTree(CriuProcess process) {
     return new CriuKill(process, true);
   }
 
-  /** Does it. Whether it was of use shows in {@link CriuProcess#hasEnded}. */
+  /** Kills them; {@link CriuProcess#hasEnded} tells whether that succeeded. */
   void run() throws NativeCallException {
     Optional<ProcessIdentity> child = process.identity();
     if (process.command().direct() && child.isPresent() && mayKill(child.get())) {
       return;
     }
-    List<ProcessIdentity> roots = notOurs(line());
-    if (roots.isEmpty()) {
+    List<ProcessIdentity> rootOwned = killOurs(line());
+    if (rootOwned.isEmpty()) {
       child.ifPresent(CriuKill::mayKill);
       return;
     }
     if (!process.isErrand()) {
-      errand(process.command(), roots, withTree);
+      errand(process.command(), rootOwned, withTree);
     }
     if (child.isPresent()) {
-      // Sudo hands it on; a CRIU that restores does not hear it, and one that dumps does.
+      // Sudo forwards SIGTERM; a restoring CRIU blocks it, a dumping one does not.
       Posix.terminate(child.get());
     }
   }
 
   /**
-   * CRIU and its ancestors below our child; what CRIU has restored is not among them. All below our
-   * child when CRIU has not told who it is.
+   * CRIU and its ancestors up to our child, but not what CRIU has restored. All descendants of our
+   * child if CRIU's pid is not known.
    */
   private List<ProcessIdentity> line() {
     if (process.command().direct()) {
@@ -88,16 +88,16 @@ public final class CriuKill {
   /**
    * Ends processes.
    *
-   * @param command how to have root end those that are root's
-   * @return false when some of them could not be signalled
+   * @param command the command that starts CRIU, with which root's processes are killed
+   * @return false if some of them could not be signalled
    */
   public static boolean end(CriuCommand command, Collection<ProcessIdentity> processes) {
-    List<ProcessIdentity> roots = notOurs(processes);
-    return roots.isEmpty() || errand(command, roots, false);
+    List<ProcessIdentity> rootOwned = killOurs(processes);
+    return rootOwned.isEmpty() || errand(command, rootOwned, false);
   }
 
-  /** Kills those that we may, and returns the others. */
-  private static List<ProcessIdentity> notOurs(Collection<ProcessIdentity> processes) {
+  /** Kills those that we may kill, and returns the others. */
+  private static List<ProcessIdentity> killOurs(Collection<ProcessIdentity> processes) {
     return processes.stream().filter(each -> each.isAlive() && !mayKill(each)).toList();
   }
 
@@ -106,18 +106,18 @@ public final class CriuKill {
       Posix.kill(each);
       return true;
     } catch (NativeCallException e) {
-      LOG.debug("process {} cannot be ended", each.pid(), e);
+      LOG.debug("process {} cannot be killed", each.pid(), e);
       return false;
     }
   }
 
   private static boolean errand(
-      CriuCommand command, List<ProcessIdentity> roots, boolean withTree) {
+      CriuCommand command, List<ProcessIdentity> rootOwned, boolean withTree) {
     try {
-      RootErrand.kill(command, roots, withTree);
+      RootErrand.kill(command, rootOwned, withTree);
       return true;
     } catch (IOException e) {
-      LOG.debug("{} are root's and cannot be ended", roots, e);
+      LOG.debug("{} belong to root and cannot be killed", rootOwned, e);
       return false;
     }
   }

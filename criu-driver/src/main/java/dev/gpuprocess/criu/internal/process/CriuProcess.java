@@ -27,11 +27,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One {@code criu swrk} and the socket to it. Closing ends and reaps it, whatever happened before.
- * For one thread.
+ * One {@code criu swrk} and the socket to it. Closing kills and reaps it, whatever happened before.
+ * Not thread-safe.
  *
- * <p>Where a command such as sudo runs CRIU, our child is that command, and CRIU is whoever sends
- * messages over the socket: the kernel says with each of them who that is.
+ * <p>If a command such as sudo runs CRIU, our child is that command, and CRIU is the process that
+ * sends messages over the socket: the kernel attaches the sender's pid to each of them.
  */
 public final class CriuProcess implements AutoCloseable {
 
@@ -69,18 +69,18 @@ public final class CriuProcess implements AutoCloseable {
   /**
    * Starts CRIU.
    *
-   * @param inherited what it has open from the number after its socket on; nothing, unless it is
-   *     started directly
-   * @throws NativeCallException when it cannot be started; nothing is left open then
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when it cannot be looked at; it has
-   *     been ended then, and nothing is left open
+   * @param inherited descriptors that CRIU inherits, numbered from the one after its socket; empty
+   *     unless CRIU is started directly
+   * @throws NativeCallException if it cannot be started; nothing is left open
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if it cannot be examined; it has been
+   *     ended, and nothing is left open
    */
   public static CriuProcess start(CriuCommand command, List<Integer> inherited)
       throws NativeCallException {
     return start(command, inherited, false);
   }
 
-  /** Starts one that does something for us as root; nobody is sent on an errand to end it. */
+  /** Starts the CRIU of a {@link RootErrand}; no second errand is run to kill it. */
   static CriuProcess startErrand(CriuCommand command) throws NativeCallException {
     return start(command, List.of(), true);
   }
@@ -99,9 +99,9 @@ public final class CriuProcess implements AutoCloseable {
       if (!command.direct()) {
         new PacketSocket(sockets[0]).askForSenders();
       }
-      // Only our end: CRIU must not lose what it prints.
+      // Only our end is non-blocking: CRIU must not lose what it prints.
       check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
-      // Copies above the child's numbers, which a low number of ours would be in the way of.
+      // Copies numbered above those that the child uses, so that none gets in the way of another.
       int above = Spawn.SOCKET + 1 + inherited.size();
       copies.add(copy(pipe[1], above));
       copies.add(copy(sockets[1], above));
@@ -130,7 +130,7 @@ public final class CriuProcess implements AutoCloseable {
   /**
    * Starts the command.
    *
-   * @param copies the output, the socket, and what is inherited
+   * @param copies the output, the socket, and the inherited descriptors
    */
   private static int spawn(CriuCommand command, List<Integer> copies) throws NativeCallException {
     return command.direct()
@@ -140,7 +140,7 @@ public final class CriuProcess implements AutoCloseable {
             command.program(), command.arguments(), copies.get(1), copies.get(0), List.of());
   }
 
-  /** Waits for one that has lost its socket, and ends of that. */
+  /** Reaps a child that exits because its socket has been closed. */
   private static void reapUnheard(int pid) throws NativeCallException {
     Deadline deadline = Deadline.after(REAP_LIMIT);
     while (Posix.reap(pid).isEmpty() && !deadline.passed()) {
@@ -148,7 +148,7 @@ public final class CriuProcess implements AutoCloseable {
     }
   }
 
-  /** For a child that we could not end: when it does end, it would stay a zombie of ours. */
+  /** Reaps a child that could not be killed, which would otherwise stay a zombie once it exits. */
   private static void reapLater(int child) {
     Thread reaper =
         new Thread(
@@ -180,17 +180,17 @@ public final class CriuProcess implements AutoCloseable {
     return errand;
   }
 
-  /** Our child: CRIU, or the command that runs it. */
+  /** The pid of our child: CRIU, or the command that runs it. */
   public int child() {
     return child;
   }
 
-  /** Our child; empty when it had already ended when we looked. */
+  /** Our child; empty if it had already been gone when we looked. */
   Optional<ProcessIdentity> identity() {
     return Optional.ofNullable(identity);
   }
 
-  /** CRIU itself; empty when it has not said anything yet and is not our child. */
+  /** CRIU itself; empty if it is not our child and has not sent anything yet. */
   Optional<ProcessIdentity> criu() {
     return command.direct() ? identity() : Optional.ofNullable(criu);
   }
@@ -198,7 +198,7 @@ public final class CriuProcess implements AutoCloseable {
   /**
    * Sends one message.
    *
-   * @return false when CRIU is gone
+   * @return false if CRIU is gone
    */
   public boolean send(byte[] message) throws NativeCallException {
     return socket.send(message);
@@ -207,8 +207,8 @@ public final class CriuProcess implements AutoCloseable {
   /**
    * Waits until there is something to receive, and reads what CRIU prints meanwhile.
    *
-   * @param wakeup a descriptor that ends the wait too when it can be read; -1 for none
-   * @return false when nothing came in this time
+   * @param wakeup a descriptor that also ends the wait when it becomes readable; -1 for none
+   * @return false if there is nothing to receive
    */
   public boolean await(int millis, int wakeup) throws NativeCallException {
     if (!poll.await(millis, socket.descriptor(), outputOpen ? output : -1, wakeup)) {
@@ -221,7 +221,7 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Receives one message. Call after {@link #await} said that there is one.
+   * Receives one message. To be called after {@link #await} has returned true.
    *
    * @return empty at the end of the conversation
    */
@@ -248,18 +248,18 @@ public final class CriuProcess implements AutoCloseable {
     }
   }
 
-  /** Ends the conversation: to CRIU, a request not yet answered is refused. */
+  /** Ends the conversation; CRIU takes this as a refusal of a notification not yet answered. */
   public void hangUp() {
-    // Fails only when CRIU is gone already, and then there is nobody to tell.
+    // Fails only if CRIU is already gone.
     if (!socket.hangUp()) {
       LOG.debug("{} had hung up", child);
     }
   }
 
   /**
-   * Waits for CRIU to end by itself, and reaps our child.
+   * Waits for CRIU to exit by itself, and reaps our child.
    *
-   * @return empty when it still runs
+   * @return empty if it still runs
    */
   public Optional<ExitStatus> awaitExit(Deadline deadline) throws NativeCallException {
     while (!hasEnded()) {
@@ -267,7 +267,7 @@ public final class CriuProcess implements AutoCloseable {
       if (deadline.passed()) {
         return Optional.empty();
       }
-      letGoOn();
+      resumeIfStopped();
       LockSupport.parkNanos(REAP_PAUSE_NANOS);
     }
     drain();
@@ -275,10 +275,10 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Sudo stops itself when what it runs is stopped, and would not see its end. Nobody else stops
-   * what was started a moment ago.
+   * Sudo stops itself when the command it runs is stopped, and would not notice its exit. Nobody
+   * else would have stopped what was started a moment ago.
    */
-  private void letGoOn() {
+  private void resumeIfStopped() {
     if (command.direct() || identity == null) {
       return;
     }
@@ -292,8 +292,8 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Whether CRIU is dead, and our child reaped. What it sent before may still be to be received.
-   * Somebody may have killed sudo and left CRIU at work.
+   * Whether CRIU is dead and our child is reaped. Messages that CRIU sent before may still be
+   * waiting. Both are checked, because sudo may have been killed while CRIU works on.
    */
   boolean hasEnded() throws NativeCallException {
     if (exit == null) {
@@ -302,21 +302,21 @@ public final class CriuProcess implements AutoCloseable {
     return exit != null && (criu == null || !criu.isAlive());
   }
 
-  /** Shells tell in their exit code which signal has ended what they ran. */
+  /** A shell's exit code tells which signal killed the command it ran. */
   private ExitStatus asOfCriu(ExitStatus status) {
     return command.direct() ? status : status.throughShell();
   }
 
   /**
-   * Ends CRIU now, and reaps our child.
+   * Kills CRIU, and reaps our child.
    *
-   * @return {@link ExitStatus#STILL_RUNS} when it could not be ended
+   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed
    */
   ExitStatus kill() throws NativeCallException {
     return kill(CriuKill.alone(this));
   }
 
-  /** The same with more than CRIU, which is found out before it is killed. */
+  /** Kills more than CRIU; what else there is to kill is determined before CRIU dies. */
   ExitStatus kill(CriuKill kill) throws NativeCallException {
     hangUp();
     if (hasEnded()) {
@@ -332,7 +332,7 @@ public final class CriuProcess implements AutoCloseable {
     return status.orElse(ExitStatus.STILL_RUNS);
   }
 
-  /** What it printed on stdout and stderr, the last 16 KiB of it. */
+  /** The last 16 KiB of what it printed on stdout and stderr. */
   public String output() {
     return printed.text();
   }

@@ -8,14 +8,14 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a request to CRIU went.
+ * The result of a request to CRIU.
  *
- * @param reply what it answered, null when it ended without a word or was ended
- * @param exit how it ended
- * @param givenUp why it was ended, null when it ended by itself
- * @param output what it printed besides its log
+ * @param reply CRIU's reply, or null if CRIU exited without one or was killed
+ * @param exit how CRIU exited
+ * @param givenUp why it was given up, or null if it was not
+ * @param output what CRIU printed apart from its log
  * @param elapsed from start to end
- * @param criu the pid of CRIU, 0 when it is not known
+ * @param criu CRIU's pid, or 0 if it is not known
  */
 public record CriuResult(
     @Nullable criu_resp reply,
@@ -25,13 +25,13 @@ public record CriuResult(
     Duration elapsed,
     int criu) {
 
-  static CriuResult of(Reply reply, ExitStatus exit, CriuProcess criu, CallContext supervision) {
+  static CriuResult of(Reply reply, ExitStatus exit, CriuProcess criu, CallContext context) {
     return new CriuResult(
         reply.message(),
         exit,
         reply.givenUp(),
         criu.output(),
-        supervision.deadline().elapsed(),
+        context.deadline().elapsed(),
         criu.criu().map(ProcessIdentity::pid).orElse(0));
   }
 
@@ -39,7 +39,7 @@ public record CriuResult(
     return reply != null && reply.getSuccess();
   }
 
-  /** Whether it died before it could answer, and not by our hand. */
+  /** Whether CRIU died before it replied, and was not killed by us. */
   public boolean crashed() {
     return reply == null && givenUp == null && exit.isCrash();
   }

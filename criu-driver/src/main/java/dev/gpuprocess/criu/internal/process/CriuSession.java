@@ -14,51 +14,54 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A CRIU that is asked more than once, as with {@code keep_open}. Closing ends and reaps it. For
- * one thread at a time.
+ * A CRIU that serves several requests, as with {@code keep_open}. Closing kills and reaps it. For
+ * use by one thread at a time.
  */
 public final class CriuSession implements AutoCloseable {
 
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
 
   private final CriuProcess criu;
-  private final CallContext supervision;
+  private final CallContext context;
   private boolean ended;
 
-  private CriuSession(CriuProcess criu, CallContext supervision) {
+  private CriuSession(CriuProcess criu, CallContext context) {
     this.criu = criu;
-    this.supervision = supervision;
+    this.context = context;
   }
 
   /**
    * Starts CRIU.
    *
-   * @param supervision what goes along with all requests together
+   * @param context what all requests run under together
    */
-  public static CriuSession start(CriuCommand command, CallContext supervision)
+  public static CriuSession start(CriuCommand command, CallContext context)
       throws NativeCallException {
-    return new CriuSession(CriuProcess.start(command, List.of()), supervision);
+    return new CriuSession(CriuProcess.start(command, List.of()), context);
   }
 
   public CriuCommand command() {
     return criu.command();
   }
 
-  /** All that CRIU has started, and what runs CRIU if that is not us. */
+  /**
+   * The descendants of our child: what CRIU has started and, if another command runs CRIU, CRIU
+   * itself.
+   */
   public List<Integer> descendants() {
     return ProcFs.descendants(criu.child());
   }
 
-  /** Asks; CRIU runs on afterwards if the reply is a good one. */
+  /** Makes a request; CRIU keeps running if it succeeds. */
   public CriuResult ask(criu_req request) throws NativeCallException {
-    Reply reply = new Conversation(criu, supervision).ask(request);
+    Reply reply = new Conversation(criu, context).ask(request);
     ExitStatus exit = reply.good() ? ExitStatus.UNKNOWN : end(reply.givenUp());
-    return CriuResult.of(reply, exit, criu, supervision);
+    return CriuResult.of(reply, exit, criu, context);
   }
 
-  /** How it went with a process that CRIU has started. */
-  public CriuResult outcomeOf(ExitStatus child) {
-    return CriuResult.of(new Reply(null, null), child, criu, supervision);
+  /** The result for a process that CRIU has started. */
+  public CriuResult resultOf(ExitStatus child) {
+    return CriuResult.of(new Reply(null, null), child, criu, context);
   }
 
   private ExitStatus end(@Nullable GivenUpException givenUp) throws NativeCallException {
@@ -77,7 +80,10 @@ public final class CriuSession implements AutoCloseable {
     return criu.kill();
   }
 
-  /** What CRIU has started for us would outlive it. Not once it is reaped: its pid may be taken. */
+  /**
+   * Kills what CRIU has started for us, which would outlive it. Not to be called once CRIU is
+   * reaped, as its pid may have been reused.
+   */
   private void endChildren() throws NativeCallException {
     List<ProcessIdentity> children = new ArrayList<>();
     for (int child : descendants()) {

@@ -3,18 +3,18 @@ package dev.gpuprocess.criu.internal.process;
 import dev.gpuprocess.criu.internal.os.NativeCallException;
 import org.jspecify.annotations.Nullable;
 
-/** It is no use to wait for CRIU any longer; it has to be ended. */
+/** There is no point in waiting for CRIU any longer; it has to be killed. */
 public final class GivenUpException extends Exception {
 
   private static final long serialVersionUID = 1L;
 
-  /** What kind of reason. */
+  /** The kind of reason. */
   public enum Why {
-    /** Time has run out. */
+    /** The deadline has passed. */
     DEADLINE,
-    /** The caller wants it no more. */
+    /** The caller has cancelled. */
     CANCELLED,
-    /** CRIU does not behave. */
+    /** CRIU misbehaves. */
     MISBEHAVIOUR
   }
 
@@ -37,32 +37,34 @@ public final class GivenUpException extends Exception {
 
   static GivenUpException garbage(int bytes, Throwable cause) {
     return new GivenUpException(
-        "CRIU sent " + bytes + " bytes that are no reply of its protocol", Why.MISBEHAVIOUR, cause);
+        "CRIU sent " + bytes + " bytes that are not a message of its protocol",
+        Why.MISBEHAVIOUR,
+        cause);
   }
 
   static GivenUpException flooding(long bytes) {
     return new GivenUpException(
-        "CRIU wrote " + (bytes >> 20) + " MiB of log, as it does when it goes round in circles",
+        "CRIU wrote " + (bytes >> 20) + " MiB of log, as it does when it is caught in a loop",
         Why.MISBEHAVIOUR,
         null);
   }
 
   public static GivenUpException rootDied(int pid) {
     return new GivenUpException(
-        "process " + pid + " died, for which CRIU would wait for ever", Why.MISBEHAVIOUR, null);
+        "process " + pid + " died, and CRIU would wait for it forever", Why.MISBEHAVIOUR, null);
   }
 
   static GivenUpException broken(NativeCallException cause) {
     return new GivenUpException(
-        "the conversation broke, " + cause.getMessage(), Why.MISBEHAVIOUR, cause);
+        "the connection to CRIU failed, " + cause.getMessage(), Why.MISBEHAVIOUR, cause);
   }
 
-  /** Why, for the middle of a sentence. */
+  /** The reason, for the middle of a sentence. */
   public String reason() {
     return reason;
   }
 
-  /** What kind of reason. */
+  /** The kind of reason. */
   public Why why() {
     return why;
   }

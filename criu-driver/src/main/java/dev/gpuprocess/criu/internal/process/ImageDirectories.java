@@ -5,8 +5,9 @@ import dev.gpuprocess.criu.internal.os.NativeCallException;
 import java.nio.file.Path;
 
 /**
- * The two directories of a request, open. CRIU opens them again through {@code /proc/PID/fd} of
- * this JVM, so they need not be inherited, and no path is too long or odd for it.
+ * The two directories of a request, kept open. CRIU opens them again through {@code /proc/PID/fd}
+ * of this JVM, so they need not be inherited, and their paths may be of any length and contain any
+ * character.
  */
 public final class ImageDirectories implements AutoCloseable {
 
@@ -38,7 +39,7 @@ public final class ImageDirectories implements AutoCloseable {
     return work;
   }
 
-  /** A file in the work directory, by a path that leads CRIU to it too. */
+  /** A path to a file in the work directory that CRIU can open too. */
   public String seenByCriu(String name) {
     return "/proc/%s/fd/%s/%s".formatted(ProcessHandle.current().pid(), work, name);
   }

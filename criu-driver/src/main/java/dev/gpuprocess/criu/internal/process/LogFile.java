@@ -5,14 +5,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * A log of CRIU, which CRIU makes with a mode that lets its user alone read it. If that is root and
- * we are not, the file is made by us before: CRIU writes into one that is there.
+ * A CRIU log. CRIU creates it readable only by its own user; if that is root and we are not, we
+ * create the file first, and CRIU writes into the existing one.
  */
 public final class LogFile {
 
   private LogFile() {}
 
-  /** Makes it empty and ours, unless CRIU's will be ours anyway. */
+  /** Removes an old log, and creates an empty one of ours unless CRIU's will be ours anyway. */
   public static void create(Path file) throws IOException {
     Files.deleteIfExists(file);
     if (!ProgramTrust.weAreRoot()) {

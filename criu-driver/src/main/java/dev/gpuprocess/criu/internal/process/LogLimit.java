@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Gives CRIU up when its log grows without end, before the disk is full. */
+/** Gives CRIU up if its log keeps growing, before the disk is full. */
 public final class LogLimit implements Conversation.Watch {
 
   private static final long LIMIT = 1L << 30;

@@ -3,22 +3,21 @@ package dev.gpuprocess.criu.internal.process;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What an operator can do so that a user who is not root gets a CRIU that is. */
+/** What an operator can do so that a user other than root can run CRIU as root. */
 public final class Privilege {
 
   /** The environment variable that names a command. */
   public static final String VARIABLE = "GPUPROCESS_CRIU_COMMAND";
 
-  /** For those who have no such CRIU. */
+  /** What to do if CRIU does not run as root. */
   public static final String CURE =
-      "have sudo run CRIU as root for this user, as docs/criu-as-root.md says, or name another"
-          + " command that does, in "
+      "let sudo run CRIU as root for this user (see docs/criu-as-root.md), or name another command that does in "
           + VARIABLE;
 
   private Privilege() {}
 
   /**
-   * What to do about a command that did not lead to a CRIU.
+   * What to do about a command that did not start CRIU.
    *
    * @param command the command
    * @param output what it printed
@@ -29,13 +28,13 @@ public final class Privilege {
       return "put 'Defaults!%s !requiretty' into sudoers".formatted(program);
     }
     if (output.contains("Socket operation on non-socket")) {
-      return "it puts something of its own in the place of standard input, which is our socket: do not log the input of CRIU (NOLOG_INPUT in sudoers)";
+      return "it replaces standard input, which is our socket: do not log the input of CRIU (NOLOG_INPUT in sudoers)";
     }
     if (command.program().endsWith("sudo")) {
-      return "let root put '%s' into a file of /etc/sudoers.d with visudo (whoever may run this is root in effect)"
+      return "as root, put '%s' into a file in /etc/sudoers.d with visudo (a user who may run this is in effect root)"
           .formatted(sudoersLine(command, program));
     }
-    return "try it in a shell of this user";
+    return "try it in a shell as this user";
   }
 
   /** The one command line that sudo has to allow. */

@@ -11,8 +11,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Whether a program is only what root has put there. Root runs CRIU with all its rights, so nobody
- * else may have a hand in the file, in what it loads from beside it, or in a directory on the way.
+ * Checks that only root can change a program. CRIU runs with all of root's privileges, so nobody
+ * else may be able to change the file, the libraries beside it, or a directory on its path.
  */
 public final class ProgramTrust {
 
@@ -22,7 +22,7 @@ public final class ProgramTrust {
 
   private ProgramTrust() {}
 
-  /** Whether this JVM is root's, which is when it matters. */
+  /** Whether this JVM runs as root; only then does it matter. */
   public static boolean weAreRoot() {
     try {
       return Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0);
@@ -32,11 +32,12 @@ public final class ProgramTrust {
   }
 
   /**
-   * Looks for what somebody else could change.
+   * Looks for anything that another user could change.
    *
-   * @param provisioned whether it is one of a cache, which was unpacked with its libraries beside
-   *     it and belongs to nobody else; one of the system may be its administrators' group's
-   * @return why it is not to be run; empty when it may
+   * @param provisioned whether the program was unpacked into a cache with its libraries beside it,
+   *     where no group may write; a program of the system may be writable by a group of
+   *     administrators
+   * @return why it must not be run; empty if it may be
    */
   public static Optional<String> objection(Path program, boolean provisioned) {
     try {
@@ -62,7 +63,7 @@ public final class ProgramTrust {
       }
       return Optional.empty();
     } catch (IOException e) {
-      return Optional.of("it cannot be looked at: " + e);
+      return Optional.of("it cannot be examined: " + e);
     }
   }
 
@@ -78,7 +79,7 @@ public final class ProgramTrust {
     if (Boolean.TRUE.equals(found.get("isSymbolicLink"))) {
       return Optional.empty();
     }
-    // In a directory such as /tmp nobody can replace what is root's.
+    // In a sticky directory such as /tmp, nobody else can replace root's files.
     boolean sticky = Boolean.TRUE.equals(found.get("isDirectory")) && (mode & STICKY) != 0;
     int forbidden = provisioned ? WRITABLE_BY_ALL | WRITABLE_BY_GROUP : WRITABLE_BY_ALL;
     return !sticky && (mode & forbidden) != 0

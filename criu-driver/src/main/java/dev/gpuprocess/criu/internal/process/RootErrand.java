@@ -18,16 +18,16 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * Has root end processes, for a user whose only way to be root is CRIU. Another CRIU is asked to
- * dump a process that cannot exist, with a script to be run first ({@code action-script}); the
- * script does the work and fails, and so does that dump.
+ * Has root kill processes, for a user whose only way to become root is CRIU. Another CRIU is asked
+ * to dump a process that cannot exist, with a script that runs first ({@code action-script}); the
+ * script kills the processes and fails, and so does the dump.
  *
- * <p>It is for what would otherwise outlive its deadline: a restoring CRIU blocks the signals that
- * sudo hands on, and with damaged images it writes its log until the disk is full.
+ * <p>This is for processes that would otherwise outlive their deadline: a restoring CRIU blocks the
+ * signals that sudo forwards, and given damaged images it writes to its log until the disk is full.
  */
 final class RootErrand {
 
-  /** Above the highest number that Linux gives to a process (PID_MAX_LIMIT, 4194304). */
+  /** Above the highest pid that Linux assigns (PID_MAX_LIMIT, 4194304). */
   private static final int NOBODY = 5_000_000;
 
   private static final Duration LIMIT = Duration.ofSeconds(5);
@@ -37,8 +37,8 @@ final class RootErrand {
   private static final Set<PosixFilePermission> OURS = PosixFilePermissions.fromString("rwx------");
 
   /**
-   * Compares start times, so that nobody else is killed who has the number by now. Each process of
-   * a tree is stopped before its children die, so that it neither makes new ones nor goes on
+   * Compares start times, so that no process that has reused a pid is killed. Each process of a
+   * tree is stopped before its children are killed, so that it neither starts new ones nor goes on
    * without them.
    */
   private static final String TEXT =
@@ -66,8 +66,8 @@ final class RootErrand {
    * Ends processes.
    *
    * @param command how CRIU becomes root
-   * @param withTree whether all below them is ended too
-   * @throws IOException when that CRIU did not run the script
+   * @param withTree whether their descendants are killed too
+   * @throws IOException if that CRIU did not run the script
    */
   static void kill(CriuCommand command, List<ProcessIdentity> processes, boolean withTree)
       throws IOException {
@@ -76,7 +76,7 @@ final class RootErrand {
       if (each.pid() <= 1) {
         throw new IllegalArgumentException("never signals pid " + each.pid());
       }
-      // In every locale's digits but these the shell would see no number.
+      // The shell does not understand the digits of other locales.
       String how = withTree ? "tree" : "alone";
       script.append(
           String.format(Locale.ROOT, "end %s %d %d%n", how, each.pid(), each.startTicks()));
@@ -101,7 +101,7 @@ final class RootErrand {
       new Conversation(criu, CallContext.plain(Deadline.after(LIMIT)))
           .ask(criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build());
       if (!Files.exists(directory.resolve("done"))) {
-        throw new IOException("root did not do it: " + criu.output().strip());
+        throw new IOException("CRIU did not run the script: " + criu.output().strip());
       }
     } finally {
       remove(directory);

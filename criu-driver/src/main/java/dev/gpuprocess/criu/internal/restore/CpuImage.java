@@ -23,12 +23,15 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.regex.Pattern;
 
-/** CPUINFO_DUMP and CPUINFO_CHECK: which CPU images need, in a file of their own beside them. */
+/**
+ * CPUINFO_DUMP and CPUINFO_CHECK: records in a file beside the images which CPU they need, and
+ * compares it.
+ */
 public final class CpuImage {
 
   public static final String NAME = "cpuinfo.img";
 
-  /** What CRIU says of an image from another CPU. */
+  /** What CRIU reports for images from another kind of CPU. */
   private static final Pattern OTHER_CPU =
       Pattern.compile(
           "CPU (instruction )?capabilities do not match|FPU feature required by image"
@@ -46,15 +49,15 @@ public final class CpuImage {
   }
 
   public void record() {
-    SimpleRequest question =
+    SimpleRequest request =
         new SimpleRequest(command, "record CPU", "recording the CPU of this machine in " + images);
     if (!Files.isDirectory(images) || !Files.isWritable(images)) {
       throw new ImageDirectoryException(
-          images + " is no directory that can be written to", Failure.of("record CPU", 0));
+          images + " is not a writable directory", Failure.of("record CPU", 0));
     }
-    CriuResult outcome = ask(question, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS);
-    if (!outcome.success()) {
-      throw question.failure(outcome);
+    CriuResult result = ask(request, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS);
+    if (!result.success()) {
+      throw request.failure(result);
     }
   }
 
@@ -64,40 +67,39 @@ public final class CpuImage {
           images + " does not say which CPU it needs: record it there, or dump with a cpuCheck",
           Failure.of("check CPU", 0));
     }
-    SimpleRequest question =
+    SimpleRequest request =
         new SimpleRequest(
             command, "check CPU", "comparing this machine's CPU with that of " + images);
-    CriuResult outcome = ask(question, criu_req_type.CPUINFO_CHECK, check);
-    if (!outcome.success()) {
-      CriuFailureBuilder diagnosis = question.diagnosis(outcome);
-      throw mismatch(diagnosis, SimpleRequest.untouched())
-          .orElseGet(
-              () -> ImageSet.explain(diagnosis, SimpleRequest.untouched(), outcome.givenUp()));
+    CriuResult result = ask(request, criu_req_type.CPUINFO_CHECK, check);
+    if (!result.success()) {
+      CriuFailureBuilder builder = request.builder(result);
+      throw mismatch(builder, SimpleRequest.untouched())
+          .orElseGet(() -> ImageSet.explain(builder, SimpleRequest.untouched(), result.givenUp()));
     }
   }
 
-  /** The failure, if it is for the CPU. */
+  /** The failure, if the CPU is the reason. */
   static Optional<GpuCheckpointException> mismatch(
-      CriuFailureBuilder diagnosis, TreeOutcome ending) {
-    return diagnosis.errors().stream().anyMatch(error -> OTHER_CPU.matcher(error).find())
-        ? Optional.of(exception(diagnosis, ending))
+      CriuFailureBuilder builder, TreeOutcome outcome) {
+    return builder.errors().stream().anyMatch(error -> OTHER_CPU.matcher(error).find())
+        ? Optional.of(exception(builder, outcome))
         : Optional.empty();
   }
 
-  private static CpuMismatchException exception(CriuFailureBuilder diagnosis, TreeOutcome ending) {
+  private static CpuMismatchException exception(CriuFailureBuilder builder, TreeOutcome outcome) {
     return new CpuMismatchException(
-        diagnosis.message(
-            ending,
-            "the image was made on another kind of CPU (" + diagnosis.reason() + ")",
-            "restore it on a CPU of that kind, or relax the cpuCheck if the program bears it"),
-        diagnosis.failure(ending),
-        diagnosis.criu(),
+        builder.message(
+            outcome,
+            "the image was made on another kind of CPU (" + builder.reason() + ")",
+            "restore it on a CPU of that kind, or relax the cpuCheck if the program can run on this one"),
+        builder.failure(outcome),
+        builder.criu(),
         null);
   }
 
-  private CriuResult ask(SimpleRequest question, criu_req_type type, CpuCheck check) {
+  private CriuResult ask(SimpleRequest request, criu_req_type type, CpuCheck check) {
     try (ImageDirectories directories = ImageDirectories.open(images, images)) {
-      // What it logs is a line or two: better in its output than in a file among the images.
+      // CRIU logs only a line or two: better in its output than in a file among the images.
       criu_opts.Builder opts =
           criu_opts
               .newBuilder()
@@ -105,11 +107,11 @@ public final class CpuImage {
               .setCpuCap(RpcOptions.mask(check))
               .setLogLevel(ERRORS_ONLY)
               .setLogToStderr(true);
-      return question.ask(criu_req.newBuilder().setType(type).setOpts(opts).build());
+      return request.ask(criu_req.newBuilder().setType(type).setOpts(opts).build());
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
-          question.subject() + " did not begin: " + e.getMessage(),
-          Failure.of(question.operation(), 0),
+          request.subject() + " did not begin: " + e.getMessage(),
+          Failure.of(request.operation(), 0),
           e);
     }
   }

@@ -18,7 +18,7 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Looks at images before CRIU is started on them. A missing file is an empty one to CRIU: it
+ * Checks images before CRIU is started on them. CRIU treats a missing file as an empty one: it
  * crashes, or fails without naming it.
  */
 final class ImageSet {
@@ -27,7 +27,7 @@ final class ImageSet {
   private static final List<String> OF_THE_ROOT =
       List.of("core-%s.img", "ids-%s.img", "mm-%s.img", "fs-%s.img", "pagemap-%s.img");
 
-  /** What CRIU says of images that are not what it wrote. */
+  /** What CRIU reports for damaged or incompatible images. */
   private static final Pattern UNUSABLE =
       Pattern.compile(
           "Unexpected EOF|Read \\d+ bytes while \\d+ expected|Can't read pages data"
@@ -39,12 +39,12 @@ final class ImageSet {
   private ImageSet() {}
 
   /**
-   * Checks what CRIU would not survive.
+   * Checks for what would make CRIU crash or fail without a clear reason.
    *
    * @param subject for messages
    * @param images the directory
    * @param pid the root of the tree
-   * @return whether the tree has a pid namespace of its own, and other numbers in there
+   * @return whether the tree has a pid namespace of its own, with other pids in it
    */
   static boolean require(String subject, Path images, int pid) {
     Failure failure = Failure.of("restore", pid);
@@ -99,7 +99,7 @@ final class ImageSet {
   private static void requireNoPlugin(String subject, List<String> plugins, Failure failure) {
     if (!plugins.isEmpty()) {
       throw new PluginImageException(
-          "%s did not begin: the images were made with %s of CRIU, which this library keeps out; restore them with criu itself"
+          "%s did not begin: the images were made with %s of CRIU, which this library does not use; restore them with criu itself"
               .formatted(
                   subject,
                   plugins.stream().map(name -> "the " + name).collect(Collectors.joining(" and "))),
@@ -107,16 +107,16 @@ final class ImageSet {
     }
   }
 
-  /** The failure of a restore, with the type that says so if its images were the reason. */
+  /** The failure of a restore, as an {@link ImageCorruptException} if the images are the reason. */
   static GpuCheckpointException explain(
-      CriuFailureBuilder diagnosis, TreeOutcome ending, @Nullable GivenUpException givenUp) {
-    GpuCheckpointException general = diagnosis.general(ending, givenUp);
-    if (diagnosis.errors().stream().noneMatch(error -> UNUSABLE.matcher(error).find())) {
+      CriuFailureBuilder builder, TreeOutcome outcome, @Nullable GivenUpException givenUp) {
+    GpuCheckpointException general = builder.general(outcome, givenUp);
+    if (builder.errors().stream().noneMatch(error -> UNUSABLE.matcher(error).find())) {
       return general;
     }
     return new ImageCorruptException(
-        diagnosis.message(ending, diagnosis.reason(), "use another copy of the image"),
-        diagnosis.failure(ending),
+        builder.message(outcome, builder.reason(), "use another copy of the image"),
+        builder.failure(outcome),
         general);
   }
 }

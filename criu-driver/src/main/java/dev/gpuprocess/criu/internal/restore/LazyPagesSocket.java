@@ -3,7 +3,7 @@ package dev.gpuprocess.criu.internal.restore;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Where a lazy-pages helper waits for its restore, which takes the socket away. */
+/** The socket on which a lazy-pages helper waits for its restore, which removes it. */
 public final class LazyPagesSocket {
 
   /** Its name in the work directory. */
@@ -11,7 +11,7 @@ public final class LazyPagesSocket {
 
   private LazyPagesSocket() {}
 
-  /** Whether a helper listens there. */
+  /** Whether a helper is listening there. */
   static boolean isIn(Path work) {
     return Files.exists(work.resolve(NAME));
   }

@@ -22,8 +22,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Ends what a failed restore leaves behind. Killing CRIU alone is not enough: a half-built task
- * lives on under init, with the target's pid, and may write its log until the disk is full.
+ * Kills what a failed restore leaves behind. Killing CRIU alone is not enough: a half-restored task
+ * lives on under init with the target's pid, and may write to its log until the disk is full.
  *
  * <p>A task is ours if it was seen below our CRIU, or if it has the wanted pid, is younger than our
  * CRIU and holds our log open.
@@ -41,10 +41,11 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
   private final Set<ProcessIdentity> ours = new LinkedHashSet<>();
 
   /**
-   * Creates the remains of a restore that has not begun.
+   * Creates the cleanup of a restore that has not begun.
    *
-   * @param command how CRIU is started, and its user reached
-   * @param pid the wanted pid, free now; 0 when any will do, as for a pid namespace of its own
+   * @param command the command that starts CRIU, and can kill processes of CRIU's user
+   * @param pid the wanted pid, free now; 0 if any will do, as for a tree with a pid namespace of
+   *     its own
    */
   PartialRestoreCleanup(CriuCommand command, int pid, Path log, RestoreStages stages) {
     this.command = command;
@@ -61,9 +62,9 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
   }
 
   /**
-   * Ends what is left, after CRIU is gone. Does nothing to a tree that was let go: it runs.
+   * Kills what is left after CRIU is gone. Does nothing to a tree that was resumed: it runs.
    *
-   * @return false when something is left that could not be ended or is not known to be ours
+   * @return false if something is left that could not be killed or is not known to be ours
    */
   boolean end() {
     if (stages.resumed()) {
@@ -77,7 +78,8 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
     Set<ProcessIdentity> signalled = new LinkedHashSet<>();
     Deadline deadline = Deadline.after(LIMIT);
     while (true) {
-      // Children first found, then parents killed: a killed parent's children go to init.
+      // Find the children before killing their parents: the children of a killed parent move to
+      // init.
       for (ProcessIdentity process : Set.copyOf(ours)) {
         if (process.isAlive()) {
           addDescendants(process.pid());
@@ -94,7 +96,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
       if (living.isEmpty() && left.isEmpty()) {
         return true;
       }
-      // A task that CRIU has killed has nothing open any more by which it could be known.
+      // A task that CRIU has killed has nothing open any more by which it could be recognised.
       boolean goes = !living.isEmpty() || ProcFs.isEnding(pid);
       if (!goes || deadline.passed()) {
         return false;
@@ -103,7 +105,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
     }
   }
 
-  /** Reaps what of it is a child of this JVM. */
+  /** Reaps those that are children of this JVM. */
   void reap() {
     ours.forEach(OwnZombies::reap);
   }

@@ -45,7 +45,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** One RESTORE. */
+/** One restore. */
 public final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
@@ -70,7 +70,7 @@ public final class RestoreOperation {
     this.listener = listener;
   }
 
-  /** Whoever had the CPU recorded wants it compared; by itself CRIU does not. */
+  /** A CPU that was recorded with the images is compared; CRIU does not do so by itself. */
   private static RestoreOptions withRecordedCpu(RestoreRequest request) {
     RestoreOptions options = request.options();
     boolean recorded = Files.exists(request.images().resolve(CpuImage.NAME));
@@ -115,7 +115,7 @@ public final class RestoreOperation {
       return HeldLinks.in(request.images()).putBack();
     } catch (IOException e) {
       throw new ImageDirectoryException(
-          "%s did not begin: a file that it had open and that had no name cannot be put back (%s)"
+          "%s did not begin: an unlinked file that the process had open cannot be put back (%s)"
               .formatted(subject, e.getMessage()),
           Failure.of("restore", pid),
           e);
@@ -124,37 +124,36 @@ public final class RestoreOperation {
 
   private RestoreReport restore(boolean ownNumbers) {
     RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
-    PartialRestoreCleanup remains =
+    PartialRestoreCleanup cleanup =
         new PartialRestoreCleanup(criu.command(), ownNumbers ? 0 : pid, log, stages);
-    CriuResult outcome;
+    CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.RESTORE));
-      outcome =
+      result =
           criu.restore(
               request,
               new CallContext(
                   Deadline.after(options.deadline()),
                   stages,
                   new RootDeathWatch(stages, new LogLimit(log)),
-                  remains,
+                  cleanup,
                   wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(
           subject + " did not begin: " + e.getMessage(), Failure.of("restore", pid), e);
     }
-    if (!outcome.success() || stages.thrown() != null) {
-      throw afterFailure(outcome, remains, stages);
+    if (!result.success() || stages.thrown() != null) {
+      throw afterFailure(result, cleanup, stages);
     }
-    return report(outcome, stages);
+    return report(result, stages);
   }
 
   private void checkDirectories() {
     Failure failure = Failure.of("restore", pid);
     if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
       throw new ImageDirectoryException(
-          subject + " did not begin: " + request.work() + " is no directory that can be written to",
-          failure);
+          subject + " did not begin: " + request.work() + " is not a writable directory", failure);
     }
   }
 
@@ -195,59 +194,60 @@ public final class RestoreOperation {
   }
 
   private GpuCheckpointException afterFailure(
-      CriuResult outcome, PartialRestoreCleanup remains, RestoreStages stages) {
-    CriuFailureBuilder diagnosis = new CriuFailureBuilder("restore", subject, pid, outcome, log);
-    TreeOutcome fate;
+      CriuResult result, PartialRestoreCleanup cleanup, RestoreStages stages) {
+    CriuFailureBuilder builder = new CriuFailureBuilder("restore", subject, pid, result, log);
+    TreeOutcome outcome;
     try {
-      fate = stages.resumed() ? afterResume(stages.root()) : ended(remains, pid);
+      outcome = stages.resumed() ? afterResume(stages.root()) : ended(cleanup, pid);
     } catch (NativeCallException | ProcessUnreadableException e) {
       GpuCheckpointException failure =
-          diagnosis.exception(
-              new TreeOutcome(Fate.UNKNOWN, "and what it left behind could not be ended"),
+          builder.exception(
+              new TreeOutcome(Fate.UNKNOWN, "and what it left behind could not be killed"),
               options.deadline());
       failure.addSuppressed(e);
       return failure;
     }
     Throwable thrown = stages.thrown();
     if (thrown != null) {
-      return diagnosis.thrownByListener(fate, thrown);
+      return builder.thrownByListener(outcome, thrown);
     }
-    // CRIU sets the number for the root's pid only.
+    // CRIU sets the errno only for the root's pid.
     Optional<Integer> taken =
-        diagnosis.errors().stream()
+        builder.errors().stream()
             .map(TAKEN::matcher)
             .filter(Matcher::find)
             .map(found -> Integer.valueOf(found.group(1)))
             .findFirst();
-    if (outcome.errno() == EEXIST || taken.isPresent()) {
+    if (result.errno() == EEXIST || taken.isPresent()) {
       int wanted = taken.orElse(pid);
-      checkPidIsFree(wanted, diagnosis.general(fate, null));
+      checkPidIsFree(wanted, builder.general(outcome, null));
       String by =
           ProcessDescriptions.member(wanted)
               .map(member -> "is still the session or group of " + member)
               .orElse("was taken for a moment; try again");
       return new PidTakenException(
           subject + " needs pid " + wanted + ", which " + by,
-          diagnosis.failure(fate),
-          diagnosis.general(fate, null));
+          builder.failure(outcome),
+          builder.general(outcome, null));
     }
-    return diagnosis
-        .typed(fate, options.deadline())
-        .or(() -> CpuImage.mismatch(diagnosis, fate))
-        .orElseGet(() -> ImageSet.explain(diagnosis, fate, outcome.givenUp()));
+    return builder
+        .typed(outcome, options.deadline())
+        .or(() -> CpuImage.mismatch(builder, outcome))
+        .orElseGet(() -> ImageSet.explain(builder, outcome, result.givenUp()));
   }
 
-  private static TreeOutcome ended(PartialRestoreCleanup remains, int pid) {
-    boolean allEnded = remains.end();
-    // Zombies of ours now, as children or as orphans, and nobody else would free their pids.
-    remains.reap();
+  private static TreeOutcome ended(PartialRestoreCleanup cleanup, int pid) {
+    boolean allEnded = cleanup.end();
+    // They are zombies of this JVM now, as children or adopted orphans, and nobody else would free
+    // their pids.
+    cleanup.reap();
     return allEnded
         ? new TreeOutcome(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
         : new TreeOutcome(
-            Fate.UNKNOWN, "and process " + pid + " is there but is not known to be part of it");
+            Fate.UNKNOWN, "and process " + pid + " exists but is not known to be part of it");
   }
 
-  /** CRIU had said that it lets the tree go. */
+  /** What became of a tree that CRIU was about to resume, or had resumed. */
   private static TreeOutcome afterResume(@Nullable ProcessIdentity root)
       throws NativeCallException {
     if (root == null) {
@@ -260,18 +260,18 @@ public final class RestoreOperation {
     };
   }
 
-  private RestoreReport report(CriuResult outcome, RestoreStages stages) {
-    // Kept from before the tree was let go: it may have ended since.
+  private RestoreReport report(CriuResult result, RestoreStages stages) {
+    // Recorded before the tree was resumed: it may have ended since.
     ProcessIdentity root = stages.root();
     if (root == null) {
-      throw new CriuFailureBuilder("restore", subject, pid, outcome, log)
+      throw new CriuFailureBuilder("restore", subject, pid, result, log)
           .general(new TreeOutcome(Fate.UNKNOWN, "although CRIU says it went well"), null);
     }
     restore_stats_entry stats;
     try {
       stats = StatsFile.read(request.work().resolve(StatsFile.RESTORE)).getRestore();
     } catch (IOException e) {
-      LOG.debug("no statistics of this restore", e);
+      LOG.debug("this restore has no statistics", e);
       stats = restore_stats_entry.getDefaultInstance();
     }
     return new RestoreReport(

@@ -10,7 +10,7 @@ import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.VetoException;
 import org.jspecify.annotations.Nullable;
 
-/** Hands CRIU's stages of a restore to the listener, and remembers how far it came. */
+/** Passes the stages of a restore on to the listener, and records how far the restore got. */
 final class RestoreStages implements Conversation.Notifications {
 
   private final int expected;
@@ -24,8 +24,8 @@ final class RestoreStages implements Conversation.Notifications {
    * Creates the stages of a restore that has not begun.
    *
    * @param expected the pid of the root
-   * @param otherNumberOutside whether the tree has a pid namespace of its own, so that the root
-   *     gets any pid out here
+   * @param otherNumberOutside whether the tree has a pid namespace of its own, so that the root may
+   *     have any pid outside
    */
   RestoreStages(int expected, boolean otherNumberOutside, RestoreListener listener) {
     this.expected = expected;
@@ -35,7 +35,7 @@ final class RestoreStages implements Conversation.Notifications {
 
   @Override
   public Answer reached(Stage stage) {
-    // CRIU ignores a refusal once the tree is let go.
+    // From here on CRIU ignores a refusal.
     resumed |= stage.script().equals("pre-resume") || stage.script().equals("post-resume");
     if (thrown != null) {
       return Answer.NO;
@@ -44,7 +44,7 @@ final class RestoreStages implements Conversation.Notifications {
       tell(stage);
       return Answer.YES;
     } catch (Throwable t) {
-      // Whatever it is, the restore must not go on; it comes back as the cause of the failure.
+      // Whatever it is, the restore must not go on; it becomes the cause of the failure.
       thrown = t;
       return Answer.NO;
     }
@@ -89,12 +89,12 @@ final class RestoreStages implements Conversation.Notifications {
     }
   }
 
-  /** The root, once it is there. */
+  /** The root, or null until it exists. */
   @Nullable ProcessIdentity root() {
     return root;
   }
 
-  /** Whether the tree was let go. */
+  /** Whether CRIU has begun to resume the tree. */
   boolean resumed() {
     return resumed;
   }

@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.process.ProcessIdentity;
 
 /**
- * Gives a restore up when the root of the tree has died in it: CRIU waits for such a task for ever.
+ * Gives a restore up if the root of the tree has died meanwhile: CRIU would wait for it forever.
  */
 final class RootDeathWatch implements Conversation.Watch {
 
@@ -22,14 +22,14 @@ final class RootDeathWatch implements Conversation.Watch {
   public void look() throws GivenUpException {
     next.look();
     ProcessIdentity root = stages.root();
-    // One that is let go may end at once, however long CRIU still takes.
+    // A resumed tree may exit at once, while CRIU is still finishing.
     if (root == null || stages.resumed() || root.isAlive()) {
       return;
     }
     if (seen) {
       throw GivenUpException.rootDied(root.pid());
     }
-    // CRIU may have noticed it too, and say better what has gone wrong.
+    // CRIU may have noticed too, and will give a better reason.
     seen = true;
   }
 }

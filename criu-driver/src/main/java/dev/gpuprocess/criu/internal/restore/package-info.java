@@ -1,3 +1,3 @@
-/** A restore, from the first look to the verdict. */
+/** A restore, from the first check to the result. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.restore;

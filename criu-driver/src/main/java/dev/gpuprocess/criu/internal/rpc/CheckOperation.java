@@ -10,7 +10,7 @@ import dev.gpuprocess.error.Failure;
 import java.io.IOException;
 import java.time.Duration;
 
-/** One CHECK. */
+/** A CHECK request. */
 public final class CheckOperation {
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
@@ -22,15 +22,15 @@ public final class CheckOperation {
   }
 
   public void run() {
-    CriuResult outcome;
+    CriuResult result;
     try {
-      outcome = criu.check(CallContext.plain(Deadline.after(LIMIT)));
+      result = criu.check(CallContext.plain(Deadline.after(LIMIT)));
     } catch (IOException e) {
       throw new CriuUnavailableException(
           "CRIU cannot be started: " + e.getMessage(), Failure.of("check", 0), e);
     }
-    if (!outcome.success()) {
-      throw new CriuFailureBuilder("check", "CRIU's check of this kernel", 0, outcome, null)
+    if (!result.success()) {
+      throw new CriuFailureBuilder("check", "CRIU's check of this kernel", 0, result, null)
           .exception(new TreeOutcome(null, "nothing was touched"), LIMIT);
     }
   }

@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The options that CRIU takes from a file and not from its RPC. */
+/** The options that CRIU takes only from a configuration file, not over RPC. */
 public final class ConfigFile {
 
   public static final String NAME = "criu.conf";
@@ -18,8 +18,8 @@ public final class ConfigFile {
   /**
    * Writes the file, if there is anything to write.
    *
-   * @param work where it goes
-   * @return whether there was; CRIU ignores a file that is not there
+   * @param work the directory to write it to
+   * @return whether a file was written
    */
   static boolean write(TreeOptions options, Path work) throws IOException {
     List<String> lines = lines(options);
@@ -48,7 +48,7 @@ public final class ConfigFile {
       lines.add("ghost-fiemap");
     }
     if (options instanceof DumpOptions dump) {
-      // RPC carries the port alone, and CRIU would listen everywhere.
+      // RPC carries only the port, and CRIU would listen on every address.
       dump.lazyPages().ifPresent(here -> lines.add("address " + here.host()));
     }
     return lines;

@@ -11,22 +11,22 @@ import dev.gpuprocess.error.MissingKernelFeatureException;
 import java.util.EnumSet;
 import java.util.Set;
 
-/** One FEATURE_CHECK. */
+/** A FEATURE_CHECK request. */
 public final class FeatureCheck {
 
-  private final SimpleRequest question;
+  private final SimpleRequest request;
 
   public FeatureCheck(CriuCommand command) {
-    this.question = new SimpleRequest(command, "features", "CRIU's look at what this kernel has");
+    this.request = new SimpleRequest(command, "features", "CRIU's check of this kernel's features");
   }
 
   public Set<CriuFeature> run() {
-    // Only what is asked for is looked at; the rest is answered with false.
+    // CRIU checks only what is requested, and answers false for the rest.
     criu_features all =
         criu_features.newBuilder().setMemTrack(true).setLazyPages(true).setPidfdStore(true).build();
-    criu_req request =
+    criu_req message =
         criu_req.newBuilder().setType(criu_req_type.FEATURE_CHECK).setFeatures(all).build();
-    criu_features found = question.require(request).getFeatures();
+    criu_features found = request.require(message).getFeatures();
     Set<CriuFeature> features = EnumSet.noneOf(CriuFeature.class);
     if (found.getMemTrack()) {
       features.add(CriuFeature.MEMORY_TRACKING);
@@ -41,11 +41,11 @@ public final class FeatureCheck {
   }
 
   /**
-   * Refuses what CRIU could only fail at, and not always in good order: a pre-dump without memory
-   * tracking ends in an assertion of its own.
+   * Refuses a request that CRIU could only fail at, and not always cleanly: a pre-dump without
+   * memory tracking ends in a failed assertion.
    *
-   * @param features what there is
-   * @param feature what is needed
+   * @param features what this kernel has
+   * @param feature what the request needs
    * @param subject for the message, such as {@code dump of process 12}
    * @param failure for the exception
    */
@@ -60,7 +60,7 @@ public final class FeatureCheck {
               "this kernel does not track which pages are written (CONFIG_MEM_SOFT_DIRTY):"
                   + " dump without trackMemory, parentImages and pre-dumps";
           case LAZY_PAGES ->
-              "this kernel has no userfaultfd that CRIU could use: go without lazyPages";
+              "this kernel has no userfaultfd that CRIU can use: do not set lazyPages";
           case PIDFD_STORE -> "this kernel has no pidfd_open";
         };
     throw new MissingKernelFeatureException(

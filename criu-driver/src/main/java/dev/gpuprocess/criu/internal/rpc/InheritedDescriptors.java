@@ -8,7 +8,7 @@ import dev.gpuprocess.options.InheritedDescriptor;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The descriptors that CRIU inherits to hand them on to the tree. */
+/** The descriptors that CRIU inherits in order to pass them on to the tree. */
 final class InheritedDescriptors implements AutoCloseable {
 
   private final List<inherit_fd> names = new ArrayList<>();
@@ -17,7 +17,7 @@ final class InheritedDescriptors implements AutoCloseable {
 
   private InheritedDescriptors() {}
 
-  /** Opens what are files. */
+  /** Opens those that are given as files. */
   static InheritedDescriptors open(List<InheritedDescriptor> wanted) throws NativeCallException {
     InheritedDescriptors all = new InheritedDescriptors();
     try {
@@ -42,12 +42,12 @@ final class InheritedDescriptors implements AutoCloseable {
     names.add(inherit_fd.newBuilder().setKey(wanted.resource()).setFd(inCriu).build());
   }
 
-  /** What they are for, with their numbers in CRIU. */
+  /** The resource that each stands for, with its number in CRIU. */
   List<inherit_fd> names() {
     return names;
   }
 
-  /** Their numbers here, in the order of their numbers in CRIU. */
+  /** Their numbers in this JVM, in the order of their numbers in CRIU. */
   List<Integer> descriptors() {
     return descriptors;
   }

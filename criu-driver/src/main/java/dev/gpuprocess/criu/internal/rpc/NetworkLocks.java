@@ -9,10 +9,10 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.stream.Stream;
 
-/** Finds out which method of locking connections works here. */
+/** Chooses a method of locking the network that works on this machine. */
 final class NetworkLocks {
 
-  /** What CRIU runs for its method {@code iptables}. */
+  /** The program that CRIU runs for the method {@code iptables}. */
   private static final String PROGRAM = "iptables-restore";
 
   private NetworkLocks() {}
@@ -20,7 +20,7 @@ final class NetworkLocks {
   /**
    * Chooses a method for a dump.
    *
-   * @return {@link NetworkLock#AUTOMATIC} when nothing will be locked
+   * @return {@link NetworkLock#AUTOMATIC} if nothing will be locked
    */
   static NetworkLock choose(DumpOptions options, ProcessIdentity root) {
     NetworkLock wanted = options.networkLock();
@@ -33,14 +33,14 @@ final class NetworkLocks {
       return !Files.readSymbolicLink(Path.of("/proc", Integer.toString(pid), "ns", "net"))
           .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/net")));
     } catch (IOException goneOrForbidden) {
-      return false; // CRIU will say so
+      return false; // CRIU will report it
     }
   }
 
   /**
-   * The method that works here.
+   * The method that works on this machine.
    *
-   * @param environment that CRIU will have
+   * @param environment CRIU's environment
    */
   static NetworkLock installed(Map<String, String> environment) {
     boolean installed =

@@ -18,9 +18,9 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Requests as messages to a {@code criu swrk}.
+ * Makes requests as RPC messages to a {@code criu swrk}.
  *
- * @param command what starts CRIU
+ * @param command the command that starts CRIU
  */
 public record RpcLink(CriuCommand command) {
 
@@ -30,33 +30,33 @@ public record RpcLink(CriuCommand command) {
   /** CRIU's log of a restore, in the work directory. */
   public static final String RESTORE_LOG = "restore.log";
 
-  /** Takes a message to CRIU. */
+  /** Sends a request to CRIU and returns how it went. */
   public interface Exchange {
     CriuResult make(criu_req message) throws IOException;
   }
 
   /**
-   * Makes a dump.
+   * Dumps a tree.
    *
-   * @param request what to dump; its directories were looked at
-   * @param shellJob whether the root of the tree does not lead its session
-   * @param supervision what goes along with it
-   * @return how it went; CRIU has ended, unless the outcome says otherwise
-   * @throws IOException when CRIU could not be started
+   * @param request what to dump; its directories have been checked
+   * @param shellJob whether the root of the tree is not the leader of its session
+   * @param context deadline, notifications and cancellation
+   * @return how it went; CRIU has exited, unless the result says otherwise
+   * @throws IOException if CRIU could not be started
    */
-  public CriuResult dump(DumpRequest request, boolean shellJob, CallContext supervision)
+  public CriuResult dump(DumpRequest request, boolean shellJob, CallContext context)
       throws IOException {
-    return dump(request, shellJob, alone(supervision));
+    return dump(request, shellJob, alone(context));
   }
 
-  /** Makes a pre-dump; the same as {@link #dump} otherwise. */
-  public CriuResult preDump(DumpRequest request, boolean shellJob, CallContext supervision)
+  /** Makes a pre-dump; otherwise the same as {@link #dump}. */
+  public CriuResult preDump(DumpRequest request, boolean shellJob, CallContext context)
       throws IOException {
-    return preDump(criu_req_type.SINGLE_PRE_DUMP, request, shellJob, alone(supervision));
+    return preDump(criu_req_type.SINGLE_PRE_DUMP, request, shellJob, alone(context));
   }
 
-  private Exchange alone(CallContext supervision) {
-    return message -> new CriuCall(command, supervision, List.of()).make(message);
+  private Exchange alone(CallContext context) {
+    return message -> new CriuCall(command, context, List.of()).make(message);
   }
 
   public CriuResult dump(DumpRequest request, boolean shellJob, Exchange exchange)
@@ -89,7 +89,7 @@ public record RpcLink(CriuCommand command) {
     }
   }
 
-  public CriuResult restore(RestoreRequest request, CallContext supervision) throws IOException {
+  public CriuResult restore(RestoreRequest request, CallContext context) throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
         InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit())) {
       criu_opts.Builder opts =
@@ -102,13 +102,13 @@ public record RpcLink(CriuCommand command) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       LogFile.create(request.work().resolve(RESTORE_LOG));
-      return new CriuCall(command, supervision, inherited.descriptors())
+      return new CriuCall(command, context, inherited.descriptors())
           .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
     }
   }
 
-  CriuResult check(CallContext supervision) throws IOException {
-    return new CriuCall(command, supervision, List.of())
+  CriuResult check(CallContext context) throws IOException {
+    return new CriuCall(command, context, List.of())
         .make(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
   }
 

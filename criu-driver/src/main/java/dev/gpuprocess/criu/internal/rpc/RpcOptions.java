@@ -25,14 +25,17 @@ import java.util.Locale;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/** Our options in the words of CRIU's RPC. What has no default of ours is left to CRIU. */
+/**
+ * Translates this library's options into those of CRIU's RPC. Options without a default here are
+ * left to CRIU.
+ */
 public final class RpcOptions {
 
   private static final long MOST_SECONDS = 0xffff_ffffL / 1_000_000;
 
   private static final int CLONE_NEWNET = 0x4000_0000;
 
-  // CRIU's masks of what is compared
+  // CRIU's masks for what to compare
   private static final int CPU_FPU = 1;
   private static final int CPU_ALL = 2;
   private static final int CPU_INSTRUCTIONS = 4;
@@ -75,7 +78,7 @@ public final class RpcOptions {
             });
   }
 
-  /** Where pages travel to, at either end. */
+  /** Sets the address that pages are sent to, and its TLS options, for either end. */
   public static void add(criu_opts.Builder opts, PageEndpoint endpoint) {
     opts.setPs(
         criu_page_server_info.newBuilder().setAddress(endpoint.host()).setPort(endpoint.port()));
@@ -86,7 +89,7 @@ public final class RpcOptions {
       setPath(tls.revocations(), opts::setTlsCacrl);
       setPath(tls.certificate(), opts::setTlsCert);
       setPath(tls.key(), opts::setTlsKey);
-      // CRIU looks only whether it is there.
+      // CRIU checks only whether the field is present.
       if (!tls.nameChecked()) {
         opts.setTlsNoCnVerify(true);
       }
@@ -99,7 +102,10 @@ public final class RpcOptions {
     }
   }
 
-  /** CRIU counts whole seconds, and works with microseconds in 32 bits ({@code opts.timeout}). */
+  /**
+   * The freeze timeout in whole seconds, limited because CRIU computes it in microseconds in 32
+   * bits ({@code opts.timeout}).
+   */
   public static int seconds(DumpOptions options) {
     return (int) Math.min(Durations.seconds(options.freezeTimeout()), MOST_SECONDS);
   }

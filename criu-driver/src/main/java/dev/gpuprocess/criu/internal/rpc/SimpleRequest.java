@@ -15,17 +15,17 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import java.time.Duration;
 
 /**
- * One request that concerns no process: nothing to watch, nothing to undo.
+ * A request that concerns no process, so there is nothing to watch and nothing to undo.
  *
- * @param command what starts CRIU
- * @param operation the verb
- * @param subject what is asked, for messages
+ * @param command the command that starts CRIU
+ * @param operation the operation, for the exception
+ * @param subject what is requested, for messages
  */
 public record SimpleRequest(CriuCommand command, String operation, String subject) {
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  /** The answer, whatever it says. */
+  /** Makes the request and returns how it went. */
   public CriuResult ask(criu_req request) {
     try {
       return CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
@@ -35,22 +35,22 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
     }
   }
 
-  /** The answer, if it is a good one. */
+  /** Makes the request and returns CRIU's reply, which reports success. */
   criu_resp require(criu_req request) {
-    CriuResult outcome = ask(request);
-    criu_resp reply = outcome.reply();
+    CriuResult result = ask(request);
+    criu_resp reply = result.reply();
     if (reply == null || !reply.getSuccess()) {
-      throw failure(outcome);
+      throw failure(result);
     }
     return reply;
   }
 
-  public CriuFailureBuilder diagnosis(CriuResult outcome) {
-    return new CriuFailureBuilder(operation, subject, 0, outcome, null);
+  public CriuFailureBuilder builder(CriuResult result) {
+    return new CriuFailureBuilder(operation, subject, 0, result, null);
   }
 
-  public GpuCheckpointException failure(CriuResult outcome) {
-    return diagnosis(outcome).exception(untouched(), LIMIT);
+  public GpuCheckpointException failure(CriuResult result) {
+    return builder(result).exception(untouched(), LIMIT);
   }
 
   public static TreeOutcome untouched() {

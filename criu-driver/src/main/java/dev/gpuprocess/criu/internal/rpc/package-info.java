@@ -1,3 +1,3 @@
-/** Requests in the words of CRIU's RPC. */
+/** Requests in CRIU's RPC protocol. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.rpc;

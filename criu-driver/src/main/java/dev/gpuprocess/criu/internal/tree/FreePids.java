@@ -10,17 +10,17 @@ import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Waits until the pids of a tree that was killed are free, so that it can be restored at once. */
+/** Waits until the pids of a killed tree are free, so that it can be restored at once. */
 public final class FreePids {
 
   private static final Logger LOG = LoggerFactory.getLogger(FreePids.class);
 
-  /** What holds much memory takes a tenth of a second a GiB to go. */
+  /** Freeing a process's memory takes about a tenth of a second per GiB. */
   private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(5);
 
   private static final Duration REAP_LIMIT = OwnZombies.PATIENCE;
 
-  /** Init does reap, but in some containers only every other second. */
+  /** Init reaps zombies, but in some containers only every few seconds. */
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
 
   private static final long PAUSE_NANOS = 500_000;
@@ -28,10 +28,10 @@ public final class FreePids {
   private FreePids() {}
 
   /**
-   * Waits for a while; the image is good whatever comes of it. A zombie is waited for only briefly,
-   * as it is up to its parent, and one that nobody but this JVM can reap is reaped.
+   * Waits for a limited time; the image is good whether or not the pids become free. Waits for a
+   * zombie only briefly, as its parent must reap it, and reaps one that only this JVM can reap.
    *
-   * @param tree all of it, killed
+   * @param tree all its processes, which have been killed
    */
   public static void await(List<ProcessIdentity> tree) {
     Deadline teardown = Deadline.after(TEARDOWN_LIMIT);
@@ -53,10 +53,10 @@ public final class FreePids {
       }
       if ((onlyInits ? initReaps : onlyZombies ? reap : teardown).passed()) {
         LOG.warn(
-            "{} {} killed and {} not gone yet: a restore has to wait for that",
+            "{} {} killed, but not yet {}: a restore has to wait for that",
             left.size() == 1 ? "process" : "processes",
             left.stream().map(ProcStat::pid).toList(),
-            onlyZombies ? "reaped by its parent," : "torn down by the kernel,");
+            onlyZombies ? "reaped by the parent" : "torn down by the kernel");
         return;
       }
       LockSupport.parkNanos(PAUSE_NANOS);

@@ -14,10 +14,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Zombies that are children of this JVM without having been started by it. As the first process of
- * a container, or as a child subreaper, it becomes the parent of what it has restored, and nobody
- * else can reap that. The JDK reaps what it has started at once, so what is still a zombie after a
- * while is none of its children.
+ * Zombies that are children of this JVM but were not started by it. As the first process of a
+ * container, or as a child subreaper, this JVM becomes the parent of what it has restored, and
+ * nobody else can reap those processes. The JDK reaps the processes it has started at once, so one
+ * that is still a zombie after a while was not started by the JDK.
  */
 public final class OwnZombies {
 
@@ -30,12 +30,15 @@ public final class OwnZombies {
 
   private OwnZombies() {}
 
-  /** Whether this JVM is the parent. */
+  /** Whether this JVM is the parent of the process. */
   static boolean isOurs(ProcStat stat) {
     return stat.parent() == ProcessHandle.current().pid();
   }
 
-  /** Waits until a pid is free, if it is held by a zombie of ours, and reaps it in the end. */
+  /**
+   * If a pid is held by a zombie child of this JVM, waits until it is free, and reaps the zombie if
+   * nobody else has.
+   */
   public static void free(int pid) {
     Optional<ProcessIdentity> zombie =
         ProcFs.stat(pid)
@@ -50,7 +53,10 @@ public final class OwnZombies {
     }
   }
 
-  /** Reaps this very process, if it is a zombie of ours. Only once the JDK had its time. */
+  /**
+   * Reaps exactly this process, if it is a zombie child of this JVM. To be called only after the
+   * JDK has had time to reap it.
+   */
   public static void reap(ProcessIdentity process) {
     if (Processes.stat(process).filter(stat -> stat.isDead() && isOurs(stat)).isEmpty()) {
       return;

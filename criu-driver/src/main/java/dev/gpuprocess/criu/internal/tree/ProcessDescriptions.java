@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.text.Printable;
 import java.util.Optional;
 import java.util.OptionalInt;
 
-/** Names processes for people. */
+/** Descriptions of processes for messages. */
 public final class ProcessDescriptions {
 
   private static final int LONGEST_COMMAND = 80;
@@ -18,7 +18,7 @@ public final class ProcessDescriptions {
     return "process " + pid + command(pid);
   }
 
-  /** Who has this pid and why it is not free. Empty when it is. */
+  /** What holds this pid; empty if it is free. */
   public static Optional<String> holder(int pid) {
     return ProcFs.stat(pid)
         .map(
@@ -31,7 +31,10 @@ public final class ProcessDescriptions {
             });
   }
 
-  /** Who has a number as session or group: it is taken as long, also by zombies. Looks at all. */
+  /**
+   * A process whose session or group has this number, which is taken as long as there is one, even
+   * a zombie. Looks at all processes.
+   */
   public static Optional<String> member(int number) {
     return ProcessHandle.allProcesses()
         .flatMap(process -> ProcFs.stat(process.pid()).stream())
@@ -63,7 +66,7 @@ public final class ProcessDescriptions {
     return Integer.parseInt(ProcFs.status(pid).getOrDefault("Tgid", Integer.toString(pid)));
   }
 
-  /** Who traces a process, or a thread of it; empty when nobody does. */
+  /** The pid of the tracer of a task; empty if it is not traced. */
   static Optional<Integer> tracer(long pid) {
     OptionalInt tracer = ProcFs.tracer(pid);
     return tracer.isPresent() ? Optional.of(tracer.getAsInt()) : Optional.empty();

@@ -6,10 +6,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * Who traces a tree: CRIU cannot trace it at the same time.
+ * The tracer of a tree, which CRIU cannot trace at the same time.
  *
- * @param pid who
- * @param task the task of the tree that is traced
+ * @param pid the tracer @param task the task of the tree that is traced
  */
 public record Tracer(int pid, int task) {
 
@@ -25,10 +24,10 @@ public record Tracer(int pid, int task) {
         .findFirst();
   }
 
-  /** What is in the way. */
+  /** The problem, for the middle of a sentence. */
   public String what() {
     return isDump()
-        ? "another dump is at work on it, by process " + pid + " (CRIU)" + controller()
+        ? "another dump of it is running, by process " + pid + " (CRIU)" + controller()
         : "its task " + task + " is traced by " + ProcessDescriptions.process(pid);
   }
 
@@ -38,13 +37,13 @@ public record Tracer(int pid, int task) {
         .orElse("");
   }
 
-  /** What to do. */
+  /** What to do about it. */
   public String cure() {
-    return isDump() ? "wait until that one has ended" : "end that first";
+    return isDump() ? "wait until that dump has ended" : "detach or end that process first";
   }
 
   private boolean isDump() {
-    // It may be run by the dynamic loader.
+    // CRIU may have been started through the dynamic loader.
     return ProcFs.commandLine(pid).stream()
         .anyMatch(word -> word.equals("swrk") || PROGRAM.matcher(word).matches());
   }

@@ -13,9 +13,9 @@ import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 
 /**
- * Looks for the processes that CRIU would not get hold of, before it touches the tree: for a frozen
- * one it waits until it is killed, and what it has begun then ends the tree when it is thawed; one
- * whose first thread has ended it cannot trace.
+ * Checks, before CRIU touches the tree, for processes that CRIU cannot stop. It would wait for a
+ * frozen one until it is killed itself, and what it has left in the tree by then kills the tree
+ * when it is thawed. It cannot trace a process whose first thread has ended.
  */
 public final class TreeAtRest {
 
@@ -30,13 +30,13 @@ public final class TreeAtRest {
   }
 
   /**
-   * Throws when there is one.
+   * Throws if there is one.
    *
-   * @param descendants all of the tree but its root
+   * @param descendants the pids of the tree without its root
    */
   public void require(List<Integer> descendants) {
     ScanLimit limit = ScanLimit.of("dump", root, options.deadline());
-    // A group that CRIU is told to freeze it also knows how to thaw.
+    // CRIU can thaw a cgroup that it has been told to freeze.
     boolean mayBeFrozen = options.freezeCgroup().isPresent();
     Freezer freezer = Freezer.look();
     requireFirstThread(root);

@@ -17,31 +17,31 @@ import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 
-/** What became of a process tree after a dump, found out from the kernel once CRIU is gone. */
+/** What became of a process tree after a dump, according to the kernel once CRIU is gone. */
 public enum TreeFate {
-  /** Nobody traces it and nothing of it is on its way out. */
+  /** None of it is traced, frozen or ending. */
   RUNS,
   /** All of it is gone. */
   GONE,
-  /** All that is left of it was killed, which nothing can take back, and is not gone yet. */
+  /** Everything that is left of it has been killed, but is not gone yet. */
   DYING,
-  /** Some of it is there and traced or frozen, for longer than that can take. */
+  /** Some of it is still traced or frozen, after the time that CRIU's cleanup can take. */
   UNSETTLED;
 
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
 
-  /** Where the images are complete nobody waits for the process, so there is time to be certain. */
+  /** Once the images are complete nobody depends on the process, so there is time to be certain. */
   private static final Duration CERTAINTY_LIMIT = Duration.ofSeconds(20);
 
   private static final Duration MOMENT = Duration.ofMillis(100);
   private static final long PAUSE_NANOS = 500_000;
 
   /**
-   * Waits until the kernel's answer cannot change any more.
+   * Waits until the answer can no longer change.
    *
-   * @param tree all of it
-   * @param mayDie whether its images are complete: then what is left of a tree that is partly
-   *     killed is killed too, and a kill that is on its way is as good as an end
+   * @param tree all its processes
+   * @param mayDie whether its images are complete: then the rest of a partly killed tree is killed
+   *     too, and a process that is being killed counts as ended
    */
   public static TreeFate of(List<ProcessIdentity> tree, boolean mayDie) throws NativeCallException {
     Deadline deadline = Deadline.after(mayDie ? CERTAINTY_LIMIT : SETTLE_LIMIT);
@@ -91,7 +91,8 @@ public enum TreeFate {
 
   /**
    * The same, after each process has run again. A CRIU that is killed while a task executes its
-   * code leaves the task before a breakpoint, of which it dies as soon as it runs.
+   * parasite code leaves the task just before a breakpoint, which kills the task as soon as it
+   * runs.
    */
   public static TreeFate onceItHasRun(List<ProcessIdentity> tree, boolean mayDie)
       throws NativeCallException {
@@ -104,7 +105,10 @@ public enum TreeFate {
     return of(tree, mayDie);
   }
 
-  /** Who sleeps has been there to fall asleep; who waits for a CPU has not, on a busy machine. */
+  /**
+   * A process that sleeps must have run; on a busy machine, one that is runnable may still be
+   * waiting for a CPU.
+   */
   private static boolean haveRun(List<ProcessIdentity> tree, List<Long> before) {
     for (int i = 0; i < tree.size(); i++) {
       Optional<ProcStat> stat = Processes.stat(tree.get(i));
@@ -116,7 +120,7 @@ public enum TreeFate {
     return true;
   }
 
-  /** What CRIU has left in a frozen task shows when it is thawed, and not before. */
+  /** What CRIU has left in a frozen task takes effect only when it is thawed. */
   private static boolean isFrozen(List<ProcessIdentity> tree) {
     Freezer freezer = Freezer.look();
     return tree.stream()
@@ -125,16 +129,16 @@ public enum TreeFate {
   }
 
   private static long nanosOnCpu(ProcessIdentity process) {
-    // Not in every kernel; then the moment has to do.
+    // Not every kernel has it; then waiting for a moment must suffice.
     return ProcFs.read(process.pid(), "schedstat")
         .map(text -> Long.parseLong(text.split(" ")[0]))
         .orElseGet(System::nanoTime);
   }
 
   /**
-   * Waits until all of a tree was killed, which is certain of one that CRIU has killed.
+   * Waits until all of a tree that CRIU has killed is ending or gone.
    *
-   * @return false when some of it lives all the same
+   * @return false if some of it is still alive
    */
   public static boolean awaitKill(List<ProcessIdentity> tree) {
     Deadline deadline = Deadline.after(SETTLE_LIMIT);

@@ -1,3 +1,3 @@
-/** What the kernel tells of the processes of a tree. */
+/** What the kernel reports about the processes of a tree. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.tree;

@@ -4,7 +4,7 @@ import jnr.ffi.Pointer;
 import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
-/** The functions of the C library with which the kernel is asked about sockets and pipes. */
+/** The C functions that are used to ask the kernel about sockets and pipes. */
 public interface KernelFunctions {
 
   int open(String path, int flags);

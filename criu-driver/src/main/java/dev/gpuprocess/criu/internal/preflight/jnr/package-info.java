@@ -1,5 +1,5 @@
 /**
- * The C functions that Java has no word for, for JNR alone. Not exported; open because JNR's
+ * The C functions that Java does not offer, for JNR only. Not exported; open because JNR's
  * generated classes live in an unnamed module.
  */
 @org.jspecify.annotations.NullMarked
