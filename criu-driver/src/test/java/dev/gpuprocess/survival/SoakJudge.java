@@ -70,7 +70,8 @@ final class SoakJudge {
         subjects.get(i).close();
         subjects.set(i, SoakSubject.start(lane.machine));
       }
-      subjects.get(i).fault().ifPresent(this::lost);
+      SoakSubject subject = subjects.get(i);
+      subject.fault().ifPresent(why -> lost(why + verbsOf(subject.pid())));
     }
     lookForLeftEntries();
     removeOldImages(subjects, whole);
@@ -92,6 +93,10 @@ final class SoakJudge {
           Complaint.Kind.LEAKED,
           "journal entries %s, of which a recovery tells %s".formatted(lane.journal(), told));
     }
+  }
+
+  private String verbsOf(int pid) {
+    return "\n  " + VerbLog.last(VerbLog.beside(lane.images()), pid);
   }
 
   private void lost(String why) {

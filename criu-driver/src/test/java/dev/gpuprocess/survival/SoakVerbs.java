@@ -8,6 +8,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.UncheckedIOException;
@@ -27,10 +28,28 @@ final class SoakVerbs {
   private final GpuCheckpoints checkpoints;
   private final Path images;
   private final Path squat;
+
+  /** Of the verbs, in their order. */
+  private static final List<String> NAMES =
+      List.of(
+          "suspend, resume",
+          "suspend and leave the block",
+          "lock, unlock",
+          "bring back",
+          "bring back with a fallback image",
+          "snapshot",
+          "dump and restore",
+          "dump and restore",
+          "dump",
+          "doctor",
+          "recover",
+          "squatted");
+
   private final String name;
   private final ControllerReport tally;
   private final AtomicInteger made = new AtomicInteger();
   private final List<IntConsumer> verbs;
+  private final VerbLog log;
 
   /**
    * Verbs of one controller.
@@ -43,6 +62,7 @@ final class SoakVerbs {
     this.checkpoints = checkpoints;
     this.images = images;
     this.squat = squat;
+    this.log = VerbLog.open(VerbLog.beside(images));
     this.name = name;
     this.tally = tally;
     this.verbs =
@@ -65,14 +85,28 @@ final class SoakVerbs {
   void work(Random random, List<Integer> pids, long endNanos) {
     while (System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
+      int verb = random.nextInt(verbs.size());
       try {
-        verbs.get(random.nextInt(verbs.size())).accept(pid);
+        if (isMove(verb)) {
+          log.tell(pid, name, "begins " + NAMES.get(verb));
+        }
+        verbs.get(verb).accept(pid);
         tally.done();
+        if (isMove(verb)) {
+          log.tell(pid, name, "ends " + NAMES.get(verb));
+        }
       } catch (GpuCheckpointException e) {
         tally.refused();
+        if (isMove(verb) && !(e instanceof OperationInProgressException)) {
+          log.tell(pid, name, "%s: %s".formatted(NAMES.get(verb), e));
+        }
         removeLogs(e);
       }
     }
+  }
+
+  private static boolean isMove(int verb) {
+    return !NAMES.get(verb).equals("doctor");
   }
 
   private void suspendAndLeaveTheBlock(int pid) {

@@ -8,7 +8,8 @@ import java.util.stream.Stream;
 /**
  * The tracer of a tree, which CRIU cannot trace at the same time.
  *
- * @param pid the tracer @param task the task of the tree that is traced
+ * @param pid the tracer
+ * @param task the task of the tree that is traced
  */
 public record Tracer(int pid, int task) {
 
