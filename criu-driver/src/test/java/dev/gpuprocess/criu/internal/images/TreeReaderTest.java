@@ -402,7 +402,7 @@ class TreeReaderTest {
     Files.delete(images.resolve("core-40.img"));
     Files.copy(images.resolve("ids-40.img"), images.resolve("core-40.img"));
     ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains("no image of the kind CORE"), e.getMessage());
+    assertTrue(e.getMessage().contains("not an image of the kind CORE"), e.getMessage());
   }
 
   /** Whatever is in the files, they are read or refused, and nothing else happens. */
