@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -65,8 +66,20 @@ final class Signals {
     return ProcessHandle.allProcesses()
         .map(ProcessHandle::pid)
         .filter(pid -> isCriu(Math.toIntExact(pid)))
-        .filter(pid -> ProcFs.read(pid, "environ").orElse("").contains(variable))
+        .filter(pid -> environmentOf(pid).contains(variable))
         .toList();
+  }
+
+  /** Empty also for one that is being torn down: it has no memory to read this from (ESRCH). */
+  private static String environmentOf(long pid) {
+    try {
+      return ProcFs.read(pid, "environ").orElse("");
+    } catch (ProcessUnreadableException e) {
+      if (ProcFs.read(pid, "statm").orElse("0").startsWith("0 ")) {
+        return "";
+      }
+      throw e;
+    }
   }
 
   private static Optional<Integer> tracer(int pid) {
