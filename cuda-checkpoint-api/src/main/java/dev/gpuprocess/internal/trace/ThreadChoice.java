@@ -6,7 +6,6 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.regex.Pattern;
 
 /**
  * Which thread of a process to borrow. First those that wait without a timeout: if this JVM is
@@ -17,7 +16,6 @@ import java.util.regex.Pattern;
  */
 final class ThreadChoice {
 
-  private static final Pattern DRIVER = Pattern.compile("cuda\\d+");
   private static final int MOST = 64;
 
   private static final int BEST = 0;
@@ -39,17 +37,12 @@ final class ThreadChoice {
         ProcFs.stat(pid).filter(stat -> stat.parent() == ProcessHandle.current().pid()).isPresent();
     return ProcFs.tasks(pid).stream()
         .filter(thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 'I')
-        .filter(thread -> !isOfDriver(thread))
+        .filter(thread -> !RestoreThread.is(thread))
         .filter(thread -> !ours || thread.pid() != pid)
         .limit(MOST)
         .sorted(Comparator.comparingInt(thread -> rank(pid, thread)))
         .map(ProcStat::pid)
         .toList();
-  }
-
-  /** Whether it is the driver's restore thread. */
-  static boolean isOfDriver(ProcStat thread) {
-    return DRIVER.matcher(thread.name()).matches();
   }
 
   private static int rank(int pid, ProcStat thread) {

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.os.Ptrace;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 
 /** A thread of another process that this thread traces. For use by this thread. */
 final class Tracee {
@@ -88,20 +89,46 @@ final class Tracee {
     return true;
   }
 
+  /**
+   * Lets it go on as it likes, signals included, to the next entry to a system call or the end of
+   * one.
+   *
+   * @param over asked again and again, whether to give up
+   * @return false when it was given up; the thread goes on then
+   */
+  boolean toSystemCall(BooleanSupplier over) throws UntraceableException, ErrnoException {
+    int deliver = 0;
+    while (true) {
+      ptrace.resumeToSystemCall(task, deliver);
+      Optional<Stop> stop = await(over);
+      if (stop.isEmpty() || stop.get() == Stop.SYSTEM_CALL) {
+        return stop.isPresent();
+      }
+      deliver = stop.get() == Stop.SIGNAL ? signal : 0;
+    }
+  }
+
   private Stop await(long end) throws UntraceableException, ErrnoException {
+    return await(() -> System.nanoTime() - end > 0)
+        .orElseThrow(
+            () ->
+                new UntraceableException(
+                    Untraceable.Reason.TIME,
+                    "thread %s did not stop in time: it waits in the kernel for something that cannot be interrupted"
+                        .formatted(task)));
+  }
+
+  private Optional<Stop> await(BooleanSupplier over) throws UntraceableException, ErrnoException {
     for (int tries = 0; ; tries++) {
       Optional<Integer> status = ptrace.change(task);
       if (status.isEmpty() && tries > YIELDS) {
         status = ptrace.stop(task);
       }
       if (status.isPresent()) {
-        return classify(status.get());
+        return Optional.of(classify(status.get()));
       }
-      if (System.nanoTime() - end > 0) {
-        throw new UntraceableException(
-            Untraceable.Reason.TIME,
-            "thread %s did not stop in time: it waits in the kernel for something that cannot be interrupted"
-                .formatted(task));
+      if (over.getAsBoolean()) {
+        return Optional.empty();
       }
       if (tries < YIELDS) {
         Thread.yield();

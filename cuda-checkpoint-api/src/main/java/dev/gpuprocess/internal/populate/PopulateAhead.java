@@ -1,0 +1,147 @@
+package dev.gpuprocess.internal.populate;
+
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.internal.trace.BorrowedThread;
+import dev.gpuprocess.internal.trace.MappingTrap;
+import dev.gpuprocess.internal.trace.RemoteCallException;
+import dev.gpuprocess.internal.trace.RemoteCalls;
+import dev.gpuprocess.internal.trace.RemoteThreads;
+import dev.gpuprocess.internal.trace.RestoreThread;
+import dev.gpuprocess.internal.trace.SystemCall;
+import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Has the memory that a checkpoint fills populated ahead of the driver.
+ *
+ * <p>The driver's restore thread maps the memory for all that is on the GPU by one call, which
+ * populates it by one thread in small pages, and then copies. Here that call is made without
+ * populating, huge pages are asked for, and several threads started in the process populate while
+ * the driver copies already. Nothing else changes, no more memory is taken, and if this JVM is
+ * killed at any moment the checkpoint goes on. Where that is not possible the driver populates, as
+ * it always did.
+ */
+public final class PopulateAhead {
+
+  /** How it went. */
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** A checkpoint of less is over in a moment. */
+  public static final long LEAST_BYTES = 128L << 20;
+
+  /** More made it no faster on a machine of 16 cores. */
+  private static final int MOST_THREADS = 8;
+
+  /** How long the checkpoint waits for the restore thread to be watched. */
+  private static final Duration ARMING = Duration.ofSeconds(1);
+
+  private static final Duration TIDYING = Duration.ofSeconds(5);
+  private static final int MADV_HUGEPAGE = 14;
+
+  private final ProcessIdentity process;
+  private final CompletableFuture<Void> armed = new CompletableFuture<>();
+  private volatile boolean over;
+
+  private PopulateAhead(ProcessIdentity process) {
+    this.process = process;
+  }
+
+  /**
+   * Runs a checkpoint, helped if that is possible.
+   *
+   * @param checkpoint the driver's call, on this thread
+   * @return what was done, or why nothing was, for an operator
+   */
+  public static String during(ProcessIdentity process, Runnable checkpoint) {
+    PopulateAhead ahead = new PopulateAhead(process);
+    CompletableFuture<Optional<RemoteThreads>> watch =
+        CompletableFuture.supplyAsync(ahead::watch, BoundedCall.THREADS);
+    try {
+      ahead.awaitArmed();
+      checkpoint.run();
+    } finally {
+      ahead.over = true;
+    }
+    return ahead.outcome(watch);
+  }
+
+  private void awaitArmed() {
+    CompletableFuture<Void> soon =
+        armed.copy().completeOnTimeout(null, ARMING.toMillis(), TimeUnit.MILLISECONDS);
+    soon.join();
+  }
+
+  private Optional<RemoteThreads> watch() {
+    try {
+      int task = RestoreThread.of(process);
+      return new MappingTrap(process, task, LEAST_BYTES)
+          .await(() -> armed.complete(null), () -> over, PopulateAhead::populate);
+    } catch (UntraceableException | IOException e) {
+      throw new CompletionException(e);
+    } finally {
+      armed.complete(null);
+    }
+  }
+
+  private static RemoteThreads populate(BorrowedThread thread, long start, long bytes)
+      throws UntraceableException, IOException {
+    try {
+      thread.call(SystemCall.MADVISE, start, bytes, MADV_HUGEPAGE);
+    } catch (RemoteCallException e) {
+      LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
+    }
+    int threads = Math.min(MOST_THREADS, Runtime.getRuntime().availableProcessors());
+    return RemoteThreads.start(thread, Pieces.of(start, bytes, threads));
+  }
+
+  private String outcome(CompletableFuture<Optional<RemoteThreads>> watch) {
+    try {
+      Optional<RemoteThreads> threads = watch.join();
+      threads.ifPresent(this::tidy);
+      return threads
+          .map(started -> "populated ahead by %s threads".formatted(started.started()))
+          .orElse("not populated ahead: the driver did not map its memory by one call");
+    } catch (CompletionException e) {
+      LOG.info("process {}: not populated ahead", process.pid(), e);
+      Throwable why = e.getCause() == null ? e : e.getCause();
+      return "not populated ahead: " + why.getMessage();
+    }
+  }
+
+  /** They have ended long since: the driver copies slower. If not, a page or so stays mapped. */
+  private void tidy(RemoteThreads threads) {
+    try {
+      await(threads);
+      RemoteCalls.borrow(
+          process,
+          TIDYING,
+          thread -> {
+            threads.unmap(thread);
+            return threads;
+          });
+    } catch (UntraceableException | IOException | IllegalStateException e) {
+      LOG.debug("what the threads in process {} ran on stays mapped", process.pid(), e);
+    }
+  }
+
+  private void await(RemoteThreads threads) throws ErrnoException {
+    ProcessMemory memory = new ProcessMemory(process.pid());
+    try (Polling polling = new Polling(TIDYING)) {
+      boolean inTime = true;
+      while (inTime && !threads.haveEnded(memory)) {
+        inTime = polling.pause();
+      }
+    }
+  }
+}

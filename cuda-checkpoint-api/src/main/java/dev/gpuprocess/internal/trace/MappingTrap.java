@@ -1,0 +1,137 @@
+package dev.gpuprocess.internal.trace;
+
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.trace.Registers.Name;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.function.BooleanSupplier;
+
+/**
+ * Waits until a thread of another process maps much private memory and populates it by the same call
+ * ({@code MAP_POPULATE}). The call is made without populating, so that the memory can be had as huge
+ * pages and be populated by several threads. The thread finds its memory mapped, as it asked; it
+ * populates what it touches first, and if this JVM is killed at any moment it populates all.
+ */
+public final class MappingTrap {
+
+  /** What is done when the memory is mapped, before the thread goes on. */
+  @FunctionalInterface
+  public interface Work<T> {
+
+    /**
+     * Makes calls.
+     *
+     * @param thread the thread that has mapped it
+     * @param start where it is
+     * @param bytes how much
+     */
+    T with(BorrowedThread thread, long start, long bytes)
+        throws UntraceableException, IOException;
+  }
+
+  private static final Duration CALLS = Duration.ofSeconds(5);
+  private static final Duration SEIZING = Duration.ofMillis(500);
+
+  private static final int PROT_WRITE = 2;
+  private static final int MAP_PRIVATE = 2;
+  private static final int MAP_ANONYMOUS = 0x20;
+  private static final int MAP_POPULATE = 0x8000;
+  private static final int WANTED = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+  private static final int LARGEST_ERRNO = 4095;
+
+  private final ProcessIdentity process;
+  private final int task;
+  private final long least;
+
+  /**
+   * Prepares; nothing is done yet.
+   *
+   * @param task a thread of the process
+   * @param least how many bytes are much
+   */
+  public MappingTrap(ProcessIdentity process, int task, long least) {
+    this.process = process;
+    this.task = task;
+    this.least = least;
+  }
+
+  /**
+   * Waits for one such call.
+   *
+   * @param armed run when the thread is being watched
+   * @param over tells that the call will not come any more
+   * @param work what is done then
+   * @return what the work returned; empty when the call did not come
+   * @throws UntraceableException when the thread cannot be watched; nothing has happened to it
+   * @throws IOException what the work throws
+   */
+  public <T> Optional<T> await(Runnable armed, BooleanSupplier over, Work<T> work)
+      throws UntraceableException, IOException {
+    Suitability.check(process);
+    Landscape land = Landscape.of(process);
+    return TracerThread.run(process.pid(), ptrace -> watched(ptrace, land, armed, over, work));
+  }
+
+  /** What is left traced in a failure or when it is over is let go with this thread. */
+  private <T> Optional<T> watched(
+      Ptrace ptrace, Landscape land, Runnable armed, BooleanSupplier over, Work<T> work)
+      throws UntraceableException, IOException {
+    Tracee thread = new Tracee(ptrace, task);
+    try {
+      ptrace.seize(task);
+    } catch (ErrnoException e) {
+      throw Suitability.refused(process, task, e);
+    }
+    boolean filtered = Suitability.check(process, task);
+    if (thread.interrupt(Durations.end(SEIZING)) == Tracee.Stop.GROUP) {
+      throw Suitability.stopped(process);
+    }
+    armed.run();
+    while (thread.toSystemCall(over)) { // it is about to make a call
+      Registers asked = thread.registers();
+      boolean caught = isWanted(asked);
+      if (caught) {
+        long flags = asked.get(Name.R10) & ~MAP_POPULATE;
+        thread.setRegisters(asked.with(Name.R10, flags));
+      }
+      if (!thread.toSystemCall(over)) { // the call has ended
+        return Optional.empty();
+      }
+      if (caught) {
+        Registers answered = thread.registers();
+        long start = answered.get(Name.RAX);
+        // Calls keep their arguments.
+        thread.setRegisters(answered.with(Name.R10, asked.get(Name.R10)));
+        if (start >= 0 || start < -LARGEST_ERRNO) {
+          return Optional.of(work(thread, filtered, land, work, start, asked.get(Name.RSI)));
+        }
+      }
+    }
+    return Optional.empty();
+  }
+
+  private boolean isWanted(Registers call) {
+    return (int) call.get(Name.ORIG_RAX) == SystemCall.MMAP.number()
+        && Long.compareUnsigned(call.get(Name.RSI), least) >= 0
+        && (call.get(Name.RDX) & PROT_WRITE) != 0
+        && (call.get(Name.R10) & WANTED) == WANTED;
+  }
+
+  private static <T> T work(
+      Tracee thread, boolean filtered, Landscape land, Work<T> work, long start, long bytes)
+      throws UntraceableException, IOException {
+    long end = Durations.end(CALLS);
+    thread.toTrap(end);
+    BorrowedThread borrowed = BorrowedThread.of(thread, filtered, land, end);
+    try {
+      return work.with(borrowed, start, bytes);
+    } finally {
+      borrowed.goHome();
+      thread.detach();
+    }
+  }
+}
