@@ -40,6 +40,11 @@ public final class Descriptors {
     }
   }
 
+  /** Opens a file for reading, to be passed on. */
+  public static int openToRead(Path path) throws FileSystemException {
+    return Libc.open(path, Libc.O_RDONLY, 0);
+  }
+
   /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */
   public static void close(int descriptor) {
     Libc.LIBRARY.close(descriptor);

@@ -9,12 +9,14 @@ import dev.gpuprocess.internal.trace.MappingTrap;
 import dev.gpuprocess.internal.trace.RemoteCallException;
 import dev.gpuprocess.internal.trace.RemoteCalls;
 import dev.gpuprocess.internal.trace.RemoteThreads;
+import dev.gpuprocess.internal.trace.RemoteThreads.Advice;
 import dev.gpuprocess.internal.trace.RestoreThread;
 import dev.gpuprocess.internal.trace.SystemCall;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -101,8 +103,12 @@ public final class PopulateAhead {
     } catch (RemoteCallException e) {
       LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
     }
-    int threads = Math.min(MOST_THREADS, Runtime.getRuntime().availableProcessors());
-    return RemoteThreads.start(thread, Pieces.of(start, bytes, threads));
+    int most = Math.min(MOST_THREADS, Runtime.getRuntime().availableProcessors());
+    List<List<Advice>> work = Pieces.of(start, bytes, most);
+    RemoteThreads threads = RemoteThreads.prepare(thread, work.size(), work.get(0).size());
+    int started = threads.start(thread, work);
+    LOG.debug("{} threads populate {} bytes of process {}", started, bytes, thread.pid());
+    return threads;
   }
 
   private String outcome(CompletableFuture<Optional<RemoteThreads>> watch) {
