@@ -73,7 +73,7 @@ public final class MappingTrap {
       throws UntraceableException, IOException {
     Suitability.check(process);
     Landscape land = Landscape.of(process);
-    return TracerThread.run(process.pid(), ptrace -> watched(ptrace, land, armed, over, work));
+    return TracerThread.run(process.pid(), Ptrace::new, ptrace -> watched(ptrace, land, armed, over, work));
   }
 
   /** What is left traced in a failure or when it is over is let go with this thread. */
