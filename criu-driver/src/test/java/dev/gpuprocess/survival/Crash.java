@@ -9,6 +9,7 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.internal.os.LogName;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -200,8 +201,20 @@ final class Crash {
     lane.possibleImages().stream()
         .filter(path -> path.toString().endsWith(".partial"))
         .forEach(path -> untidy.add("half image " + path));
-    SimulatedMachine.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
+    SimulatedMachine.names(lane.temporary()).stream()
+        .filter(name -> !isNativeCodeOfDeadJvm(name))
+        .forEach(name -> untidy.add("temporary " + name));
     lane.journal().forEach(name -> untidy.add("journal entry " + name));
     return untidy;
+  }
+
+  /** Left when it is killed as it loads; a recovery with the same temporary files removes it. */
+  private static boolean isNativeCodeOfDeadJvm(String name) {
+    Optional<LogName> made = LogName.parse(name);
+    try {
+      return name.startsWith("gpuprocess-native-") && made.isPresent() && made.get().isAbandoned();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }
