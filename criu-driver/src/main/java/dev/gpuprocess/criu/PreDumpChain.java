@@ -102,7 +102,7 @@ public final class PreDumpChain implements AutoCloseable {
       criu.close();
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
-          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.child()), e);
+          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.pid()), e);
     }
   }
 }

@@ -169,7 +169,7 @@ public final class LibC {
     }
   }
 
-  private static NativeCallException failure(String call, int errno) {
+  static NativeCallException failure(String call, int errno) {
     return new NativeCallException(call, errno, FUNCTIONS.strerror(errno));
   }
 

@@ -13,8 +13,6 @@ import jnr.posix.POSIXFactory;
 public final class Posix {
 
   private static final int SIGKILL = 9;
-  private static final int SIGTERM = 15;
-  private static final int SIGCONT = 18;
   private static final int WNOHANG = 1;
   private static final POSIX LIBRARY;
 
@@ -58,28 +56,6 @@ public final class Posix {
    * @return false if it is already gone
    */
   public static boolean kill(ProcessIdentity process) throws NativeCallException {
-    return signal(process, SIGKILL);
-  }
-
-  /**
-   * Sends SIGTERM to exactly this process.
-   *
-   * @return false if it is already gone
-   */
-  public static boolean terminate(ProcessIdentity process) throws NativeCallException {
-    return signal(process, SIGTERM);
-  }
-
-  /**
-   * Sends SIGCONT to exactly this process.
-   *
-   * @return false if it is already gone
-   */
-  public static boolean resume(ProcessIdentity process) throws NativeCallException {
-    return signal(process, SIGCONT);
-  }
-
-  private static boolean signal(ProcessIdentity process, int number) throws NativeCallException {
     if (process.pid() <= 1) {
       throw new IllegalArgumentException("never signals pid " + process.pid());
     }
@@ -95,14 +71,14 @@ public final class Posix {
       }
       // Before Linux 5.3. The pid could be reused between these two calls only if the process is
       // reaped meanwhile and all other pids are used up first.
-      return process.isAlive() && LIBRARY.kill(process.pid(), number) == 0;
+      return process.isAlive() && LIBRARY.kill(process.pid(), SIGKILL) == 0;
     }
     try {
       // The descriptor stays with the process it was opened on, so checking after opening is exact.
       if (!process.isAlive()) {
         return false;
       }
-      LibC.pidfdSendSignal(pidfd, number);
+      LibC.pidfdSendSignal(pidfd, SIGKILL);
       return true;
     } catch (NativeCallException e) {
       if (e.errno() == LibC.ESRCH) {
@@ -112,5 +88,24 @@ public final class Posix {
     } finally {
       LibC.close(pidfd);
     }
+  }
+
+  /**
+   * Signals a child that has not been reaped, or its process group.
+   *
+   * @param target its pid, which nobody else can have; negative for its group
+   * @return false if there is no such process
+   */
+  static boolean signalChild(int target, int number) throws NativeCallException {
+    if (Math.abs(target) <= 1) {
+      throw new IllegalArgumentException("never signals pid " + target);
+    }
+    if (LIBRARY.kill(target, number) == 0) {
+      return true;
+    }
+    if (LIBRARY.errno() == LibC.ESRCH) {
+      return false;
+    }
+    throw LibC.failure("kill " + target, LIBRARY.errno());
   }
 }

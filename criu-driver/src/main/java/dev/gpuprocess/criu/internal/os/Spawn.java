@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.os;
 import static dev.gpuprocess.criu.internal.os.LibC.checkAnswer;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import jnr.ffi.Pointer;
@@ -40,11 +41,11 @@ public final class Spawn {
    * @param program an absolute path
    * @param arguments without the program's name
    * @param output becomes 1 and 2
-   * @param numbered become {@link #SOCKET} and the numbers after it; these descriptors and the
-   *     output must be above all of those numbers
-   * @return the child's pid
+   * @param numbered become {@link #SOCKET} and the numbers after it
+   * @throws NativeCallException if it cannot be started
    */
-  public static int start(Path program, List<String> arguments, int output, List<Integer> numbered)
+  public static ChildProcess start(
+      Path program, List<String> arguments, int output, List<Integer> numbered)
       throws NativeCallException {
     return start(program, arguments, NOTHING, output, numbered);
   }
@@ -52,9 +53,38 @@ public final class Spawn {
   /**
    * The same, with a descriptor as standard input.
    *
-   * @param input becomes 0; must be above those numbers too
+   * @param input becomes 0
    */
-  public static int start(
+  public static ChildProcess start(
+      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
+    // Copies numbered above those that the child uses, so that none gets in the way of another.
+    List<Integer> copies = new ArrayList<>();
+    try {
+      int above = SOCKET + numbered.size();
+      int in = input == NOTHING ? NOTHING : copy(input, above, copies);
+      int out = copy(output, above, copies);
+      List<Integer> rest = new ArrayList<>();
+      for (int descriptor : numbered) {
+        rest.add(copy(descriptor, above, copies));
+      }
+      return new ChildProcess(spawn(program, arguments, in, out, rest));
+    } finally {
+      copies.forEach(LibC::close);
+    }
+  }
+
+  private static int copy(int descriptor, int above, List<Integer> copies)
+      throws NativeCallException {
+    int copy =
+        LibC.check(
+            LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, above),
+            "copy of descriptor " + descriptor);
+    copies.add(copy);
+    return copy;
+  }
+
+  private static int spawn(
       Path program, List<String> arguments, int input, int output, List<Integer> numbered)
       throws NativeCallException {
     LibC.Functions c = LibC.functions();
@@ -78,10 +108,11 @@ public final class Spawn {
             "start " + program);
         return pid[0];
       } finally {
-        checkAnswer(c.posix_spawnattr_destroy(attributes), "posix_spawnattr_destroy");
+        // Nothing is thrown once there is a child.
+        c.posix_spawnattr_destroy(attributes);
       }
     } finally {
-      checkAnswer(c.posix_spawn_file_actions_destroy(actions), "posix_spawn_file_actions_destroy");
+      c.posix_spawn_file_actions_destroy(actions);
     }
   }
 

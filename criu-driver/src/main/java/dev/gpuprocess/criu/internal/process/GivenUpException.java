@@ -54,7 +54,7 @@ public final class GivenUpException extends Exception {
         "process " + pid + " died, and CRIU would wait for it forever", Why.MISBEHAVIOUR, null);
   }
 
-  static GivenUpException broken(NativeCallException cause) {
+  static GivenUpException broken(Exception cause) {
     return new GivenUpException(
         "the connection to CRIU failed, " + cause.getMessage(), Why.MISBEHAVIOUR, cause);
   }
