@@ -1,7 +1,8 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -86,7 +87,7 @@ final class CriuFinder {
       }
       List<String> command = locator.command();
       boolean named = !command.isEmpty();
-      if (!named && !ProgramTrust.weAreRoot() && locator.mayTrySudo()) {
+      if (!named && !CurrentUser.isRoot() && locator.mayTrySudo()) {
         command =
             List.of(
                 "sudo",
@@ -105,7 +106,7 @@ final class CriuFinder {
 
     /** Whether CRIU has enough privileges without a command. */
     private boolean suffices(CriuBinary direct) {
-      if (ProgramTrust.weAreRoot() && locator.command().isEmpty()) {
+      if (CurrentUser.isRoot() && locator.command().isEmpty()) {
         return true;
       }
       criu_req check = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
@@ -178,7 +179,7 @@ final class CriuFinder {
     if (!Files.exists(candidate.program())) {
       throw new UnusableException("there is no such file");
     }
-    if (ProgramTrust.weAreRoot()) {
+    if (CurrentUser.isRoot()) {
       Optional<String> objection =
           ProgramTrust.objection(candidate.program(), candidate.isProvisioned());
       if (objection.isPresent()) {

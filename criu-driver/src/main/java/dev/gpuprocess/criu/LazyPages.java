@@ -1,12 +1,13 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -98,22 +99,22 @@ public final class LazyPages implements AutoCloseable {
     int[] pipe = {-1, -1};
     int output = -1;
     try {
-      pipe = LibC.pipe();
-      LibC.check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
-      output = LibC.open(request.work().resolve(OUTPUT_FILE), LibC.O_RDWR);
+      pipe = LinuxCalls.pipe();
+      Libc.check(LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
+      output = Libc.open(request.work().resolve(OUTPUT_FILE), Libc.O_RDWR);
       LazyPages pages =
           new LazyPages(
               request,
               Deadline.after(request.deadline()),
               Spawn.start(program, arguments(request), output, List.of(pipe[1])));
-      LibC.close(pipe[1]);
+      Libc.close(pipe[1]);
       pipe[1] = -1;
       pages.awaitReady(pipe[0]);
       return pages;
     } finally {
-      LibC.close(pipe[0]);
-      LibC.close(pipe[1]);
-      LibC.close(output);
+      Libc.close(pipe[0]);
+      Libc.close(pipe[1]);
+      Libc.close(output);
     }
   }
 
@@ -152,7 +153,7 @@ public final class LazyPages implements AutoCloseable {
   private void awaitReady(int pipe) throws NativeCallException {
     byte[] ready = new byte[1];
     while (true) {
-      long count = LibC.functions().read(pipe, ready, ready.length);
+      long count = LinuxCalls.functions().read(pipe, ready, ready.length);
       if (count > 0) {
         return;
       }

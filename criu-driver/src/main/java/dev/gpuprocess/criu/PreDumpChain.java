@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuProcess;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
 import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
-import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.criu.internal.restore.RestoreOperation;
 import dev.gpuprocess.criu.internal.rpc.CheckOperation;
@@ -186,7 +186,7 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   private boolean isDirect() {
-    if (ProgramTrust.weAreRoot()) {
+    if (CurrentUser.isRoot()) {
       return true;
     }
     try {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuProcess;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;

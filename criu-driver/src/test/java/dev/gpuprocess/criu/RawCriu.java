@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.internal.os.NativeCallException;
 import com.google.protobuf.InvalidProtocolBufferException;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Packet;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuProcess;

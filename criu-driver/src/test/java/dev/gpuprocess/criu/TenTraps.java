@@ -6,11 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
@@ -321,10 +322,10 @@ final class TenTraps {
 
   private static ExitStatus askVersion(int socketType) throws IOException {
     int[] pair = {-1, -1};
-    LibC.check(
-        LibC.functions().socketpair(LibC.AF_UNIX, socketType | LibC.CLOEXEC, 0, pair),
+    Libc.check(
+        LinuxCalls.functions().socketpair(LinuxCalls.AF_UNIX, socketType | LinuxCalls.CLOEXEC, 0, pair),
         "socketpair");
-    int output = LibC.open(Path.of("/dev/null"), LibC.O_RDWR);
+    int output = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
       ChildProcess child =
           Spawn.start(
@@ -333,11 +334,11 @@ final class TenTraps {
               output,
               List.of(pair[1]));
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();
-      LibC.check(
-          LibC.functions().send(pair[0], request, request.length, LibC.MSG_NOSIGNAL), "send");
+      Libc.check(
+          LinuxCalls.functions().send(pair[0], request, request.length, LinuxCalls.MSG_NOSIGNAL), "send");
       return child.await(Deadline.after(DumpDirectories.PATIENCE)).orElseThrow();
     } finally {
-      List.of(pair[0], pair[1], output).forEach(LibC::close);
+      List.of(pair[0], pair[1], output).forEach(Libc::close);
     }
   }
 

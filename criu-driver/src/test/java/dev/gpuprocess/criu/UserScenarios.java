@@ -5,12 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
@@ -74,7 +74,7 @@ class UserScenarios {
 
   @BeforeEach
   void makeSite() {
-    assertFalse(Posix.isRoot());
+    assertFalse(CurrentUser.isRoot());
     site = DumpDirectories.in(directory.resolve("site"), throughCommand());
   }
 

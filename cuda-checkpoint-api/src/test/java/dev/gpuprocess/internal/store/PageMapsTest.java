@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.internal.os.PinnedDirectory;

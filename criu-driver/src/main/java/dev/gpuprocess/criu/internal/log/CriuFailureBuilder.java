@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.log;
 
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.criu.internal.process.Privilege;
@@ -164,7 +164,7 @@ public final class CriuFailureBuilder {
   }
 
   private Optional<String> privilegeHint() {
-    return result.errno() == EBADRQC && !Posix.isRoot()
+    return result.errno() == EBADRQC && !CurrentUser.isRoot()
         ? Optional.of(
             "CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE: " + Privilege.CURE)
         : Optional.empty();

@@ -1,8 +1,12 @@
 package dev.gpuprocess.criu.internal.os;
 
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
+import java.nio.file.Path;
+import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
 
@@ -14,6 +18,7 @@ public final class Posix {
 
   private static final int SIGKILL = 9;
   private static final int WNOHANG = 1;
+  private static final int BLOCK_BYTES = 512;
   private static final POSIX LIBRARY;
 
   static {
@@ -28,8 +33,10 @@ public final class Posix {
     LIBRARY.getpid();
   }
 
-  public static boolean isRoot() {
-    return LIBRARY.geteuid() == 0;
+  /** What a file takes on its disk; 0 if it is gone. */
+  public static long allocatedBytes(Path file) {
+    FileStat stat = LIBRARY.allocateStat();
+    return LIBRARY.stat(file.toString(), stat) == 0 ? stat.blocks() * BLOCK_BYTES : 0;
   }
 
   /**
@@ -42,7 +49,7 @@ public final class Posix {
     int result;
     do {
       result = LIBRARY.waitpid(pid, status, WNOHANG);
-    } while (result < 0 && LIBRARY.errno() == LibC.EINTR);
+    } while (result < 0 && LIBRARY.errno() == Libc.EINTR);
     if (result == 0) {
       return Optional.empty();
     }
@@ -61,12 +68,12 @@ public final class Posix {
     }
     int pidfd;
     try {
-      pidfd = LibC.pidfdOpen(process.pid());
+      pidfd = LinuxCalls.pidfdOpen(process.pid());
     } catch (NativeCallException e) {
-      if (e.errno() == LibC.ESRCH) {
+      if (e.errno() == LinuxCalls.ESRCH) {
         return false;
       }
-      if (e.errno() != LibC.ENOSYS) {
+      if (e.errno() != LinuxCalls.ENOSYS) {
         throw e;
       }
       // Before Linux 5.3. The pid could be reused between these two calls only if the process is
@@ -78,15 +85,15 @@ public final class Posix {
       if (!process.isAlive()) {
         return false;
       }
-      LibC.pidfdSendSignal(pidfd, SIGKILL);
+      LinuxCalls.pidfdSendSignal(pidfd, SIGKILL);
       return true;
     } catch (NativeCallException e) {
-      if (e.errno() == LibC.ESRCH) {
+      if (e.errno() == LinuxCalls.ESRCH) {
         return false;
       }
       throw e;
     } finally {
-      LibC.close(pidfd);
+      Libc.close(pidfd);
     }
   }
 
@@ -103,9 +110,9 @@ public final class Posix {
     if (LIBRARY.kill(target, number) == 0) {
       return true;
     }
-    if (LIBRARY.errno() == LibC.ESRCH) {
+    if (LIBRARY.errno() == LinuxCalls.ESRCH) {
       return false;
     }
-    throw LibC.failure("kill " + target, LIBRARY.errno());
+    throw Libc.failure("kill " + target, LIBRARY.errno());
   }
 }

@@ -1,7 +1,10 @@
 package dev.gpuprocess.criu.internal.os;
 
-import static dev.gpuprocess.criu.internal.os.LibC.checkAnswer;
+import static dev.gpuprocess.internal.os.Libc.checkAnswer;
 
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.Libc;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -70,15 +73,15 @@ public final class Spawn {
       }
       return new ChildProcess(spawn(program, arguments, in, out, rest));
     } finally {
-      copies.forEach(LibC::close);
+      copies.forEach(Libc::close);
     }
   }
 
   private static int copy(int descriptor, int above, List<Integer> copies)
       throws NativeCallException {
     int copy =
-        LibC.check(
-            LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, above),
+        Libc.check(
+            LinuxCalls.functions().fcntl(descriptor, LinuxCalls.F_DUPFD_CLOEXEC, above),
             "copy of descriptor " + descriptor);
     copies.add(copy);
     return copy;
@@ -87,9 +90,9 @@ public final class Spawn {
   private static int spawn(
       Path program, List<String> arguments, int input, int output, List<Integer> numbered)
       throws NativeCallException {
-    LibC.Functions c = LibC.functions();
-    Pointer actions = LibC.allocate(ACTIONS_BYTES);
-    Pointer attributes = LibC.allocate(ATTRIBUTES_BYTES);
+    LinuxCalls.Functions c = LinuxCalls.functions();
+    Pointer actions = LinuxCalls.allocate(ACTIONS_BYTES);
+    Pointer attributes = LinuxCalls.allocate(ATTRIBUTES_BYTES);
     checkAnswer(c.posix_spawn_file_actions_init(actions), "posix_spawn_file_actions_init");
     try {
       checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
@@ -100,7 +103,7 @@ public final class Spawn {
         checkAnswer(
             c.posix_spawn(
                 pid,
-                LibC.cString(program),
+                NativePath.cString(program),
                 actions,
                 attributes,
                 arguments(program, arguments),
@@ -117,12 +120,12 @@ public final class Spawn {
   }
 
   private static void describeDescriptors(
-      LibC.Functions c, Pointer actions, int input, int output, List<Integer> numbered)
+      LinuxCalls.Functions c, Pointer actions, int input, int output, List<Integer> numbered)
       throws NativeCallException {
     if (input == NOTHING) {
       checkAnswer(
           c.posix_spawn_file_actions_addopen(
-              actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
+              actions, 0, NativePath.cString(Path.of("/dev/null")), Libc.O_RDONLY, 0),
           "addopen");
     } else {
       checkAnswer(c.posix_spawn_file_actions_adddup2(actions, input, 0), "adddup2");
@@ -136,12 +139,12 @@ public final class Spawn {
     checkAnswer(c.posix_spawn_file_actions_addclosefrom_np(actions, next), "addclosefrom_np");
   }
 
-  private static void describeSignals(LibC.Functions c, Pointer attributes)
+  private static void describeSignals(LinuxCalls.Functions c, Pointer attributes)
       throws NativeCallException {
-    Pointer signals = LibC.allocate(SIGNAL_SET_BYTES);
-    LibC.check(c.sigemptyset(signals), "sigemptyset");
+    Pointer signals = LinuxCalls.allocate(SIGNAL_SET_BYTES);
+    Libc.check(c.sigemptyset(signals), "sigemptyset");
     checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
-    LibC.check(c.sigfillset(signals), "sigfillset");
+    Libc.check(c.sigfillset(signals), "sigfillset");
     checkAnswer(c.posix_spawnattr_setsigdefault(attributes, signals), "setsigdefault");
     checkAnswer(
         c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | SETSID)),

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.Libc;
 import com.google.protobuf.InvalidProtocolBufferException;
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Packet;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.proto.Rpc.criu_notify;
@@ -152,7 +152,7 @@ public final class Conversation {
           return Optional.empty();
         }
       } finally {
-        LibC.close(packet.get().descriptor());
+        Libc.close(packet.get().descriptor());
       }
     }
   }

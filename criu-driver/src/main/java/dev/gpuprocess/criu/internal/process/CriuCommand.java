@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
@@ -67,7 +68,7 @@ public record CriuCommand(List<String> words, boolean direct) {
 
   /** Whether CRIU runs as another user, so that its files and processes are not ours. */
   boolean isOfAnotherUser() {
-    return !direct && !ProgramTrust.weAreRoot();
+    return !direct && !CurrentUser.isRoot();
   }
 
   /**

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;

@@ -1,12 +1,13 @@
 package dev.gpuprocess.criu.internal.process;
 
-import static dev.gpuprocess.criu.internal.os.LibC.check;
+import static dev.gpuprocess.internal.os.Libc.check;
 
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Packet;
 import dev.gpuprocess.criu.internal.os.PacketSocket;
 import dev.gpuprocess.criu.internal.os.Poll;
@@ -85,23 +86,23 @@ public final class CriuProcess implements AutoCloseable {
     int[] pipe = {-1, -1};
     boolean started = false;
     try {
-      sockets = LibC.packetSockets();
-      pipe = LibC.pipe();
+      sockets = LinuxCalls.packetSockets();
+      pipe = LinuxCalls.pipe();
       if (!command.direct()) {
         new PacketSocket(sockets[0]).askForSenders();
       }
       // Only our end is non-blocking: CRIU must not lose what it prints.
-      check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
+      check(LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
       ChildProcess child = spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited);
       started = true;
       LOG.debug("started {} as {}", command, child.pid());
       return new CriuProcess(command, errand, child, sockets[0], pipe[0]);
     } finally {
-      LibC.close(sockets[1]);
-      LibC.close(pipe[1]);
+      Libc.close(sockets[1]);
+      Libc.close(pipe[1]);
       if (!started) {
-        LibC.close(sockets[0]);
-        LibC.close(pipe[0]);
+        Libc.close(sockets[0]);
+        Libc.close(pipe[0]);
       }
     }
   }
@@ -194,14 +195,14 @@ public final class CriuProcess implements AutoCloseable {
 
   private void drain() throws NativeCallException {
     while (outputOpen) {
-      long count = LibC.functions().read(output, chunk, chunk.length);
+      long count = LinuxCalls.functions().read(output, chunk, chunk.length);
       if (count > 0) {
         printed.add(chunk, (int) count);
       } else if (count == 0) {
         outputOpen = false;
-      } else if (LibC.errno() == LibC.EAGAIN) {
+      } else if (Libc.errno() == Libc.EAGAIN) {
         return;
-      } else if (LibC.errno() != LibC.EINTR) {
+      } else if (Libc.errno() != Libc.EINTR) {
         check(count, "read");
       }
     }
@@ -300,7 +301,7 @@ public final class CriuProcess implements AutoCloseable {
       LOG.debug("{} ended: {}", pid(), status);
     } finally {
       socket.close();
-      LibC.close(output);
+      Libc.close(output);
       child.reapLater();
     }
   }

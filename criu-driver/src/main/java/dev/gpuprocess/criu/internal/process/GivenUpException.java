@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import org.jspecify.annotations.Nullable;
 
 /** There is no point in waiting for CRIU any longer; it has to be killed. */

@@ -1,12 +1,12 @@
 package dev.gpuprocess.criu.internal.restore;
 
+import dev.gpuprocess.internal.os.PageSize;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -315,7 +315,7 @@ public final class RestoreOperation {
         root,
         micros(stats.getForkingTime()),
         micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * LibC.functions().getpagesize());
+        stats.getPagesRestored() * PageSize.BYTES);
   }
 
   private static Duration micros(int unsigned) {
