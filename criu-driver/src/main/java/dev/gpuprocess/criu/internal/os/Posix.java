@@ -63,38 +63,7 @@ public final class Posix {
    * @return false if it is already gone
    */
   public static boolean kill(ProcessIdentity process) throws NativeCallException {
-    if (process.pid() <= 1) {
-      throw new IllegalArgumentException("never signals pid " + process.pid());
-    }
-    int pidfd;
-    try {
-      pidfd = LinuxCalls.pidfdOpen(process.pid());
-    } catch (NativeCallException e) {
-      if (e.errno() == LinuxCalls.ESRCH) {
-        return false;
-      }
-      if (e.errno() != LinuxCalls.ENOSYS) {
-        throw e;
-      }
-      // Before Linux 5.3. The pid could be reused between these two calls only if the process is
-      // reaped meanwhile and all other pids are used up first.
-      return process.isAlive() && LIBRARY.kill(process.pid(), SIGKILL) == 0;
-    }
-    try {
-      // The descriptor stays with the process it was opened on, so checking after opening is exact.
-      if (!process.isAlive()) {
-        return false;
-      }
-      LinuxCalls.pidfdSendSignal(pidfd, SIGKILL);
-      return true;
-    } catch (NativeCallException e) {
-      if (e.errno() == LinuxCalls.ESRCH) {
-        return false;
-      }
-      throw e;
-    } finally {
-      Libc.close(pidfd);
-    }
+    return signal(process, SIGKILL);
   }
 
   /**
@@ -114,5 +83,40 @@ public final class Posix {
       return false;
     }
     throw Libc.failure("kill " + target, LIBRARY.errno());
+  }
+
+  private static boolean signal(ProcessIdentity process, int number) throws NativeCallException {
+    if (process.pid() <= 1) {
+      throw new IllegalArgumentException("never signals pid " + process.pid());
+    }
+    int pidfd;
+    try {
+      pidfd = LinuxCalls.pidfdOpen(process.pid());
+    } catch (NativeCallException e) {
+      if (e.errno() == LinuxCalls.ESRCH) {
+        return false;
+      }
+      if (e.errno() != LinuxCalls.ENOSYS) {
+        throw e;
+      }
+      // Before Linux 5.3. The pid could be reused between these two calls only if the process is
+      // reaped meanwhile and all other pids are used up first.
+      return process.isAlive() && LIBRARY.kill(process.pid(), number) == 0;
+    }
+    try {
+      // The descriptor stays with the process it was opened on, so checking after opening is exact.
+      if (!process.isAlive()) {
+        return false;
+      }
+      LinuxCalls.pidfdSendSignal(pidfd, number);
+      return true;
+    } catch (NativeCallException e) {
+      if (e.errno() == LinuxCalls.ESRCH) {
+        return false;
+      }
+      throw e;
+    } finally {
+      Libc.close(pidfd);
+    }
   }
 }

@@ -76,7 +76,7 @@ public final class CriuKill {
    */
   private List<ProcessIdentity> line() {
     if (process.command().direct()) {
-      return ProcessIdentity.of(process.pid()).stream().toList();
+      return process.criu().stream().toList();
     }
     List<Integer> descendants = ProcFs.descendants(process.pid());
     if (process.criu().isEmpty()) {

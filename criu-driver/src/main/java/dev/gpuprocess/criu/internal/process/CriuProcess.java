@@ -136,14 +136,17 @@ public final class CriuProcess implements AutoCloseable {
     return child.pid();
   }
 
-  /** The CRIU that another command runs; empty if it has not sent anything yet. */
+  /** CRIU itself; empty if it is not our child and has not sent anything yet. */
   Optional<ProcessIdentity> criu() {
-    return Optional.ofNullable(criu);
+    return command.direct() ? ProcessIdentity.of(pid()) : Optional.ofNullable(criu);
   }
 
   /** The pid of CRIU itself; 0 if it is not our child and has not sent anything yet. */
   int criuPid() {
-    return command.direct() ? pid() : criu().map(ProcessIdentity::pid).orElse(0);
+    if (command.direct()) {
+      return pid();
+    }
+    return criu == null ? 0 : criu.pid();
   }
 
   /**
