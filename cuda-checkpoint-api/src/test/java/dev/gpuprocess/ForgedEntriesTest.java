@@ -61,7 +61,8 @@ class ForgedEntriesTest {
             .replaceAll("target.start=\\d+", "target.start=7");
     Files.delete(written);
     Files.writeString(
-        job.state().resolve("%s-%s-7.process".formatted(ProcessKey.self().namespace() + "", pid + "")),
+        job.state()
+            .resolve("%s-%s-7.process".formatted(ProcessKey.self().namespace() + "", pid + "")),
         text);
   }
 
@@ -109,7 +110,8 @@ class ForgedEntriesTest {
             .process(job.pid())
             .lock();
     Files.createDirectory(
-        job.state(), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        job.state(),
+        PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
     writeRestore((int) job.pid(), job.directory().resolve("gpuprocess-restore-1"));
     assertEquals(List.of(RecoveryOutcome.GONE), recover());
     assertInstanceOf(LockedProcess.class, job.checkpoints().inspect(job.pid()));

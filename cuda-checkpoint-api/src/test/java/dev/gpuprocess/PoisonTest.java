@@ -102,8 +102,9 @@ class PoisonTest {
   @Test
   void outOfMemoryAndTheStateCannotBeRead_isNotCalledPermanent() {
     CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
-    job.machine().faults(
-        RESTORE.answers(2), Fault.in("cuCheckpointProcessGetState").fromCall(2).answers(999));
+    job.machine()
+        .faults(
+            RESTORE.answers(2), Fault.in("cuCheckpointProcessGetState").fromCall(2).answers(999));
     RuntimeException e = assertThrows(RuntimeException.class, suspended::restore);
     assertTrue(e.getMessage().contains("not known now"), e.getMessage());
     job.machine().clearFaults();

@@ -1,7 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCall;
@@ -17,6 +15,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_version;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;
 import java.nio.file.Path;

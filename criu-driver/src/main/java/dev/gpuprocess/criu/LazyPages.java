@@ -1,13 +1,11 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -23,6 +21,8 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
@@ -100,7 +100,8 @@ public final class LazyPages implements AutoCloseable {
     int output = -1;
     try {
       pipe = LinuxCalls.pipe();
-      Libc.check(LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
+      Libc.check(
+          LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
       output = Libc.open(request.work().resolve(OUTPUT_FILE), Libc.O_RDWR);
       LazyPages pages =
           new LazyPages(
@@ -218,7 +219,8 @@ public final class LazyPages implements AutoCloseable {
     } catch (IOException e) {
       printed = "what it printed cannot be read: " + e.getMessage();
     }
-    CriuResult result = new CriuResult(null, status, givenUp, printed, deadline.elapsed(), helper.pid());
+    CriuResult result =
+        new CriuResult(null, status, givenUp, printed, deadline.elapsed(), helper.pid());
     return new CriuFailureBuilder(
             OPERATION, subject(request), 0, result, request.work().resolve(LOG_FILE))
         .exception(
@@ -235,7 +237,9 @@ public final class LazyPages implements AutoCloseable {
 
   private CriuUnavailableException broken(NativeCallException e) {
     return new CriuUnavailableException(
-        subject(request) + " cannot be reached: " + e.getMessage(), Failure.of(OPERATION, helper.pid()), e);
+        subject(request) + " cannot be reached: " + e.getMessage(),
+        Failure.of(OPERATION, helper.pid()),
+        e);
   }
 
   /** Kills the helper unless it has exited, and wakes a waiting thread. */

@@ -1,7 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.PageSize;
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.images.BadImageException;
 import dev.gpuprocess.criu.internal.images.PageFiles;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
@@ -32,6 +30,8 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.PageEndpoint;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCall;
@@ -12,6 +11,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.util.List;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
 import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
@@ -13,6 +12,7 @@ import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuProcess;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -5,11 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.process.Processes;
@@ -230,7 +230,9 @@ class OptionsTest {
       parent.close(); // so that somebody reaps the child
       Workload.await(() -> ProcFs.stat(child).isEmpty(), "the child to be reaped");
       int[] pair = new int[2];
-      Libc.check(LinuxCalls.functions().socketpair(LinuxCalls.AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
+      Libc.check(
+          LinuxCalls.functions().socketpair(LinuxCalls.AF_UNIX, SOCK_STREAM, 0, pair),
+          "socketpair");
       RestoreOptions restore =
           DumpDirectories.shellJob()
               .inherit(InheritedDescriptor.socket(socket).by(pair[0]))

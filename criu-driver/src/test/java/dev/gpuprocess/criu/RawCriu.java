@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import com.google.protobuf.InvalidProtocolBufferException;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
@@ -11,6 +10,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

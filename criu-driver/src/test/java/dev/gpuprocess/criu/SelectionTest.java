@@ -6,10 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;

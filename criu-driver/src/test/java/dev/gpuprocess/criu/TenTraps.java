@@ -6,12 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
@@ -21,6 +20,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.PluginImageException;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.External;
@@ -323,7 +323,8 @@ final class TenTraps {
   private static ExitStatus askVersion(int socketType) throws IOException {
     int[] pair = {-1, -1};
     Libc.check(
-        LinuxCalls.functions().socketpair(LinuxCalls.AF_UNIX, socketType | LinuxCalls.CLOEXEC, 0, pair),
+        LinuxCalls.functions()
+            .socketpair(LinuxCalls.AF_UNIX, socketType | LinuxCalls.CLOEXEC, 0, pair),
         "socketpair");
     int output = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
@@ -335,7 +336,8 @@ final class TenTraps {
               List.of(pair[1]));
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();
       Libc.check(
-          LinuxCalls.functions().send(pair[0], request, request.length, LinuxCalls.MSG_NOSIGNAL), "send");
+          LinuxCalls.functions().send(pair[0], request, request.length, LinuxCalls.MSG_NOSIGNAL),
+          "send");
       return child.await(Deadline.after(DumpDirectories.PATIENCE)).orElseThrow();
     } finally {
       List.of(pair[0], pair[1], output).forEach(Libc::close);

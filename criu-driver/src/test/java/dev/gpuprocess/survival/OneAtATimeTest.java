@@ -55,7 +55,11 @@ class OneAtATimeTest {
   }
 
   private ProcessImage image(String name) {
-    return machine.checkpoints().process(subject.pid()).suspend().dump(machine.images().resolve(name));
+    return machine
+        .checkpoints()
+        .process(subject.pid())
+        .suspend()
+        .dump(machine.images().resolve(name));
   }
 
   /** Something else is done when CRIU comes to a stage. */

@@ -95,10 +95,13 @@ final class Soak implements AutoCloseable {
             squat.directory());
     for (int i = 0; i < CONTROLLERS; i++) {
       controllers.add(
-          new SoakRemote(place, machine.temporary(), "controller" + i, new Random(random.nextLong())));
+          new SoakRemote(
+              place, machine.temporary(), "controller" + i, new Random(random.nextLong())));
       quiet.add(Subject.start(machine.driver));
     }
-    Stream.generate(() -> SoakSubject.start(machine.driver)).limit(PROCESSES).forEach(subjects::add);
+    Stream.generate(() -> SoakSubject.start(machine.driver))
+        .limit(PROCESSES)
+        .forEach(subjects::add);
   }
 
   /** The first round, in which all is loaded and opened that stays open. */

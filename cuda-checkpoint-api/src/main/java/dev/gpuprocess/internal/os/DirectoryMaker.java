@@ -83,10 +83,7 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
   String text() {
     return "%s-%s-%s-%s"
         .formatted(
-            boot,
-            namespace,
-            Integer.toString(process.pid()),
-            Long.toString(process.startTicks()));
+            boot, namespace, Integer.toString(process.pid()), Long.toString(process.startTicks()));
   }
 
   /**

@@ -45,7 +45,8 @@ record PrivateDirectory(Path path) {
       // A recovery recognizes leftovers of killed JVMs by this name.
       PrivateDirectory made =
           new PrivateDirectory(
-              Files.createDirectory(place.resolve(DirectoryMaker.temporaryName("native")), OURS_ALONE));
+              Files.createDirectory(
+                  place.resolve(DirectoryMaker.temporaryName("native")), OURS_ALONE));
       if (made.isUsable()) {
         return Optional.of(made);
       }

@@ -77,7 +77,9 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
           new AbandonedImage(
               directory,
               name.get().maker().process(),
-              name.get().maker().isOfThisBoot() ? Optional.of(name.get().process()) : Optional.empty()));
+              name.get().maker().isOfThisBoot()
+                  ? Optional.of(name.get().process())
+                  : Optional.empty()));
     } catch (NoSuchFileException removedMeanwhile) {
       return Optional.empty();
     }

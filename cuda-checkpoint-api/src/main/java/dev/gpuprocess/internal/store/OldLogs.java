@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import java.io.IOException;
 import java.nio.file.Files;

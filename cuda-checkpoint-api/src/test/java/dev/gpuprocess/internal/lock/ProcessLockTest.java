@@ -5,12 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.OtherController;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationInProgressException;

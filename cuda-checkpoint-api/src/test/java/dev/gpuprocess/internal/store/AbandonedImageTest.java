@@ -89,8 +89,7 @@ class AbandonedImageTest {
   void aMakerInAnotherPidNamespaceCountsAsAlive(@TempDir Path parent) throws IOException {
     DirectoryMaker dead = TestImages.deadMaker();
     StagingName elsewhere =
-        new StagingName(
-            new DirectoryMaker(dead.boot(), "1", dead.process()), TestImages.PROCESS);
+        new StagingName(new DirectoryMaker(dead.boot(), "1", dead.process()), TestImages.PROCESS);
     Files.createDirectory(parent.resolve(elsewhere.text()));
     assertEquals(List.of(), AbandonedImage.in(parent));
   }

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

@@ -2,9 +2,9 @@ package dev.gpuprocess.internal.store;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.io.RandomAccessFile;

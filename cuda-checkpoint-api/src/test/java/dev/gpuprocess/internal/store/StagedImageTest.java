@@ -17,8 +17,8 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -213,8 +213,7 @@ class StagedImageTest {
   void whatADeadMakerLeftBesideIsRemoved() throws IOException {
     DirectoryMaker dead = TestImages.deadMaker();
     Path left =
-        Files.createDirectories(
-            parent.resolve(new StagingName(dead, TestImages.PROCESS).text()));
+        Files.createDirectories(parent.resolve(new StagingName(dead, TestImages.PROCESS).text()));
     DirectoryMaker stranger = new DirectoryMaker("00000000", dead.namespace(), dead.process());
     Path elsewhere =
         Files.createDirectories(

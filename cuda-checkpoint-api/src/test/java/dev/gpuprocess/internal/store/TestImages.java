@@ -3,14 +3,14 @@ package dev.gpuprocess.internal.store;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.PageSize;
+import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.dump;
 
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;

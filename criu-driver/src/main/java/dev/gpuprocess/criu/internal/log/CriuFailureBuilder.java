@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.log;
 
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
@@ -14,6 +13,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -8,9 +8,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A child of this JVM that the JDK does not know. Its pid belongs to nobody else until it is reaped,
- * which happens only here, so it can be signalled by its pid. None of this needs a descriptor, or
- * {@code /proc}: it also works when no more files can be opened. Safe for use by several threads.
+ * A child of this JVM that the JDK does not know. Its pid belongs to nobody else until it is
+ * reaped, which happens only here, so it can be signalled by its pid. None of this needs a
+ * descriptor, or {@code /proc}: it also works when no more files can be opened. Safe for use by
+ * several threads.
  */
 public final class ChildProcess {
 

@@ -4,10 +4,10 @@ import static dev.gpuprocess.internal.os.Libc.check;
 
 import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeCallException;
-import java.util.OptionalLong;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
+import java.util.OptionalLong;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;

@@ -2,8 +2,8 @@ package dev.gpuprocess.criu.internal.os;
 
 import static dev.gpuprocess.internal.os.Libc.check;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.nio.ByteBuffer;
 import java.util.Optional;
 import jnr.ffi.Pointer;
@@ -38,7 +38,8 @@ public final class PacketSocket {
   public void askForSenders() throws NativeCallException {
     int[] on = {1};
     check(
-        LinuxCalls.functions().setsockopt(socket, LinuxCalls.SOL_SOCKET, LinuxCalls.SO_PASSCRED, on, Integer.BYTES),
+        LinuxCalls.functions()
+            .setsockopt(socket, LinuxCalls.SOL_SOCKET, LinuxCalls.SO_PASSCRED, on, Integer.BYTES),
         "setsockopt SO_PASSCRED");
   }
 
@@ -53,7 +54,8 @@ public final class PacketSocket {
    */
   public boolean send(byte[] message) throws NativeCallException {
     while (true) {
-      long sent = LinuxCalls.functions().send(socket, message, message.length, LinuxCalls.MSG_NOSIGNAL);
+      long sent =
+          LinuxCalls.functions().send(socket, message, message.length, LinuxCalls.MSG_NOSIGNAL);
       if (sent >= 0) {
         return true;
       }
@@ -75,7 +77,10 @@ public final class PacketSocket {
   public Optional<Packet> receive() throws NativeCallException {
     long size =
         again(
-            () -> LinuxCalls.functions().recv(socket, peeked, 1, LinuxCalls.MSG_PEEK | LinuxCalls.MSG_TRUNC), "recv");
+            () ->
+                LinuxCalls.functions()
+                    .recv(socket, peeked, 1, LinuxCalls.MSG_PEEK | LinuxCalls.MSG_TRUNC),
+            "recv");
     if (size <= 0) {
       return Optional.empty();
     }
@@ -91,7 +96,9 @@ public final class PacketSocket {
     message.putPointer(MSG_CONTROL, control);
     message.putLong(MSG_CONTROLLEN, CMSG_BYTES);
     long received =
-        again(() -> LinuxCalls.functions().recvmsg(socket, message, LinuxCalls.MSG_CMSG_CLOEXEC), "recvmsg");
+        again(
+            () -> LinuxCalls.functions().recvmsg(socket, message, LinuxCalls.MSG_CMSG_CLOEXEC),
+            "recvmsg");
     byte[] bytes = new byte[(int) Math.max(0, received)];
     data.get(0, bytes, 0, bytes.length);
     long controlLength = message.getLong(MSG_CONTROLLEN);

@@ -2,8 +2,8 @@ package dev.gpuprocess.criu.internal.os;
 
 import static dev.gpuprocess.internal.os.Libc.check;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import jnr.ffi.Pointer;
 
 /** Waits until a descriptor is readable. Not thread-safe. */

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.internal.os;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.util.Optional;
 import java.nio.file.Path;
+import java.util.Optional;
 import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;

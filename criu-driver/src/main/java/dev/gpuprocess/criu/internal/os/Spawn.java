@@ -2,9 +2,9 @@ package dev.gpuprocess.criu.internal.os;
 
 import static dev.gpuprocess.internal.os.Libc.checkAnswer;
 
-import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.os;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.options.Cancellation;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -32,7 +32,8 @@ public final class Wakeup implements AutoCloseable {
     }
     return new Wakeup(
         cancellation.get(),
-        Libc.check(LinuxCalls.functions().eventfd(0, LinuxCalls.CLOEXEC | Libc.O_NONBLOCK), "eventfd"));
+        Libc.check(
+            LinuxCalls.functions().eventfd(0, LinuxCalls.CLOEXEC | Libc.O_NONBLOCK), "eventfd"));
   }
 
   private void wake() {

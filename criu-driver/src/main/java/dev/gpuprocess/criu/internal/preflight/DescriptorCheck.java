@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import java.nio.file.Path;
 import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.OpenFile;
@@ -8,6 +7,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;

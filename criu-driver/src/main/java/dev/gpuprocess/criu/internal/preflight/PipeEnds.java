@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.internal.os.Libc;
-import dev.gpuprocess.criu.internal.os.Poll;
 import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.criu.internal.os.Poll;
+import dev.gpuprocess.internal.os.Libc;
 import java.io.IOException;
 import java.util.Optional;
 

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.os.Libc;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -86,7 +86,9 @@ final class UnixSockets {
   private static Map<Long, UnixSocket> ask() throws IOException {
     int socket =
         Libc.check(
-            LinuxCalls.functions().socket(AF_NETLINK, SOCK_RAW | LinuxCalls.CLOEXEC, NETLINK_SOCK_DIAG), "socket");
+            LinuxCalls.functions()
+                .socket(AF_NETLINK, SOCK_RAW | LinuxCalls.CLOEXEC, NETLINK_SOCK_DIAG),
+            "socket");
     try {
       byte[] request = request();
       Libc.check(LinuxCalls.functions().send(socket, request, request.length, 0), "send");
@@ -97,7 +99,8 @@ final class UnixSockets {
         // nothing to wait for.
         int length =
             Libc.check(
-                LinuxCalls.functions().recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC), "recv");
+                LinuxCalls.functions().recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC),
+                "recv");
         if (length > bytes.length || length < HEADER_BYTES) {
           throw new IOException("the kernel answered " + length + " bytes");
         }

@@ -1,7 +1,5 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.Libc;
 import com.google.protobuf.InvalidProtocolBufferException;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Packet;
@@ -12,6 +10,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.options.External;
 import java.nio.ByteBuffer;
 import java.time.Duration;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.ArrayList;

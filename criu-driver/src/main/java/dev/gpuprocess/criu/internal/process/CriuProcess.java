@@ -2,18 +2,18 @@ package dev.gpuprocess.criu.internal.process;
 
 import static dev.gpuprocess.internal.os.Libc.check;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Packet;
 import dev.gpuprocess.criu.internal.os.PacketSocket;
 import dev.gpuprocess.criu.internal.os.Poll;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.internal.os.TailBuffer;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;

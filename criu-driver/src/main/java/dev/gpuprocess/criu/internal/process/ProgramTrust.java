@@ -65,8 +65,6 @@ public final class ProgramTrust {
         Files.isSymbolicLink(path)
             || (found.isSticky() && Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS));
     boolean writable = provisioned ? found.isWritableByOthers() : found.isWritableByAll();
-    return writable && !safe
-        ? Optional.of(path + " can be written by others")
-        : Optional.empty();
+    return writable && !safe ? Optional.of(path + " can be written by others") : Optional.empty();
   }
 }

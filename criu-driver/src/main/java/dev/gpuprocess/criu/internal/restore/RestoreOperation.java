@@ -1,7 +1,5 @@
 package dev.gpuprocess.criu.internal.restore;
 
-import dev.gpuprocess.internal.os.PageSize;
-import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.StatsFile;
@@ -26,6 +24,8 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;

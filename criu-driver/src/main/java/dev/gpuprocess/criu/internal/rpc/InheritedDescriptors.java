@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import java.nio.file.FileSystemException;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.options.InheritedDescriptor;
+import java.nio.file.FileSystemException;
 import java.util.ArrayList;
 import java.util.List;
 
