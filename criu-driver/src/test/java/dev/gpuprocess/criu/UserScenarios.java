@@ -9,6 +9,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -28,7 +29,6 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
@@ -137,10 +137,11 @@ class UserScenarios {
   void anImage_isVerified_andRestored() throws IOException {
     Path image = directory.resolve("image");
     try (Workload workload = Workload.counter(directory, 2)) {
-      PlainImage.dump(site.driver(), workload.identity(), image, false);
+      PlainImage.dump(site.driver(), workload.identity(), image, DumpDirectories.dump().build());
       assertReadable(image);
       ProcessIdentity restored =
-          PlainImage.restore(site.driver(), image, site.work(), RestoreListener.NONE).process();
+          PlainImage.restore(site.driver(), image, site.work(), DumpDirectories.shellJob().build())
+              .process();
       try {
         workload.assertGoesOn();
       } finally {
