@@ -3,7 +3,6 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
 import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
-import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.criu.internal.restore.RestoreOperation;
 import dev.gpuprocess.criu.internal.rpc.CheckOperation;
@@ -13,6 +12,7 @@ import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -186,7 +186,7 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   private boolean isDirect() {
-    if (ProgramTrust.weAreRoot()) {
+    if (CurrentUser.isRoot()) {
       return true;
     }
     try {

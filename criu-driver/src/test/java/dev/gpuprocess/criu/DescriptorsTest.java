@@ -3,10 +3,18 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.internal.proc.ProcFs;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** A JVM that has no descriptors left. */
 @Tag("jdk")
@@ -24,5 +32,38 @@ class DescriptorsTest {
     String said = Command.run(command.toArray(String[]::new));
     assertTrue(said.contains(Descriptorless.REFUSED), said);
     assertTrue(Integer.parseInt(said.replaceAll("(?s).*" + Descriptorless.REFUSED, "")) > 3, said);
+  }
+
+  /** A child is ours to end, also when nothing can be read of it. */
+  @ParameterizedTest
+  @EnumSource
+  @OutsideUse("A6")
+  void whatCriuLeavesRunning_isEndedWhenNothingCanBeOpened(
+      DescriptorlessHelper.Kind kind, @TempDir Path directory) throws Exception {
+    Path said = directory.resolve("said");
+    Process jvm =
+        new ProcessBuilder(
+                TestJvm.java(),
+                "-cp",
+                TestJvm.classPath(),
+                DescriptorlessHelper.class.getName(),
+                directory.toString(),
+                kind.name())
+            .redirectErrorStream(true)
+            .redirectOutput(said.toFile())
+            .start();
+    assertTrue(jvm.waitFor(50, TimeUnit.SECONDS));
+    Path started = directory.resolve(DescriptorlessHelper.STARTED);
+    assertTrue(Files.exists(started), Files.readString(said));
+    int pid = Integer.parseInt(Files.readString(started).strip());
+    try {
+      Workload.await(
+          () -> ProcFs.stat(pid).filter(stat -> !stat.isDead()).isEmpty(), "process " + pid);
+    } finally {
+      ProcFs.stat(pid)
+          .filter(stat -> stat.name().equals("sleep"))
+          .flatMap(stat -> ProcessHandle.of(pid))
+          .ifPresent(ProcessHandle::destroyForcibly);
+    }
   }
 }

@@ -25,12 +25,12 @@ final class Chaos {
   /** One of so many. */
   private static final int KILLED_OF = 8;
 
-  private final SimulatedMachine lane;
+  private final SimulatedMachine machine;
   private final Random random;
   private int made;
 
-  Chaos(SimulatedMachine lane, Random random) {
-    this.lane = lane;
+  Chaos(SimulatedMachine machine, Random random) {
+    this.machine = machine;
     this.random = random;
   }
 
@@ -44,10 +44,10 @@ final class Chaos {
     while (System.nanoTime() < endNanos) {
       SoakSubject subject = subjects.get(random.nextInt(subjects.size()));
       switch (random.nextInt(8)) {
-        case 0, 1, 2, 3 -> lane.machine.faults(fault(subject));
+        case 0, 1, 2, 3 -> machine.driver.faults(fault(subject));
         case 4 -> stop(subject);
         case 5 -> subject.killCriu();
-        case 6 -> lane.machine.clearFaults();
+        case 6 -> machine.driver.clearFaults();
         default -> {
           if (random.nextInt(KILLED_OF) == 0) {
             subject.kill();
@@ -57,7 +57,7 @@ final class Chaos {
       made++;
       pause(LONGEST_PAUSE_MILLIS);
     }
-    lane.calm();
+    machine.calm();
   }
 
   private Fault fault(SoakSubject subject) {

@@ -39,8 +39,8 @@ class HungDiskTest {
   @TempDir Path directory;
 
   /** Hangs the disk when a step begins. */
-  private static GpuCheckpoints hangingAt(String step, SimulatedMachine lane, LoopMount disk) {
-    return lane.checkpoints().toBuilder()
+  private static GpuCheckpoints hangingAt(String step, SimulatedMachine machine, LoopMount disk) {
+    return machine.checkpoints().toBuilder()
         .timeouts(TIMEOUTS)
         .listener(
             new StepListener() {
@@ -57,12 +57,12 @@ class HungDiskTest {
   @Test
   void dump_diskHangsWhileItSyncs_processGoesOnAndTheImageIsTakenBack() throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
+        Subject subject = Subject.start(machine.driver)) {
       Path image = disk.path().resolve("image");
       CheckpointedProcess suspended =
-          hangingAt("seal", lane, disk).process(subject.pid()).suspend();
+          hangingAt("seal", machine, disk).process(subject.pid()).suspend();
       long began = System.nanoTime();
       OperationTimedOutException late =
           assertThrows(
@@ -86,10 +86,10 @@ class HungDiskTest {
   @Test
   void dump_diskHangsBefore_processGoesOn() throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
-      CheckpointedProcess suspended = lane.checkpoints().process(subject.pid()).suspend();
+        Subject subject = Subject.start(machine.driver)) {
+      CheckpointedProcess suspended = machine.checkpoints().process(subject.pid()).suspend();
       disk.hang();
       assertThrows(
           OperationTimedOutException.class,
@@ -112,16 +112,16 @@ class HungDiskTest {
   @OutsideUse("A20")
   void recover_diskOfAHalfImageHangs_processIsMendedFirst() throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
-      DyingDumper.run(lane, subject, disk.path().resolve("image").toString());
+        Subject subject = Subject.start(machine.driver)) {
+      DyingDumper.run(machine, subject, disk.path().resolve("image").toString());
       assertEquals(2, SimulatedMachine.names(disk.path()).size(), "a half image and lost+found");
       disk.hang();
       // On a thread of its own, so that the disk goes on also when this hangs.
       List<Recovered> found =
           CompletableFuture.supplyAsync(
-                  () -> lane.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
+                  () -> machine.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
               .get(30, SECONDS);
       assertEquals(RecoveryOutcome.SUSPENDED, found.get(0).outcome());
       Objects.requireNonNull(found.get(0).suspended()).resume();

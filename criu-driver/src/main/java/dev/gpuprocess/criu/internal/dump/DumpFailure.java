@@ -2,7 +2,6 @@ package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.Tracer;
@@ -15,6 +14,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;

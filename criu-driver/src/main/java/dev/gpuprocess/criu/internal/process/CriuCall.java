@@ -2,10 +2,9 @@ package dev.gpuprocess.criu.internal.process;
 
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -77,7 +76,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
         return exit.get();
       }
     }
-    context.beforeKill().aboutToKill(criu.criu().map(ProcessIdentity::pid).orElse(criu.child()));
+    context.beforeKill().aboutToKill(criu.criuPid() == 0 ? criu.pid() : criu.criuPid());
     // A CRIU that waits for our answer takes this for a refusal and cleans up after itself.
     criu.hangUp();
     Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(HANG_UP_GRACE));

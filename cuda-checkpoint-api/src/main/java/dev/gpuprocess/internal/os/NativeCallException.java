@@ -1,4 +1,4 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.internal.os;
 
 import java.io.IOException;
 
@@ -14,7 +14,7 @@ public final class NativeCallException extends IOException {
     this.errno = errno;
   }
 
-  int errno() {
+  public int errno() {
     return errno;
   }
 }
