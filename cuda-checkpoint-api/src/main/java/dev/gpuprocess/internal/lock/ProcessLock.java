@@ -206,37 +206,29 @@ public final class ProcessLock {
    * @throws StateDirectoryException when it could not be recorded, and must be
    */
   public Optional<Generation> move() {
-    try {
-      return writeMove();
-    } catch (IOException e) {
-      if (kind == Kind.MOVE) {
-        throw state.unusable(e, verb, pid);
-      }
-      return notWritten(e);
-    }
+    return move(kind);
   }
 
   /** The same for a move towards running, which is made in any case. */
   public Optional<Generation> moveBack() {
-    try {
-      return writeMove();
-    } catch (IOException e) {
-      return notWritten(e);
-    }
+    return move(Kind.BRING_BACK);
   }
 
-  private Optional<Generation> notWritten(IOException e) {
-    LOG.warn("{} of process {} could not be recorded: {}", verb, pid, e.toString());
-    return Optional.empty();
-  }
-
-  private synchronized Optional<Generation> writeMove() throws IOException {
+  private synchronized Optional<Generation> move(Kind direction) {
     if (held == null) {
       return Optional.empty();
     }
     Generation next = Generation.next(process);
-    held.note(next.text());
-    return Optional.of(next);
+    try {
+      held.note(next.text());
+      return Optional.of(next);
+    } catch (IOException e) {
+      if (direction == Kind.MOVE) {
+        throw state.unusable(e, verb, pid);
+      }
+      LOG.warn("{} of process {} could not be recorded: {}", verb, pid, e.toString());
+      return Optional.empty();
+    }
   }
 
   /**

@@ -9,6 +9,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.ReachabilityCheck;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
@@ -153,7 +154,7 @@ final class RestoreRecovery {
    */
   private boolean isRestored(ProcessIdentity process) {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
-    target.requireReachable(VERB);
+    ReachabilityCheck.require(target, VERB);
     return target.identity.equals(process)
         && new DriverOperation(target, VERB, null).readState() == ProcessState.CHECKPOINTED
         && isOfImage(process);
