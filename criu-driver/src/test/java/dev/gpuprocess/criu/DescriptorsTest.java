@@ -1,12 +1,18 @@
 package dev.gpuprocess.criu;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.internal.store.TestImages;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** A JVM that has no descriptors left. */
 @Tag("jdk")
@@ -17,12 +23,28 @@ class DescriptorsTest {
   @OutsideUse("A6")
   void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {
     RealCriu.assume();
-    List<String> command = new ArrayList<>(Hoard.launcher());
-    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath()));
-    command.add(Descriptorless.class.getName());
-    command.addAll(RealCriu.command());
-    String said = Command.run(command.toArray(String[]::new));
+    String said = starved(Descriptorless.class, RealCriu.command());
     assertTrue(said.contains(Descriptorless.REFUSED), said);
     assertTrue(Integer.parseInt(said.replaceAll("(?s).*" + Descriptorless.REFUSED, "")) > 3, said);
+  }
+
+  private static String starved(Class<?> program, List<String> arguments) {
+    List<String> command = new ArrayList<>(Hoard.launcher());
+    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath(), program.getName()));
+    command.addAll(arguments);
+    return Command.run(command.toArray(String[]::new));
+  }
+
+  /** Whoever reads "corrupt" throws the image away. */
+  @Test
+  @OutsideUse("A6")
+  void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {
+    Path image = TestImages.publish(directory.resolve("image"), null).path();
+    Path carried = Files.createDirectory(directory.resolve("images"));
+    Files.writeString(
+        carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
+    assertEquals(
+        "good with enough descriptors, unreadable without",
+        starved(DescriptorlessReader.class, List.of(image.toString(), carried.toString())).strip());
   }
 }
