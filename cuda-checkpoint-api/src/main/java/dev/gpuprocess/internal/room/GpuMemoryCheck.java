@@ -44,6 +44,7 @@ public final class GpuMemoryCheck {
     this.reservations =
         new Reservations(
             context.state(),
+            context.timeouts().transfer(),
             // Nobody else restores a process that CRIU works on.
             other ->
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
