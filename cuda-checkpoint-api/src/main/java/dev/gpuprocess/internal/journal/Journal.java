@@ -63,11 +63,20 @@ public final class Journal {
             .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
     try {
       state.make();
-      SmallFile.replace(half, entry.text());
-      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+      Path unused = state.bounded("write", () -> replaced(file, half, entry.text()));
+    } catch (IOException e) {
+      throw state.unusable(e, entry.step(), entry.pid());
+    }
+  }
+
+  private static Path replaced(Path file, Path half, String text) throws IOException {
+    try {
+      SmallFile.replace(half, text);
+      return Files.move(
+          half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       removeOwnHalf(half);
-      throw state.unusable(e, entry.step(), entry.pid());
+      throw e;
     }
   }
 
@@ -111,9 +120,8 @@ public final class Journal {
    */
   public void remove(ProcessKey process) {
     try {
-      if (state.exists()) {
-        Files.deleteIfExists(file(process));
-      }
+      boolean unused =
+          state.exists() && state.bounded("remove", () -> Files.deleteIfExists(file(process)));
     } catch (IOException e) {
       // A recovery will find that there is nothing to do.
       LOG.warn("{} could not be removed: {}", file(process), e.toString());
@@ -123,11 +131,12 @@ public final class Journal {
   /**
    * CRIU has ended its restore. A process that it brought back within a tick of the clock has the
    * key under which the restore was written down, and its own entry is in that place; it stays.
+   * So does an entry that cannot be read now, for a recovery.
    *
    * @param restore what {@link #writeRestore} returned
    */
   public void removeRestore(ProcessKey restore) {
-    if (ownEntry(restore).isEmpty()) {
+    if (find(restore).filter(JournalEntry::isImageRestore).isPresent()) {
       remove(restore);
     }
   }
@@ -171,11 +180,13 @@ public final class Journal {
   public void putAsideWhatIsNoEntry() {
     for (Path file : list(SUFFIX)) {
       try {
-        if (!isEntry(file)) {
+        if (!state.bounded("read", () -> isEntry(file))) {
           Path aside = file.resolveSibling(file.getFileName() + ASIDE);
           LOG.warn(
               "{} is not the journal entry that its name says, and is renamed to {}", file, aside);
-          Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING);
+          Path unused =
+              state.bounded(
+                  "rename", () -> Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING));
         }
       } catch (NoSuchFileException goneMeanwhile) {
         LOG.debug("{} is gone", file);
@@ -202,7 +213,7 @@ public final class Journal {
       Matcher name = HALF_OF.matcher(file.getFileName().toString());
       if (name.matches() && writerHasEnded(name.group(1))) {
         try {
-          Files.deleteIfExists(file);
+          boolean unused = state.bounded("remove", () -> Files.deleteIfExists(file));
         } catch (IOException e) {
           throw unreadable(e);
         }
@@ -219,21 +230,23 @@ public final class Journal {
   }
 
   private List<Path> list(String suffix) {
-    List<Path> found = new ArrayList<>();
     try {
-      if (state.exists()) {
-        try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), "*" + suffix)) {
-          files.forEach(found::add);
-        }
-      }
+      return state.exists() ? state.bounded("list", () -> files("*" + suffix)) : List.of();
     } catch (NoSuchFileException nothingYet) {
-      return found;
-    } catch (DirectoryIteratorException e) {
-      throw unreadable(new IOException(e.getCause()));
+      return List.of();
     } catch (IOException e) {
       throw unreadable(e);
     }
-    return found;
+  }
+
+  private List<Path> files(String pattern) throws IOException {
+    List<Path> found = new ArrayList<>();
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), pattern)) {
+      files.forEach(found::add);
+      return found;
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
+    }
   }
 
   /**
@@ -270,14 +283,14 @@ public final class Journal {
         e);
   }
 
-  private static Optional<JournalEntry> read(Path file) {
+  private Optional<JournalEntry> read(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(SmallFile.read(file)));
+      return Optional.of(JournalEntry.parse(state.bounded("read", () -> SmallFile.read(file))));
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {
       LOG.warn(
-          "{} is not a journal entry: {}",
+          "{} cannot be used as a journal entry: {}",
           Printable.of(file.toString()),
           Printable.of(e.toString()));
       return Optional.empty();

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.lock;
 
 import dev.gpuprocess.internal.os.LockedFile;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Optional;
 
 /**
@@ -10,22 +11,25 @@ import java.util.Optional;
  */
 public final class NamedLock implements AutoCloseable {
 
+  private final StateDirectory state;
   private final LockedFile file;
   private volatile LockHolder holder;
   private volatile String note;
 
-  private NamedLock(LockedFile file, LockHolder holder, String note) {
+  private NamedLock(StateDirectory state, LockedFile file, LockHolder holder, String note) {
+    this.state = state;
     this.file = file;
     this.holder = holder;
     this.note = note;
   }
 
   /** Writes the holder into a locked file, and releases the file when that fails. */
-  static NamedLock of(LockedFile file, LockHolder holder) throws IOException {
+  static NamedLock of(StateDirectory state, LockedFile file, LockHolder holder)
+      throws IOException {
     try {
-      NamedLock lock = new NamedLock(file, holder, LockRecord.parse(file.read()).note());
-      lock.note(lock.note);
-      return lock;
+      String note = LockRecord.parse(file.read()).note();
+      file.write(new LockRecord(Optional.of(holder), note).text());
+      return new NamedLock(state, file, holder, note);
     } catch (IOException | RuntimeException | Error e) {
       file.release();
       throw e;
@@ -39,8 +43,13 @@ public final class NamedLock implements AutoCloseable {
 
   /** Notes one line, which stays when the lock is released. */
   public void note(String line) throws IOException {
-    file.write(new LockRecord(Optional.of(holder), line).text());
-    note = line;
+    note =
+        state.bounded(
+            "write",
+            () -> {
+              file.write(new LockRecord(Optional.of(holder), line).text());
+              return line;
+            });
   }
 
   /** Replaces what is written of the holder, and keeps the note. */
@@ -52,11 +61,28 @@ public final class NamedLock implements AutoCloseable {
   /** Releases the lock. Does nothing the second time. */
   @Override
   public void close() {
-    file.release();
+    try {
+      giveBack(file::release);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e); // release throws none
+    }
   }
 
   /** Releases the lock and removes its file with the note: what was locked is gone for good. */
   public void closeAndForget() throws IOException {
-    file.remove();
+    giveBack(file::remove);
+  }
+
+  private interface End {
+    void run() throws IOException;
+  }
+
+  private void giveBack(End end) throws IOException {
+    state.giveBack(
+        "release a lock",
+        () -> {
+          end.run();
+          return true;
+        });
   }
 }
