@@ -179,8 +179,11 @@ class NamespacesTest {
     RemoteController.reserve(checkpoints, ProcessHandle.current().pid());
     assertEquals("1", container.say("reserved", 3600));
     assertEquals("0", container.say("reserved", 0));
-    assertEquals(List.of(), checkpoints.context().state().lockNames().stream()
-        .filter(name -> name.startsWith("room-")).toList());
+    assertEquals(
+        List.of(),
+        checkpoints.context().state().lockNames().stream()
+            .filter(name -> name.startsWith("room-"))
+            .toList());
   }
 
   @Test

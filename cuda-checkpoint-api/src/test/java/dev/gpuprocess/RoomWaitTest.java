@@ -11,10 +11,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
@@ -247,7 +247,8 @@ class RoomWaitTest {
     await()
         .atMost(30, SECONDS)
         .ignoreExceptions()
-        .until(() -> room.checkpoints(state).inspect(pattern.pid()).state() == ProcessState.RUNNING);
+        .until(
+            () -> room.checkpoints(state).inspect(pattern.pid()).state() == ProcessState.RUNNING);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
@@ -266,8 +267,7 @@ class RoomWaitTest {
     CompletableFuture<AssertionError> failed =
         CompletableFuture.supplyAsync(
             () ->
-                assertThrows(
-                    AssertionError.class, () -> running.snapshot(state.resolve("image"))));
+                assertThrows(AssertionError.class, () -> running.snapshot(state.resolve("image"))));
     await().atMost(30, SECONDS).until(() -> full.isFull);
     int asked = full.asked.get();
     await().atMost(30, SECONDS).until(() -> full.asked.get() > asked);

@@ -41,8 +41,7 @@ class DescriptorsTest {
   void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {
     Path image = TestImages.publish(directory.resolve("image"), null).path();
     Path carried = Files.createDirectory(directory.resolve("images"));
-    Files.writeString(
-        carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
+    Files.writeString(carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
     assertEquals(
         "good with enough descriptors, unreadable without",
         starved(DescriptorlessReader.class, List.of(image.toString(), carried.toString())).strip());

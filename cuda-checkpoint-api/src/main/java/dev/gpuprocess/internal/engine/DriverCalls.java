@@ -96,8 +96,7 @@ public final class DriverCalls {
   }
 
   void checkpoint() {
-    CudaResult result =
-        move("checkpoint", transferDeadline(), () -> cuda.checkpoint(target.pid()));
+    CudaResult result = move("checkpoint", transferDeadline(), () -> cuda.checkpoint(target.pid()));
     if (!result.ok()) {
       throw operation.fail("checkpoint", result);
     }

@@ -53,7 +53,9 @@ public final class Resumption {
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
     Reservation room = target.gpuMemory(options).reserve(why -> refusal(operation, why));
     try {
-      member.steps().run("restore", held.bytes(), () -> operation.calls().restore(options.pairs(), room));
+      member
+          .steps()
+          .run("restore", held.bytes(), () -> operation.calls().restore(options.pairs(), room));
     } finally {
       if (!operation.calls().isAbandoned()) {
         room.close();

@@ -20,7 +20,8 @@ public final class Suspension {
 
   /** Locks running processes. */
   public void lock(Duration timeout) {
-    Member.all(members, each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout)));
+    Member.all(
+        members, each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout)));
   }
 
   /** Checkpoints locked processes. */

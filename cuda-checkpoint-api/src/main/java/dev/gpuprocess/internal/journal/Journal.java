@@ -130,8 +130,8 @@ public final class Journal {
 
   /**
    * CRIU has ended its restore. A process that it brought back within a tick of the clock has the
-   * key under which the restore was written down, and its own entry is in that place; it stays.
-   * So does an entry that cannot be read now, for a recovery.
+   * key under which the restore was written down, and its own entry is in that place; it stays. So
+   * does an entry that cannot be read now, for a recovery.
    *
    * @param restore what {@link #writeRestore} returned
    */

@@ -24,8 +24,7 @@ public final class NamedLock implements AutoCloseable {
   }
 
   /** Writes the holder into a locked file, and releases the file when that fails. */
-  static NamedLock of(StateDirectory state, LockedFile file, LockHolder holder)
-      throws IOException {
+  static NamedLock of(StateDirectory state, LockedFile file, LockHolder holder) throws IOException {
     try {
       String note = LockRecord.parse(file.read()).note();
       file.write(new LockRecord(Optional.of(holder), note).text());

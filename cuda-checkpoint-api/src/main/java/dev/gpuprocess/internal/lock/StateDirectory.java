@@ -259,8 +259,7 @@ public record StateDirectory(Path path, Duration limit) {
     Path file = file(name);
     return bounded(
         "read " + name,
-        () ->
-            isThere() && LockedFile.isLocked(file) ? record(file).holder() : Optional.empty());
+        () -> isThere() && LockedFile.isLocked(file) ? record(file).holder() : Optional.empty());
   }
 
   /** Who holds a lock, in words; {@code another controller} when that cannot be found out. */
@@ -325,17 +324,17 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   private Optional<String> troubleInTime() throws IOException {
-      Path there = isThere() ? path : DirectoryTrust.requirePlaceFor(path);
-      FileSystemRoom room = FileSystemRoom.of(there);
-      if (!Files.isWritable(there)) {
-        return Optional.of(there + " cannot be written");
-      }
-      if (room.files() == 0) {
-        return Optional.of("the file system of " + there + " has no inodes left");
-      }
-      return room.bytes() < NEEDED
-          ? Optional.of("the file system of " + there + " is full")
-          : Optional.empty();
+    Path there = isThere() ? path : DirectoryTrust.requirePlaceFor(path);
+    FileSystemRoom room = FileSystemRoom.of(there);
+    if (!Files.isWritable(there)) {
+      return Optional.of(there + " cannot be written");
+    }
+    if (room.files() == 0) {
+      return Optional.of("the file system of " + there + " has no inodes left");
+    }
+    return room.bytes() < NEEDED
+        ? Optional.of("the file system of " + there + " is full")
+        : Optional.empty();
   }
 
   /** The exception for a verb that cannot do without the directory. */

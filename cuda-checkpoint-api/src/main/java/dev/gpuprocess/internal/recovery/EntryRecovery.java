@@ -41,12 +41,7 @@ abstract class EntryRecovery {
   final <T> T locked(ProcessKey process, int pid, Supplier<T> body) {
     ProcessLock lock =
         ProcessLock.take(
-            process,
-            pid,
-            VERB,
-            ProcessLock.Kind.MOVE,
-            context.state(),
-            context.timeouts().call());
+            process, pid, VERB, ProcessLock.Kind.MOVE, context.state(), context.timeouts().call());
     try {
       return body.get();
     } finally {
