@@ -4,7 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.internal.store.TestImages;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -39,7 +40,13 @@ class DescriptorsTest {
   @Test
   @OutsideUse("A6")
   void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {
-    Path image = TestImages.publish(directory.resolve("image"), null).path();
+    ProcessIdentity dumped = new ProcessIdentity(4242, 1);
+    Path image = directory.resolve("image");
+    try (StagedImage staged = StagedImage.create(image, dumped, 0, null)) {
+      Files.writeString(staged.images().resolve("inventory.img"), "of no consequence");
+      staged.publish(files -> PlainImage.manifest(dumped, files));
+      staged.logUnwanted();
+    }
     Path carried = Files.createDirectory(directory.resolve("images"));
     Files.writeString(carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
     assertEquals(

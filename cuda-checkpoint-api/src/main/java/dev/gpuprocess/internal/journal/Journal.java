@@ -63,31 +63,18 @@ public final class Journal {
             .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
     try {
       state.make();
-      Path unused = state.bounded("write", () -> replaced(file, half, entry.text()));
+      state.files().run("write", () -> replace(file, half, entry.text()));
     } catch (IOException e) {
       throw state.unusable(e, entry.step(), entry.pid());
     }
   }
 
-  private static Path replaced(Path file, Path half, String text) throws IOException {
+  private static void replace(Path file, Path half, String text) throws IOException {
     try {
       SmallFile.replace(half, text);
-      return Files.move(
-          half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-    } catch (IOException e) {
-      removeOwnHalf(half);
-      throw e;
-    }
-  }
-
-  /**
-   * Removes a partial entry that could not be completed because descriptors or disk space ran out.
-   */
-  private static void removeOwnHalf(Path half) {
-    try {
+      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    } finally {
       Files.deleteIfExists(half);
-    } catch (IOException e) {
-      LOG.debug("{} is not removed", half, e);
     }
   }
 
@@ -120,8 +107,9 @@ public final class Journal {
    */
   public void remove(ProcessKey process) {
     try {
-      boolean unused =
-          state.exists() && state.bounded("remove", () -> Files.deleteIfExists(file(process)));
+      if (state.exists()) {
+        state.files().run("remove", () -> Files.deleteIfExists(file(process)));
+      }
     } catch (IOException e) {
       // A recovery will find that there is nothing to do.
       LOG.warn("{} could not be removed: {}", file(process), e.toString());
@@ -180,13 +168,13 @@ public final class Journal {
   public void putAsideWhatIsNoEntry() {
     for (Path file : list(SUFFIX)) {
       try {
-        if (!state.bounded("read", () -> isEntry(file))) {
+        if (!state.files().get("read", () -> isEntry(file))) {
           Path aside = file.resolveSibling(file.getFileName() + ASIDE);
           LOG.warn(
               "{} is not the journal entry that its name says, and is renamed to {}", file, aside);
-          Path unused =
-              state.bounded(
-                  "rename", () -> Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING));
+          state
+              .files()
+              .run("rename", () -> Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING));
         }
       } catch (NoSuchFileException goneMeanwhile) {
         LOG.debug("{} is gone", file);
@@ -213,7 +201,7 @@ public final class Journal {
       Matcher name = HALF_OF.matcher(file.getFileName().toString());
       if (name.matches() && writerHasEnded(name.group(1))) {
         try {
-          boolean unused = state.bounded("remove", () -> Files.deleteIfExists(file));
+          state.files().run("remove", () -> Files.deleteIfExists(file));
         } catch (IOException e) {
           throw unreadable(e);
         }
@@ -231,7 +219,7 @@ public final class Journal {
 
   private List<Path> list(String suffix) {
     try {
-      return state.exists() ? state.bounded("list", () -> files("*" + suffix)) : List.of();
+      return state.exists() ? state.files().get("list", () -> files("*" + suffix)) : List.of();
     } catch (NoSuchFileException nothingYet) {
       return List.of();
     } catch (IOException e) {
@@ -285,7 +273,7 @@ public final class Journal {
 
   private Optional<JournalEntry> read(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(state.bounded("read", () -> SmallFile.read(file))));
+      return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {

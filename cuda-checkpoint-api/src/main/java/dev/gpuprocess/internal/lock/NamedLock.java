@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.lock;
 
+import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.os.LockedFile;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.Optional;
 
 /**
@@ -11,24 +11,25 @@ import java.util.Optional;
  */
 public final class NamedLock implements AutoCloseable {
 
-  private final StateDirectory state;
+  private final BoundedDirectory directory;
   private final LockedFile file;
   private volatile LockHolder holder;
   private volatile String note;
 
-  private NamedLock(StateDirectory state, LockedFile file, LockHolder holder, String note) {
-    this.state = state;
+  private NamedLock(BoundedDirectory directory, LockedFile file, LockHolder holder, String note) {
+    this.directory = directory;
     this.file = file;
     this.holder = holder;
     this.note = note;
   }
 
   /** Writes the holder into a locked file, and releases the file when that fails. */
-  static NamedLock of(StateDirectory state, LockedFile file, LockHolder holder) throws IOException {
+  static NamedLock of(BoundedDirectory directory, LockedFile file, LockHolder holder)
+      throws IOException {
     try {
       String note = LockRecord.parse(file.read()).note();
       file.write(new LockRecord(Optional.of(holder), note).text());
-      return new NamedLock(state, file, holder, note);
+      return new NamedLock(directory, file, holder, note);
     } catch (IOException | RuntimeException | Error e) {
       file.release();
       throw e;
@@ -42,13 +43,9 @@ public final class NamedLock implements AutoCloseable {
 
   /** Notes one line, which stays when the lock is released. */
   public void note(String line) throws IOException {
-    note =
-        state.bounded(
-            "write",
-            () -> {
-              file.write(new LockRecord(Optional.of(holder), line).text());
-              return line;
-            });
+    directory.run(
+        "write a lock", () -> file.write(new LockRecord(Optional.of(holder), line).text()));
+    note = line;
   }
 
   /** Replaces what is written of the holder, and keeps the note. */
@@ -60,28 +57,11 @@ public final class NamedLock implements AutoCloseable {
   /** Releases the lock. Does nothing the second time. */
   @Override
   public void close() {
-    try {
-      giveBack(file::release);
-    } catch (IOException e) {
-      throw new UncheckedIOException(e); // release throws none
-    }
+    directory.runEvenLate("release a lock", file::release);
   }
 
   /** Releases the lock and removes its file with the note: what was locked is gone for good. */
-  public void closeAndForget() throws IOException {
-    giveBack(file::remove);
-  }
-
-  private interface End {
-    void run() throws IOException;
-  }
-
-  private void giveBack(End end) throws IOException {
-    state.giveBack(
-        "release a lock",
-        () -> {
-          end.run();
-          return true;
-        });
+  public void closeAndForget() {
+    directory.runEvenLate("remove a lock", file::remove);
   }
 }

@@ -278,15 +278,12 @@ public final class ProcessLock {
   /** Releases the lock. Does nothing the second time. */
   public synchronized void release() {
     try {
-      if (held != null) {
-        if (Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
-          held.closeAndForget();
-        } else {
-          held.close();
-        }
+      if (held != null
+          && Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
+        held.closeAndForget();
+      } else if (held != null) {
+        held.close();
       }
-    } catch (IOException e) {
-      LOG.warn("the lock of process {} stays as a file: {}", pid, e.toString());
     } finally {
       held = null;
       TAKEN.remove(lockName(process), this);

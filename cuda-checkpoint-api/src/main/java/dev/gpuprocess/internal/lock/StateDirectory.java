@@ -2,16 +2,14 @@ package dev.gpuprocess.internal.lock;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.FileSystemRoom;
 import dev.gpuprocess.internal.os.LockedFile;
-import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
@@ -25,10 +23,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.TimeoutException;
-import java.util.function.Consumer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The directory that all controllers of one user on this machine share: the journal and the locks.
@@ -42,8 +36,6 @@ import org.slf4j.LoggerFactory;
  */
 public record StateDirectory(Path path, Duration limit) {
 
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-
   private static final String LOCKS = "locks.d";
   private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
@@ -53,69 +45,9 @@ public record StateDirectory(Path path, Duration limit) {
     this(path, Timeouts.ofDefaults().call());
   }
 
-  /** What is done in the directory. */
-  public interface Access<T> {
-    T run() throws IOException;
-  }
-
-  /**
-   * Does something in the directory, which can hang.
-   *
-   * @throws IOException what it throws; also when the file system does not answer within the limit
-   */
-  public <T> T bounded(String what, Access<T> access) throws IOException {
-    return bounded(what, access, late -> {});
-  }
-
-  private <T> T bounded(String what, Access<T> access, Consumer<T> late) throws IOException {
-    try {
-      if (BoundedCall.hangs(subject())) {
-        throw new TimeoutException();
-      }
-      return call(what, limit, access, late);
-    } catch (TimeoutException e) {
-      throw new FileSystemException(
-          path.toString(),
-          null,
-          "does not answer within %s: its file system hangs".formatted(Printable.of(limit)));
-    }
-  }
-
-  private <T> T call(String what, Duration patience, Access<T> access, Consumer<T> late)
-      throws IOException, TimeoutException {
-    try {
-      return BoundedCall.run(
-          subject(),
-          what + " in " + path,
-          patience,
-          () -> {
-            try {
-              return access.run();
-            } catch (IOException e) {
-              throw new UncheckedIOException(e);
-            }
-          },
-          (value, failure) -> {
-            if (value != null) {
-              late.accept(value);
-            }
-          });
-    } catch (UncheckedIOException e) {
-      throw e.getCause();
-    }
-  }
-
-  private String subject() {
-    return "the state directory " + path;
-  }
-
-  /** Gives something back, in any case: later, when the file system does not answer now. */
-  void giveBack(String what, Access<?> access) throws IOException {
-    try {
-      call(what, BoundedCall.hangs(subject()) ? Duration.ZERO : limit, access, late -> {});
-    } catch (TimeoutException e) {
-      LOG.warn("{} does not answer: {} when it does", path, what);
-    }
+  /** For accesses to it. */
+  public BoundedDirectory files() {
+    return new BoundedDirectory(path, limit);
   }
 
   /**
@@ -164,7 +96,7 @@ public record StateDirectory(Path path, Duration limit) {
    * @throws IOException when it exists but must not be used
    */
   public boolean exists() throws IOException {
-    return bounded("look", this::isThere);
+    return files().get("look", this::isThere);
   }
 
   private boolean isThere() throws IOException {
@@ -182,13 +114,7 @@ public record StateDirectory(Path path, Duration limit) {
    * @throws IOException when it cannot be created, or must not be used
    */
   public void make() throws IOException {
-    boolean unused =
-        bounded(
-            "make",
-            () -> {
-              make(path);
-              return true;
-            });
+    files().run("make", () -> make(path));
   }
 
   private static void make(Path directory) throws IOException {
@@ -219,17 +145,18 @@ public record StateDirectory(Path path, Duration limit) {
    */
   public Optional<NamedLock> tryLock(String name, String verb) throws IOException {
     Path file = file(name);
-    return bounded(
-        "lock " + name,
-        () -> {
-          make(path);
-          make(locks());
-          Optional<LockedFile> locked = LockedFile.tryLock(file);
-          return locked.isEmpty()
-              ? Optional.empty()
-              : Optional.of(NamedLock.of(this, locked.get(), LockHolder.self(verb)));
-        },
-        late -> late.ifPresent(NamedLock::close));
+    return files()
+        .get(
+            "lock " + name,
+            () -> {
+              make(path);
+              make(locks());
+              Optional<LockedFile> locked = LockedFile.tryLock(file);
+              return locked.isEmpty()
+                  ? Optional.empty()
+                  : Optional.of(NamedLock.of(files(), locked.get(), LockHolder.self(verb)));
+            },
+            late -> late.ifPresent(NamedLock::close));
   }
 
   /**
@@ -257,9 +184,11 @@ public record StateDirectory(Path path, Duration limit) {
    */
   public Optional<LockHolder> holder(String name) throws IOException {
     Path file = file(name);
-    return bounded(
-        "read " + name,
-        () -> isThere() && LockedFile.isLocked(file) ? record(file).holder() : Optional.empty());
+    return files()
+        .get(
+            "read " + name,
+            () ->
+                isThere() && LockedFile.isLocked(file) ? record(file).holder() : Optional.empty());
   }
 
   /** Who holds a lock, in words; {@code another controller} when that cannot be found out. */
@@ -275,7 +204,7 @@ public record StateDirectory(Path path, Duration limit) {
   /** What the last holder of a lock noted; empty when nothing was noted. */
   public String note(String name) throws IOException {
     Path file = file(name);
-    return bounded("read " + name, () -> isThere() ? record(file).note() : "");
+    return files().get("read " + name, () -> isThere() ? record(file).note() : "");
   }
 
   private static LockRecord record(Path file) throws IOException {
@@ -284,7 +213,7 @@ public record StateDirectory(Path path, Duration limit) {
 
   /** The names of all locks that have a file, held or not. */
   public List<String> lockNames() throws IOException {
-    return bounded("list the locks", () -> isThere() ? names(locks()) : List.of());
+    return files().get("list the locks", () -> isThere() ? names(locks()) : List.of());
   }
 
   private static List<String> names(Path directory) throws IOException {
@@ -317,7 +246,7 @@ public record StateDirectory(Path path, Duration limit) {
    */
   public Optional<String> trouble() {
     try {
-      return bounded("look", this::troubleInTime);
+      return files().get("look", this::troubleInTime);
     } catch (IOException e) {
       return Optional.of(path + " cannot be used: " + explain(e));
     }

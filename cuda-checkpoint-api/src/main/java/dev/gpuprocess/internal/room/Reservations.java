@@ -101,7 +101,7 @@ public final class Reservations {
     try {
       return body.apply(claimsAlone(pid));
     } finally {
-      forget(gate.get());
+      gate.get().closeAndForget();
     }
   }
 
@@ -144,7 +144,7 @@ public final class Reservations {
     }
   }
 
-  private Optional<ReservedMemory> leftBy(NamedLock dead, String name) throws IOException {
+  private Optional<ReservedMemory> leftBy(NamedLock dead, String name) {
     Optional<ReservedMemory> claim = parsed(name, dead.note());
     if (claim.filter(this::isUnderWay).isPresent()) {
       dead.close();
@@ -186,9 +186,9 @@ public final class Reservations {
               .orElseThrow(() -> new IOException(name + " is locked already"));
       try {
         held.note(claim.text());
-        return () -> forget(held);
+        return held::closeAndForget;
       } catch (IOException | RuntimeException e) {
-        forget(held);
+        held.closeAndForget();
         throw e;
       }
     } catch (IOException | IllegalArgumentException e) {
@@ -206,15 +206,6 @@ public final class Reservations {
   private void requireDescriptors(Exception e, long pid) {
     if (e instanceof IOException io && Descriptors.areUsedUp(io)) {
       throw directory.unusable(io, VERB, pid);
-    }
-  }
-
-  private static void forget(NamedLock held) {
-    try {
-      held.closeAndForget();
-    } catch (IOException e) {
-      // The lock is released nevertheless; the next controller that checks removes the file.
-      LOG.warn("a lock file could not be removed: {}", e.toString());
     }
   }
 }

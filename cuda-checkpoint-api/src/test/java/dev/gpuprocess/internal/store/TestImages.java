@@ -33,7 +33,7 @@ public final class TestImages {
   private TestImages() {}
 
   /** Publishes an image of random content. */
-  public static ImageDirectory publish(Path directory, @Nullable ImageKey key) {
+  static ImageDirectory publish(Path directory, @Nullable ImageKey key) {
     try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, key)) {
       fill(staged.images(), new Random(1));
       ImageDirectory image = staged.publish(TestImages::manifest);
