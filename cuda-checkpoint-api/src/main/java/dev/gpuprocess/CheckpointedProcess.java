@@ -102,7 +102,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
-    RoomWait wait = new RoomWait(self, options);
+    RoomWait wait = new RoomWait(self.target(), options);
     wait.requireNotCancelled();
     options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
@@ -197,8 +197,6 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   @Override
   public void close() {
-    ResumeOptions patient =
-        ResumeOptions.builder().waitForMemory(self.target().context.timeouts().memory()).build();
-    self.close(() -> resume(patient));
+    self.close(() -> resume(RoomWait.asWhenClosing(self.target().context.timeouts())));
   }
 }

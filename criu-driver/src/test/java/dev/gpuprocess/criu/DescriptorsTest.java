@@ -1,10 +1,14 @@
 package dev.gpuprocess.criu;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -15,6 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import dev.gpuprocess.contract.PlainImage;
 
 /** A JVM that has no descriptors left. */
 @Tag("jdk")
@@ -25,11 +30,7 @@ class DescriptorsTest {
   @OutsideUse("A6")
   void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {
     RealCriu.assume();
-    List<String> command = new ArrayList<>(Hoard.launcher());
-    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath()));
-    command.add(Descriptorless.class.getName());
-    command.addAll(RealCriu.command());
-    String said = Command.run(command.toArray(String[]::new));
+    String said = starved(Descriptorless.class, RealCriu.command());
     assertTrue(said.contains(Descriptorless.REFUSED), said);
     assertTrue(Integer.parseInt(said.replaceAll("(?s).*" + Descriptorless.REFUSED, "")) > 3, said);
   }
@@ -65,5 +66,30 @@ class DescriptorsTest {
           .flatMap(stat -> ProcessHandle.of(pid))
           .ifPresent(ProcessHandle::destroyForcibly);
     }
+  }
+
+  private static String starved(Class<?> program, List<String> arguments) {
+    List<String> command = new ArrayList<>(Hoard.launcher());
+    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath(), program.getName()));
+    command.addAll(arguments);
+    return Command.run(command.toArray(String[]::new));
+  }
+
+  /** Whoever reads "corrupt" throws the image away. */
+  @Test
+  @OutsideUse("A6")
+  void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {
+    ProcessIdentity dumped = new ProcessIdentity(4242, 1);
+    Path image = directory.resolve("image");
+    try (StagedImage staged = StagedImage.create(image, dumped, 0, null)) {
+      Files.writeString(staged.images().resolve("inventory.img"), "of no consequence");
+      staged.publish(files -> PlainImage.manifest(dumped, files));
+      staged.logUnwanted();
+    }
+    Path carried = Files.createDirectory(directory.resolve("images"));
+    Files.writeString(carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
+    assertEquals(
+        "good with enough descriptors, unreadable without",
+        starved(DescriptorlessReader.class, List.of(image.toString(), carried.toString())).strip());
   }
 }

@@ -9,9 +9,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -22,6 +25,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -133,6 +137,43 @@ class HungDiskTest {
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    }
+  }
+
+  /** On a thread of its own, so that the disk goes on also when this hangs. */
+  private static <T> T inTime(Supplier<T> body) throws Exception {
+    return CompletableFuture.supplyAsync(body).get(20, SECONDS);
+  }
+
+  @Test
+  @OutsideUse("A20")
+  void stateDirectoryHangs_nothingWaitsForItAndTheProcessComesBack() throws Exception {
+    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+        LoopMount disk = LoopMount.in(directory);
+        Subject subject = Subject.start(lane.machine)) {
+      GpuCheckpoints checkpoints =
+          lane.checkpoints().toBuilder()
+              .timeouts(TIMEOUTS)
+              .stateDirectory(disk.path().resolve("state"))
+              .build();
+      CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
+      disk.hang();
+      try {
+        RunningProcess running = inTime(suspended::resume);
+        StateDirectoryException refused =
+            inTime(() -> assertThrows(StateDirectoryException.class, running::lock));
+        assertTrue(refused.getMessage().contains("hangs"), refused.getMessage());
+        inTime(() -> assertThrows(GpuCheckpointException.class, checkpoints::recover));
+        String found = inTime(checkpoints::doctor).toString();
+        assertTrue(found.contains("its file system hangs"), found);
+        assertEquals(Optional.empty(), subject.fault());
+      } finally {
+        disk.goOn();
+      }
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      checkpoints.process(subject.pid()).suspend().resume();
+      assertEquals(Optional.empty(), subject.fault());
+      assertEquals(List.of(), checkpoints.recover());
     }
   }
 }

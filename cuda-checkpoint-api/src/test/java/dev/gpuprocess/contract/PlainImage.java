@@ -44,7 +44,7 @@ public final class PlainImage {
     }
   }
 
-  private static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
+  static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
     return new Manifest(
         Manifest.FORMAT,
         Instant.now(),

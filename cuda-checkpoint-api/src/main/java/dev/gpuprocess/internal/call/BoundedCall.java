@@ -87,6 +87,11 @@ public final class BoundedCall {
     return ABANDONED.getOrDefault(about, 0) >= MAX_ABANDONED_ABOUT_ONE;
   }
 
+  /** Whether a call about it was abandoned and has not returned. */
+  public static boolean hangs(Object about) {
+    return ABANDONED.containsKey(about);
+  }
+
   private static OperationInProgressException refused(String why, Object about, String name) {
     return new OperationInProgressException(
         why + " (threads named \"gpuprocess ...\" tell which)",

@@ -136,7 +136,7 @@ public final class DumpCheck {
   }
 
   /** Estimates the size of the image, in bytes. */
-  private long bytes() {
+  long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
