@@ -28,6 +28,7 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -156,8 +157,8 @@ class UserScenarios {
         ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       PageEndpoint endpoint =
           new PageEndpoint(silent.getInetAddress().getHostAddress(), silent.getLocalPort());
-      DumpOptions options =
-          DumpDirectories.dump().pageServer(endpoint).cancellation(cancellation).build();
+      DumpOptions options = DumpDirectories.dump().cancellation(cancellation).build();
+      DumpMemory memory = DumpMemory.WHOLE.pageServer(endpoint);
       CompletableFuture<Void> cancelled =
           CompletableFuture.runAsync(
               () -> {
@@ -173,7 +174,7 @@ class UserScenarios {
           cancelled,
           Fate.RUNNING_AGAIN,
           "CRIU was ended",
-          () -> site.dump(workload.identity(), options));
+          () -> site.dump(workload.identity(), options, memory));
       workload.assertGoesOn();
     }
   }
