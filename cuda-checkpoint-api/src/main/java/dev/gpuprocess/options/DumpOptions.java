@@ -52,7 +52,7 @@ public final class DumpOptions extends TreeOptions {
    * @return a builder
    */
   public Builder toBuilder() {
-    return set.clone();
+    return set.copy();
   }
 
   /** {@return the label of the image in its manifest} */
@@ -308,7 +308,7 @@ public final class DumpOptions extends TreeOptions {
      * @throws IllegalStateException when two of them exclude each other; the message names both
      */
     public DumpOptions build() {
-      return new DumpOptions(clone());
+      return new DumpOptions(copy());
     }
   }
 }

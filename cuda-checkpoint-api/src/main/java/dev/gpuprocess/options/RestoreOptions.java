@@ -27,7 +27,8 @@ public final class RestoreOptions extends TreeOptions {
     this.set = set;
     List<Namespace> joined = set.join.stream().map(JoinedNamespace::kind).toList();
     refuse(
-        Set.copyOf(joined).size() < joined.size(), "a tree joins one namespace of each kind at most");
+        Set.copyOf(joined).size() < joined.size(),
+        "a tree joins one namespace of each kind at most");
     refuse(
         emptyNetworkNamespace() && joined.contains(Namespace.NET),
         "a tree has one network namespace: set emptyNetworkNamespace or join one");
@@ -57,7 +58,7 @@ public final class RestoreOptions extends TreeOptions {
    * @return a builder
    */
   public Builder toBuilder() {
-    return set.clone();
+    return set.copy();
   }
 
   /** {@return the label that the image must have} */
@@ -217,7 +218,8 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Adds existing namespaces that the tree joins (CRIU {@code join-ns}), at most one of each kind.
+     * Adds existing namespaces that the tree joins (CRIU {@code join-ns}), at most one of each
+     * kind.
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
@@ -305,7 +307,7 @@ public final class RestoreOptions extends TreeOptions {
      * @throws IllegalStateException when two of them exclude each other; the message names both
      */
     public RestoreOptions build() {
-      return new RestoreOptions(clone());
+      return new RestoreOptions(copy());
     }
   }
 }

@@ -2,9 +2,9 @@ package dev.gpuprocess.options;
 
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** What dumps and restores of a process tree have in common. Immutable. */
@@ -115,7 +115,7 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
    *
    * @param <B> the builder's own type
    */
-  public abstract static sealed class Builder<B extends Builder<B>> implements Cloneable
+  public abstract static sealed class Builder<B extends Builder<B>> extends OptionsBuilder<B>
       permits DumpOptions.Builder, RestoreOptions.Builder {
 
     private boolean tcpEstablished;
@@ -139,21 +139,8 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
 
     abstract B self();
 
-    /** Lists are replaced and never changed, so a shallow copy shares nothing that changes. */
-    @Override
-    @SuppressWarnings("unchecked")
-    protected B clone() {
-      try {
-        return (B) super.clone();
-      } catch (CloneNotSupportedException e) {
-        throw new AssertionError(e);
-      }
-    }
-
     static <T> List<T> with(List<T> before, List<T> more) {
-      List<T> all = new ArrayList<>(before);
-      all.addAll(more);
-      return List.copyOf(all);
+      return Stream.concat(before.stream(), more.stream()).toList();
     }
 
     /**
