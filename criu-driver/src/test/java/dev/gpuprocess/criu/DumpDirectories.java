@@ -82,8 +82,7 @@ record DumpDirectories(CriuDriver driver, Path images, Path work) {
   }
 
   DumpReport dump(ProcessIdentity process, DumpOptions options, DumpMemory memory) {
-    return driver.dump(
-        new DumpRequest(process, images, work, options, memory), DumpListener.NONE);
+    return driver.dump(new DumpRequest(process, images, work, options, memory), DumpListener.NONE);
   }
 
   RestoreReport restore(int pid, RestoreOptions options) {

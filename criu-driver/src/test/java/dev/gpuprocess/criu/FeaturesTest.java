@@ -17,8 +17,8 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.options.CpuCheck;
-import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -100,8 +100,7 @@ class FeaturesTest {
       DumpMemory tracked = DumpMemory.WHOLE.trackMemory(true);
       MissingKernelFeatureException e =
           assertThrows(
-              MissingKernelFeatureException.class,
-              () -> site.dump(workload.identity(), tracked));
+              MissingKernelFeatureException.class, () -> site.dump(workload.identity(), tracked));
       assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
       assertEquals("not started", e.criu().exit());
       assertFalse(Files.exists(site.work().resolve("dump.log")));

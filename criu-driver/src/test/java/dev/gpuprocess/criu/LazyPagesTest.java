@@ -119,8 +119,7 @@ class LazyPagesTest {
     try (Workload workload = Workload.counter(directory)) {
       MissingCapabilityException e =
           assertThrows(
-              MissingCapabilityException.class,
-              () -> site.dump(workload.identity(), memory));
+              MissingCapabilityException.class, () -> site.dump(workload.identity(), memory));
       assertTrue(e.getMessage().contains("pipe-max-size"), e.getMessage());
       workload.assertGoesOn();
     }
@@ -179,8 +178,7 @@ class LazyPagesTest {
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
-          assertThrows(
-              CriuException.class, () -> site.dump(workload.identity(), memory, refusing));
+          assertThrows(CriuException.class, () -> site.dump(workload.identity(), memory, refusing));
       assertTrue(e.getMessage().contains("nobody wants them"), e.getMessage());
       workload.assertGoesOn();
     }
@@ -220,8 +218,7 @@ class LazyPagesTest {
     try (Workload workload = Workload.counter(directory)) {
       site.dump(workload.identity(), DumpDirectories.dump().build());
       CriuUnavailableException e =
-          assertThrows(
-              CriuUnavailableException.class, () -> site.restoreLazily(workload.pid()));
+          assertThrows(CriuUnavailableException.class, () -> site.restoreLazily(workload.pid()));
       assertTrue(e.getMessage().contains("RpcCriuDriver.lazyPages"), e.getMessage());
     }
   }

@@ -137,9 +137,7 @@ class PageServerTest {
             DumpMemory.WHOLE.pageServer(new PageEndpoint(there.host(), there.port(), theirs));
         DumpDirectories sender = here.with(hosts.sender());
         CriuException e =
-            assertThrows(
-                CriuException.class,
-                () -> sender.dump(job.identity(), memory));
+            assertThrows(CriuException.class, () -> sender.dump(job.identity(), memory));
         assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
         assertThrows(CriuException.class, server::await);
         assertEquals(job.right(), job.ask());
@@ -156,9 +154,7 @@ class PageServerTest {
       PageEndpoint there = new PageEndpoint("127.0.0.1", bound.getLocalPort());
       DumpMemory memory = DumpMemory.WHOLE.pageServer(there);
       CriuException e =
-          assertThrows(
-              CriuException.class,
-              () -> here.dump(workload.identity(), memory));
+          assertThrows(CriuException.class, () -> here.dump(workload.identity(), memory));
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
       assertTrue(e.getMessage().contains("DumpMemory.pageServer"), e.getMessage());
       workload.assertGoesOn();

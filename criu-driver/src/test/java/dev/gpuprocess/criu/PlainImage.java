@@ -60,6 +60,7 @@ public final class PlainImage {
         "",
         "",
         SHELL_JOB,
+        null,
         files);
   }
 

@@ -55,8 +55,7 @@ class PreDumpTest {
     preDump(driver, round, DumpDirectories.dump().build(), memory);
   }
 
-  private void preDump(
-      RpcCriuDriver driver, String round, DumpOptions options, DumpMemory memory) {
+  private void preDump(RpcCriuDriver driver, String round, DumpOptions options, DumpMemory memory) {
     DumpDirectories site = DumpDirectories.in(directory.resolve(round), driver);
     driver.preDump(request(site, options, memory));
   }
@@ -150,11 +149,9 @@ class PreDumpTest {
     DumpDirectories one = DumpDirectories.in(directory.resolve("one"), driver);
     DumpDirectories two = DumpDirectories.in(directory.resolve("two"), driver);
     try (PreDumpChain chain = driver.preDumps()) {
+      assertThrows(CriuException.class, () -> chain.preDump(request(one, DumpMemory.WHOLE)));
       assertThrows(
-          CriuException.class, () -> chain.preDump(request(one, DumpMemory.WHOLE)));
-      assertThrows(
-          IllegalStateException.class,
-          () -> chain.preDump(request(two, DumpMemory.WHOLE)));
+          IllegalStateException.class, () -> chain.preDump(request(two, DumpMemory.WHOLE)));
     }
     workload.assertGoesOn();
   }
@@ -164,8 +161,7 @@ class PreDumpTest {
     RpcCriuDriver driver =
         fake("print STDERR \"Error (mem.c:1): it cannot be\\n\"; reply($type, 0); exit 255");
     CriuException e =
-        assertThrows(
-            CriuException.class, () -> preDump(driver, "one", DumpMemory.WHOLE));
+        assertThrows(CriuException.class, () -> preDump(driver, "one", DumpMemory.WHOLE));
     assertTrue(e.getMessage().contains("the process runs on: it cannot be"), e.getMessage());
     workload.assertGoesOn();
   }
@@ -174,7 +170,8 @@ class PreDumpTest {
   void neverEnds_andIsEnded() {
     DumpOptions brief = DumpOptions.builder().deadline(Duration.ofMillis(300)).build();
     assertThrows(
-        OperationTimedOutException.class, () -> preDump(fake("sleep 1000 while 1"), "one", brief, DumpMemory.WHOLE));
+        OperationTimedOutException.class,
+        () -> preDump(fake("sleep 1000 while 1"), "one", brief, DumpMemory.WHOLE));
     workload.assertGoesOn();
   }
 
@@ -184,7 +181,8 @@ class PreDumpTest {
     DumpMemory lazy = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", 1));
     assertThrows(IllegalArgumentException.class, () -> preDump(driver, "one", lazy));
     DumpOptions stopped = DumpDirectories.dump().leaveStopped(true).build();
-    assertThrows(IllegalArgumentException.class, () -> preDump(driver, "two", stopped, DumpMemory.WHOLE));
+    assertThrows(
+        IllegalArgumentException.class, () -> preDump(driver, "two", stopped, DumpMemory.WHOLE));
   }
 
   @Test
@@ -192,8 +190,7 @@ class PreDumpTest {
     RpcCriuDriver driver = realThatTracks(false);
     MissingKernelFeatureException e =
         assertThrows(
-            MissingKernelFeatureException.class,
-            () -> preDump(driver, "one", DumpMemory.WHOLE));
+            MissingKernelFeatureException.class, () -> preDump(driver, "one", DumpMemory.WHOLE));
     assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     assertTrue(e.getMessage().contains("does not track"), e.getMessage());
     assertFalse(Files.exists(directory.resolve("one/work/dump.log")));

@@ -361,7 +361,9 @@ class RpcOptionsTest {
         conflict("cgroups", () -> restore().cgroups(cgroups).unprivileged(true).build()),
         conflict("one namespace of each kind", () -> restore().join(net).join(net).build()),
         conflict("join", () -> restore().join(net).emptyNetworkNamespace(true).build()),
-        conflict("emptyNetworkNamespace", () -> restore().emptyNetworkNamespace(true).join(net).build()));
+        conflict(
+            "emptyNetworkNamespace",
+            () -> restore().emptyNetworkNamespace(true).join(net).build()));
   }
 
   private static DynamicTest impossible(String what, Runnable options) {

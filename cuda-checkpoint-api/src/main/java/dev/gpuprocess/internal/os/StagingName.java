@@ -7,6 +7,7 @@ import java.io.UncheckedIOException;
 import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -28,7 +29,7 @@ public record StagingName(
 
   /** For a directory that this JVM creates now. */
   public static StagingName of(ProcessIdentity process) throws IOException {
-    ProcessKey self = ourKey();
+    ProcessKey self = checked(ProcessKey::self);
     ProcessIdentity maker = new ProcessIdentity(self.pid(), self.startTicks());
     return new StagingName(currentBoot(), currentNamespace(), maker, process);
   }
@@ -78,20 +79,16 @@ public record StagingName(
   }
 
   private static String currentBoot() throws IOException {
-    try {
-      return ProcessKey.boot().substring(0, 8);
-    } catch (UncheckedIOException e) {
-      throw e.getCause();
-    }
+    return checked(ProcessKey::boot).substring(0, 8);
   }
 
   private static String currentNamespace() throws IOException {
-    return Long.toString(ourKey().namespace());
+    return Long.toString(checked(ProcessKey::self).namespace());
   }
 
-  private static ProcessKey ourKey() throws IOException {
+  private static <T> T checked(Supplier<T> read) throws IOException {
     try {
-      return ProcessKey.self();
+      return read.get();
     } catch (UncheckedIOException e) {
       throw e.getCause();
     }

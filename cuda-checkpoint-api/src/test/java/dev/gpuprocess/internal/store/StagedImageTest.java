@@ -412,6 +412,7 @@ class StagedImageTest {
         usual.criuVersion(),
         usual.kernel(),
         usual.options(),
+        null,
         files);
   }
 

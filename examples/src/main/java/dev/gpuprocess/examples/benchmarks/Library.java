@@ -68,6 +68,7 @@ final class Library implements Contender {
         "",
         "",
         SHELL_JOB,
+        null,
         files);
   }
 
