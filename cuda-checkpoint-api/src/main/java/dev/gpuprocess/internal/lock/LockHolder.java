@@ -18,6 +18,10 @@ public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
 
   private static final String AT_CRIU = " +criu";
 
+  static LockHolder self(String verb) {
+    return self(verb, false);
+  }
+
   static LockHolder self(String verb, boolean atCriu) {
     return new LockHolder(ProcessKey.self(), verb, atCriu);
   }

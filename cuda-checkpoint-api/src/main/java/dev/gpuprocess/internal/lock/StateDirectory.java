@@ -130,7 +130,7 @@ public record StateDirectory(Path path) {
     Optional<LockedFile> locked = LockedFile.tryLock(file);
     return locked.isEmpty()
         ? Optional.empty()
-        : Optional.of(NamedLock.of(locked.get(), LockHolder.self(verb, false)));
+        : Optional.of(NamedLock.of(locked.get(), LockHolder.self(verb)));
   }
 
   /**

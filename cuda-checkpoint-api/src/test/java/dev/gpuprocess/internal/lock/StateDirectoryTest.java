@@ -43,7 +43,7 @@ class StateDirectoryTest {
       assertEquals(Optional.empty(), state.tryLock("gpu-0", "suspend"));
       assertEquals(
           Optional.empty(), state.lock("gpu-0", "suspend", Duration.ofMillis(30)), "in time");
-      assertEquals(Optional.of(LockHolder.self("resume", false)), state.holder("gpu-0"));
+      assertEquals(Optional.of(LockHolder.self("resume")), state.holder("gpu-0"));
       assertEquals(Optional.empty(), state.holder("gpu-1"));
     }
     assertEquals(Optional.empty(), state.holder("gpu-0"));
