@@ -7,7 +7,6 @@ import java.io.UncheckedIOException;
 import java.util.HexFormat;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -29,7 +28,7 @@ public record StagingName(
 
   /** For a directory that this JVM creates now. */
   public static StagingName of(ProcessIdentity process) throws IOException {
-    ProcessKey self = checked(ProcessKey::self);
+    ProcessKey self = ourKey();
     ProcessIdentity maker = new ProcessIdentity(self.pid(), self.startTicks());
     return new StagingName(currentBoot(), currentNamespace(), maker, process);
   }
@@ -79,16 +78,20 @@ public record StagingName(
   }
 
   private static String currentBoot() throws IOException {
-    return checked(ProcessKey::boot).substring(0, 8);
+    try {
+      return ProcessKey.boot().substring(0, 8);
+    } catch (UncheckedIOException e) {
+      throw e.getCause();
+    }
   }
 
   private static String currentNamespace() throws IOException {
-    return Long.toString(checked(ProcessKey::self).namespace());
+    return Long.toString(ourKey().namespace());
   }
 
-  private static <T> T checked(Supplier<T> read) throws IOException {
+  private static ProcessKey ourKey() throws IOException {
     try {
-      return read.get();
+      return ProcessKey.self();
     } catch (UncheckedIOException e) {
       throw e.getCause();
     }
