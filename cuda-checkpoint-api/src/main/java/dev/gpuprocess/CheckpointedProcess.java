@@ -179,8 +179,6 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
    * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after the image was complete,
    *     and it cannot be determined whether the process lives
-   * @throws IllegalArgumentException with options that leave memory outside the image: pageServer,
-   *     lazyPages, parentImages, autoDedup
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {

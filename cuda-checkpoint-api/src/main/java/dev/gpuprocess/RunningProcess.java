@@ -40,17 +40,13 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
-    Duration patience = notNegative(timeout);
+    Duration patience = Durations.notNegative("timeout of a lock", timeout);
     return self.move(
         "lock",
         ProcessState.RUNNING,
         ProcessState.LOCKED,
         members -> new Suspension(members).lock(patience),
         LockedProcess::new);
-  }
-
-  private static Duration notNegative(Duration timeout) {
-    return Durations.notNegative("timeout of a lock", timeout);
   }
 
   /**
@@ -72,7 +68,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the timeout is negative
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
-    Duration patience = notNegative(lockTimeout);
+    Duration patience = Durations.notNegative("timeout of a lock", lockTimeout);
     return orPoisoned(
         () ->
             self.move(

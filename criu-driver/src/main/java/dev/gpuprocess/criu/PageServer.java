@@ -48,11 +48,11 @@ import org.jspecify.annotations.Nullable;
  * arrive on it into its images directory, and exits (CRIU's requests PAGE_SERVER_CHLD and
  * WAIT_PID). May be shared between threads.
  *
- * <p>The sender names it with {@link dev.gpuprocess.options.DumpOptions.Builder#pageServer}. All
- * pages have been sent before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}. A
- * listener that waits there until this end reports that {@link #await} has returned makes sure that
- * the process dies only once its pages are complete and on disk. Anyone who can reach the port can
- * send, unless TLS restricts it.
+ * <p>The sender names it with {@link dev.gpuprocess.spi.DumpMemory#pageServer()}. All pages have
+ * been sent before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}. A listener that
+ * waits there until this end reports that {@link #await} has returned makes sure that the process
+ * dies only once its pages are complete and on disk. Anyone who can reach the port can send, unless
+ * TLS restricts it.
  *
  * <p>Closing kills it. If this JVM is killed, the server stays until a sender has connected and
  * disconnected.

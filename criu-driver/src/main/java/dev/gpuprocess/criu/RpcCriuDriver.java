@@ -137,10 +137,10 @@ public final class RpcCriuDriver implements CriuDriver {
 
   /**
    * Writes the memory of a tree that keeps running, so that a dump with this as its {@linkplain
-   * dev.gpuprocess.options.DumpOptions#parentImages() parent} only has to write what has changed
-   * since (CRIU's request SINGLE_PRE_DUMP). Each round may have the previous one as its parent. The
-   * tree is stopped for a moment. Works only if the kernel tracks which pages are written, see
-   * {@link #features()}.
+   * dev.gpuprocess.spi.DumpMemory#parentImages() parent} only has to write what has changed since
+   * (CRIU's request SINGLE_PRE_DUMP). Each round may have the previous one as its parent. The tree
+   * is stopped for a moment. Works only if the kernel tracks which pages are written, see {@link
+   * #features()}.
    *
    * @param request what to dump, and where to; its options are those of the dump to come
    * @return what CRIU measured
@@ -166,8 +166,8 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * Starts the helper that a restore with {@link dev.gpuprocess.options.RestoreOptions#lazyPages()}
-   * needs, {@code criu lazy-pages}. When this returns, a restore can use it.
+   * Starts the helper that a restore with {@link dev.gpuprocess.spi.RestoreFlag#LAZY_PAGES} needs,
+   * {@code criu lazy-pages}. When this returns, a restore can use it.
    *
    * @param request where the pages are
    * @return the helper; close it when it is no longer needed

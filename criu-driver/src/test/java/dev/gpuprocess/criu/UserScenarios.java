@@ -29,6 +29,8 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
+import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
@@ -157,8 +159,8 @@ class UserScenarios {
         ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       PageEndpoint endpoint =
           new PageEndpoint(silent.getInetAddress().getHostAddress(), silent.getLocalPort());
-      DumpOptions options =
-          DumpDirectories.dump().pageServer(endpoint).cancellation(cancellation).build();
+      DumpOptions options = DumpDirectories.dump().cancellation(cancellation).build();
+      DumpMemory memory = DumpMemory.WHOLE.pageServer(endpoint);
       CompletableFuture<Void> cancelled =
           CompletableFuture.runAsync(
               () -> {
@@ -174,7 +176,7 @@ class UserScenarios {
           cancelled,
           Fate.RUNNING_AGAIN,
           "CRIU was ended",
-          () -> site.dump(workload.identity(), options));
+          () -> site.dump(workload.identity(), options, memory));
       workload.assertGoesOn();
     }
   }

@@ -210,7 +210,7 @@ final class Crash {
 
   /** Left when it is killed as it loads; a recovery with the same temporary files removes it. */
   private static boolean isNativeCodeOfDeadJvm(String name) {
-    Optional<DirectoryMaker> made = DirectoryMaker.parse(name);
+    Optional<DirectoryMaker> made = DirectoryMaker.ofTemporary(name);
     try {
       return name.startsWith("gpuprocess-native-") && made.isPresent() && made.get().isAbandoned();
     } catch (IOException e) {

@@ -107,24 +107,6 @@ class LookFirstTest {
   }
 
   @Test
-  void snapshot_withOptionsThatAnImageCannotHave() {
-    assertRefused(
-        IllegalArgumentException.class,
-        same -> same,
-        "image",
-        DumpOptions.builder().autoDedup(true).build());
-  }
-
-  @Test
-  void snapshot_ofTheDifferenceToOtherImages() {
-    assertRefused(
-        IllegalArgumentException.class,
-        same -> same,
-        "image",
-        DumpOptions.builder().parentImages(Path.of("../other")).build());
-  }
-
-  @Test
   void snapshot_belowMissingDirectories_makesThem() {
     RealCriu.assume();
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));

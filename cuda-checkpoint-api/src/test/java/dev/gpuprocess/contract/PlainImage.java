@@ -57,6 +57,7 @@ public final class PlainImage {
         "",
         "",
         SHELL_JOB,
+        null,
         files);
   }
 

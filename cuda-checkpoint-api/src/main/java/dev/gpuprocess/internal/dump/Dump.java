@@ -90,7 +90,6 @@ public final class Dump {
 
   private ImageDirectory dumped(Path directory) {
     int pid = target.pid();
-    DumpCheck.requireOwnMemory(options);
     // The deadline covers the checks as well.
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());

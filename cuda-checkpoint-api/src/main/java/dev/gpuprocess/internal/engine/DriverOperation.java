@@ -174,7 +174,13 @@ public final class DriverOperation {
   /** The data for an exception of this verb. */
   public Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
     return new Failure(
-        name, target.pid(), before, after, Duration.ofNanos(System.nanoTime() - began), result);
+        name,
+        target.pid(),
+        before,
+        after,
+        Duration.ofNanos(System.nanoTime() - began),
+        result,
+        null);
   }
 
   /**

@@ -200,6 +200,7 @@ public final class RoomWait {
         ProcessState.CHECKPOINTED,
         after,
         Duration.ofNanos(System.nanoTime() - began),
+        null,
         null);
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -78,7 +79,7 @@ final class StagingDirectory implements AutoCloseable {
       throw replaced(staging.name());
     }
     moved = there;
-    DurableFiles.sync(parent.path());
+    Descriptors.sync(parent.path());
   }
 
   /** Removes it with its content; its final name goes first, atomically. */
@@ -86,7 +87,7 @@ final class StagingDirectory implements AutoCloseable {
     if (moved != null) {
       Files.move(moved, ownPath(), StandardCopyOption.ATOMIC_MOVE);
       moved = null;
-      DurableFiles.sync(parent.path());
+      Descriptors.sync(parent.path());
     }
     DurableFiles.deleteContent(staging.path());
     Files.deleteIfExists(ownPath());

@@ -408,6 +408,7 @@ class StagedImageTest {
         usual.criuVersion(),
         usual.kernel(),
         usual.options(),
+        null,
         files);
   }
 

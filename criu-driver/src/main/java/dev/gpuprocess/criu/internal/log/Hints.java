@@ -25,7 +25,7 @@ public final class Hints {
         "OOM storing pipe",
         "CRIU dumps at most 1024 pipes per tree: let the processes close some first");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
-    DUMP.put("Tracking memory is not available", "do not set DumpOptions.trackMemory(true)");
+    DUMP.put("Tracking memory is not available", "do not set DumpMemory.trackMemory(true)");
     DUMP.put(
         "Can't get rlimit",
         "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");

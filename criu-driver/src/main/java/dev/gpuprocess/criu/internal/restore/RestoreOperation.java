@@ -30,6 +30,7 @@ import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -68,7 +69,9 @@ public final class RestoreOperation {
   public RestoreOperation(RpcLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
     this.options = withRecordedCpu(request);
-    this.request = new RestoreRequest(request.images(), request.work(), request.pid(), options);
+    this.request =
+        new RestoreRequest(
+            request.images(), request.work(), request.pid(), options, request.flags());
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
     this.log = request.work().resolve(RpcLink.RESTORE_LOG);
@@ -90,7 +93,7 @@ public final class RestoreOperation {
     }
     checkDirectories();
     requireOurChild();
-    if (options.lazyPages()) {
+    if (request.flags().contains(RestoreFlag.LAZY_PAGES)) {
       requireHelper();
     }
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid);
