@@ -30,7 +30,6 @@ import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpMemory;
-import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;

@@ -148,11 +148,11 @@ class HungDiskTest {
   @Test
   @OutsideUse("A20")
   void stateDirectoryHangs_nothingWaitsForItAndTheProcessComesBack() throws Exception {
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
+        Subject subject = Subject.start(machine.driver)) {
       GpuCheckpoints checkpoints =
-          lane.checkpoints().toBuilder()
+          machine.checkpoints().toBuilder()
               .timeouts(TIMEOUTS)
               .stateDirectory(disk.path().resolve("state"))
               .build();

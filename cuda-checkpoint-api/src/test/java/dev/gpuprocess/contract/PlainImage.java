@@ -44,7 +44,7 @@ public final class PlainImage {
     }
   }
 
-  static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
+  public static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
     return new Manifest(
         Manifest.FORMAT,
         Instant.now(),

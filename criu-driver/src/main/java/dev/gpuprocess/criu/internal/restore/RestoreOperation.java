@@ -143,7 +143,9 @@ public final class RestoreOperation {
           return restore(stages, deadline);
         } catch (PidNotYetFreeException e) {
           if (stages.root() != null
-              || options.lazyPages() // its helper has seen the connection end
+              || request
+                  .flags()
+                  .contains(RestoreFlag.LAZY_PAGES) // its helper has seen the connection end
               || e.failure().fate() != Fate.HALF_RESTORED_REMOVED
               || deadline.passed()
               || !patience.pause()) {
