@@ -37,6 +37,7 @@ public final class LibC {
       "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
   static final short POLLIN = 1;
 
+  static final int EPERM = 1;
   static final int ESRCH = 3;
   public static final int EINTR = 4;
   public static final int EAGAIN = 11;

@@ -17,4 +17,9 @@ public final class NativeCallException extends IOException {
   int errno() {
     return errno;
   }
+
+  /** Whether the caller may not do that. */
+  public boolean isNotPermitted() {
+    return errno == LibC.EPERM;
+  }
 }

@@ -15,6 +15,7 @@ public final class Posix {
   private static final int SIGKILL = 9;
   private static final int SIGTERM = 15;
   private static final int SIGCONT = 18;
+  private static final int SIGSTOP = 19;
   private static final int WNOHANG = 1;
   private static final POSIX LIBRARY;
 
@@ -77,6 +78,15 @@ public final class Posix {
    */
   public static boolean resume(ProcessIdentity process) throws NativeCallException {
     return signal(process, SIGCONT);
+  }
+
+  /**
+   * Sends SIGSTOP to exactly this process.
+   *
+   * @return false if it is already gone
+   */
+  public static boolean stop(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGSTOP);
   }
 
   private static boolean signal(ProcessIdentity process, int number) throws NativeCallException {

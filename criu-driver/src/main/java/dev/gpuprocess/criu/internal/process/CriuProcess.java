@@ -55,7 +55,8 @@ public final class CriuProcess implements AutoCloseable {
   private boolean outputOpen = true;
   private @Nullable ProcessIdentity criu;
   private @Nullable ExitStatus exit;
-  private boolean outlived;
+  private @Nullable ExitStatus outlived;
+  private CriuCall.BeforeKill beforeKill = CriuCall.BeforeKill.NONE;
 
   private CriuProcess(CriuCommand command, boolean errand, int child, int socket, int output) {
     this.command = command;
@@ -148,13 +149,17 @@ public final class CriuProcess implements AutoCloseable {
     }
   }
 
-  /** Reaps a child that could not be killed, which would otherwise stay a zombie once it exits. */
-  private static void reapLater(int child) {
+  /**
+   * Reaps a child that was not killed, which would otherwise stay a zombie once it exits; lets it
+   * go on if it was stopped for that.
+   */
+  private void reapLater() {
     Thread reaper =
         new Thread(
             () -> {
               try {
                 while (Posix.reap(child).isEmpty()) {
+                  resume();
                   LockSupport.parkNanos(LATE_PAUSE_NANOS);
                 }
               } catch (NativeCallException e) {
@@ -248,6 +253,11 @@ public final class CriuProcess implements AutoCloseable {
     }
   }
 
+  /** From now on it is killed only at a moment that this allows. */
+  void killOnly(CriuCall.BeforeKill when) {
+    beforeKill = when;
+  }
+
   /** Ends the conversation; CRIU takes this as a refusal of a notification not yet answered. */
   public void hangUp() {
     // Fails only if CRIU is already gone.
@@ -279,7 +289,13 @@ public final class CriuProcess implements AutoCloseable {
    * else would have stopped what was started a moment ago.
    */
   private void resumeIfStopped() {
-    if (command.direct() || identity == null) {
+    if (!command.direct()) {
+      resume();
+    }
+  }
+
+  private void resume() {
+    if (identity == null) {
       return;
     }
     try {
@@ -310,7 +326,8 @@ public final class CriuProcess implements AutoCloseable {
   /**
    * Kills CRIU, and reaps our child.
    *
-   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed
+   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed, {@link ExitStatus#SPARED} if
+   *     it may not be
    */
   ExitStatus kill() throws NativeCallException {
     return kill(CriuKill.alone(this));
@@ -323,12 +340,17 @@ public final class CriuProcess implements AutoCloseable {
       drain();
       return exit == null ? ExitStatus.UNKNOWN : exit;
     }
-    if (outlived) {
-      return ExitStatus.STILL_RUNS;
+    if (outlived != null) {
+      return outlived;
+    }
+    Optional<ProcessIdentity> dumping = criu();
+    if (dumping.isPresent() && !beforeKill.awaitMoment(dumping.get())) {
+      outlived = ExitStatus.SPARED;
+      return outlived;
     }
     kill.run();
     Optional<ExitStatus> status = awaitExit(Deadline.after(REAP_LIMIT));
-    outlived = status.isEmpty();
+    outlived = status.isPresent() ? null : ExitStatus.STILL_RUNS;
     return status.orElse(ExitStatus.STILL_RUNS);
   }
 
@@ -342,8 +364,8 @@ public final class CriuProcess implements AutoCloseable {
     try {
       ExitStatus status = kill();
       LOG.debug("{} ended: {}", child, status);
-      if (outlived) {
-        reapLater(child);
+      if (outlived != null) {
+        reapLater();
       }
     } finally {
       socket.close();
