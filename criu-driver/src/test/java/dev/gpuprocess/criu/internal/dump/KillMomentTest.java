@@ -9,6 +9,8 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.tree.InjectedCode;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
@@ -153,5 +155,38 @@ class KillMomentTest {
       assertTrue(new KillMoment(process.pid(), Duration.ZERO).awaitMoment(bystander.identity()));
       assertTrue(Processes.stat(bystander.identity()).filter(ProcStat::isStopped).isPresent());
     }
+  }
+
+  /** CRIU says no more than "Unexpected 12 task interruption", or "12 was stopped by 19". */
+  @OutsideUse("B6")
+  @Test
+  void aSignalThatCriuDoesNotStandIsNamed() {
+    Workload.await(this::isSignalNamed, "a dump that fails by a signal");
+    assertTrue(thrown.getMessage().contains("during a dump"), thrown.getMessage());
+  }
+
+  private boolean isSignalNamed() {
+    if (!process.identity().isAlive()) {
+      // It can die of that.
+      process = Workload.counter(directory, MEBIBYTES);
+    }
+    ProcessIdentity signalled = process.identity();
+    CriuHeldInCode.during(
+        signalled.pid(),
+        () -> dump(DumpOptions.builder().deadline(LONG).build()),
+        criu -> {
+          try {
+            Posix.stop(signalled);
+            Posix.resume(criu);
+          } catch (NativeCallException e) {
+            throw new IllegalStateException(e);
+          }
+        });
+    try {
+      Posix.resume(signalled);
+    } catch (NativeCallException e) {
+      throw new IllegalStateException(e);
+    }
+    return thrown.getMessage().contains("SIGSTOP or SIGCONT");
   }
 }
