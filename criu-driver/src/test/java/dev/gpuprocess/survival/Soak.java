@@ -98,7 +98,9 @@ final class Soak implements AutoCloseable {
           new SoakRemote(place, lane.temporary(), "controller" + i, new Random(random.nextLong())));
       quiet.add(Subject.start(lane.machine));
     }
-    Stream.generate(() -> SoakSubject.start(lane.machine)).limit(PROCESSES).forEach(subjects::add);
+    Stream.generate(() -> SoakSubject.start(lane.machine, lane.state()))
+        .limit(PROCESSES)
+        .forEach(subjects::add);
   }
 
   /** The first round, in which all is loaded and opened that stays open. */
