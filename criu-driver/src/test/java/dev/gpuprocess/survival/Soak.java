@@ -99,7 +99,7 @@ final class Soak implements AutoCloseable {
               place, machine.temporary(), "controller" + i, new Random(random.nextLong())));
       quiet.add(Subject.start(machine.driver));
     }
-    Stream.generate(() -> SoakSubject.start(machine.driver))
+    Stream.generate(() -> SoakSubject.start(machine.driver, machine.state()))
         .limit(PROCESSES)
         .forEach(subjects::add);
   }

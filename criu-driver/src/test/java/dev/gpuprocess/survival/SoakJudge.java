@@ -68,7 +68,7 @@ final class SoakJudge {
     for (int i = 0; i < subjects.size(); i++) {
       if (!settle(subjects.get(i), whole)) {
         subjects.get(i).close();
-        subjects.set(i, SoakSubject.start(machine.driver));
+        subjects.set(i, SoakSubject.start(machine.driver, machine.state()));
       }
       SoakSubject subject = subjects.get(i);
       subject.fault().ifPresent(why -> lost(why + verbsOf(subject.pid())));

@@ -8,15 +8,16 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntConsumer;
 
@@ -44,6 +45,11 @@ final class SoakVerbs {
           "doctor",
           "recover",
           "squatted");
+
+  /** Those that change nothing. */
+  private static final Set<String> READERS = Set.of("doctor");
+
+  private static final Duration AT_ONCE = Duration.ofMillis(10);
 
   private final String name;
   private final ControllerReport tally;
@@ -86,27 +92,26 @@ final class SoakVerbs {
     while (System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
       int verb = random.nextInt(verbs.size());
+      Instant begun = Instant.now();
       try {
-        if (isMove(verb)) {
-          log.tell(pid, name, "begins " + NAMES.get(verb));
-        }
         verbs.get(verb).accept(pid);
         tally.done();
-        if (isMove(verb)) {
-          log.tell(pid, name, "ends " + NAMES.get(verb));
-        }
+        tell(pid, verb, begun, "done");
       } catch (GpuCheckpointException e) {
         tally.refused();
-        if (isMove(verb) && !(e instanceof OperationInProgressException)) {
-          log.tell(pid, name, "%s: %s".formatted(NAMES.get(verb), e));
-        }
+        tell(pid, verb, begun, e);
         removeLogs(e);
       }
     }
   }
 
-  private static boolean isMove(int verb) {
-    return !NAMES.get(verb).equals("doctor");
+  /** A verb that was refused at once is not told: nothing was done, and there are very many. */
+  private void tell(int pid, int verb, Instant begun, Object outcome) {
+    boolean atOnce = Duration.between(begun, Instant.now()).compareTo(AT_ONCE) < 0;
+    boolean moves = !READERS.contains(NAMES.get(verb));
+    if (moves && !(atOnce && outcome instanceof GpuCheckpointException)) {
+      log.tell(pid, name, "%s, begun %s: %s".formatted(NAMES.get(verb), begun, outcome));
+    }
   }
 
   private void suspendAndLeaveTheBlock(int pid) {

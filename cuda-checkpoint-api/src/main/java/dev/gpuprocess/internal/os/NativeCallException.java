@@ -7,6 +7,8 @@ public final class NativeCallException extends IOException {
 
   private static final long serialVersionUID = 1L;
 
+  private static final int EPERM = 1;
+
   private final int errno;
 
   NativeCallException(String call, int errno, String text) {
@@ -16,5 +18,10 @@ public final class NativeCallException extends IOException {
 
   public int errno() {
     return errno;
+  }
+
+  /** Whether the caller may not do that. */
+  public boolean isNotPermitted() {
+    return errno == EPERM;
   }
 }

@@ -82,9 +82,18 @@ final class StagingDirectory implements AutoCloseable {
     Descriptors.sync(parent.path());
   }
 
-  /** Removes it with its content; its final name goes first, atomically. */
+  /**
+   * Removes it with its content; its final name goes first, atomically.
+   *
+   * @throws FileSystemException when it was moved away since it got its final name; it stays then,
+   *     and so does what has its name now
+   */
   void remove() throws IOException {
     if (moved != null) {
+      if (!staging.isAt(moved)) {
+        throw new FileSystemException(
+            staging.name().toString(), null, "was moved since, and stays where it is");
+      }
       Files.move(moved, ownPath(), StandardCopyOption.ATOMIC_MOVE);
       moved = null;
       Descriptors.sync(parent.path());

@@ -140,6 +140,25 @@ class StagedImageTest {
     assertEquals(List.of(), entries(parent));
   }
 
+  /** An operator may move an image as soon as it has its name, and the next one may get that. */
+  @OutsideUse("A1")
+  @Test
+  void retractingRemovesNoOtherImage() throws IOException {
+    Path elsewhere = parent.resolve("elsewhere");
+    try (StagedImage staged = create(target)) {
+      TestImages.fill(staged.images(), new Random(7));
+      staged.publish(TestImages::manifest);
+      Files.move(target, elsewhere);
+      try (StagedImage other = create(target)) {
+        TestImages.fill(other.images(), new Random(8));
+        other.publish(TestImages::manifest);
+      }
+      staged.retractWhenClosed();
+    }
+    ImageDirectory.open(target).verify();
+    ImageDirectory.open(elsewhere).verify();
+  }
+
   @Test
   void theLogOutlivesAFailureAndNotASuccess() throws IOException {
     Path failed;

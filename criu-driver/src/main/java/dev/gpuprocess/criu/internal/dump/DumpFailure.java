@@ -60,7 +60,7 @@ final class DumpFailure {
     TreeFate fate;
     try {
       fate = TreeFate.of(stages.tree(), mayDie);
-      if (fate == TreeFate.RUNS && (mayDie || result.crashed())) {
+      if (fate == TreeFate.RUNS && (mayDie || result.crashed() || result.givenUp() != null)) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {

@@ -6,7 +6,6 @@ import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
-import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogLimit;
 import dev.gpuprocess.criu.internal.rpc.FeatureCheck;
@@ -106,7 +105,7 @@ public final class DumpOperation {
                   Deadline.after(options.deadline()),
                   stages,
                   new LogLimit(log),
-                  CriuCall.BeforeKill.NONE,
+                  new KillMoment(root.pid()),
                   wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(

@@ -247,6 +247,10 @@ public final class CriuFailureBuilder {
   }
 
   private String whatBecameOfCriu() {
+    if (result.exit().equals(ExitStatus.SPARED)) {
+      return "(process %s) could not be ended without the process, and gives up at its next step"
+          .formatted(result.criu());
+    }
     return result.exit().equals(ExitStatus.STILL_RUNS)
         ? "%s belongs to another user, could not be ended, and is refused at its next step"
             .formatted(result.criu() == 0 ? "" : "(process " + result.criu() + ")")

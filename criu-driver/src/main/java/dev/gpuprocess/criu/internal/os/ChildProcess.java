@@ -59,7 +59,10 @@ public final class ChildProcess {
     return ended;
   }
 
-  /** Reaps it in the background once it ends; it would otherwise stay a zombie. */
+  /**
+   * Reaps it in the background once it ends; it would otherwise stay a zombie. It is let go on if
+   * it was stopped, so that it can end.
+   */
   public void reapLater() throws NativeCallException {
     if (reap().isPresent()) {
       return;
@@ -69,6 +72,7 @@ public final class ChildProcess {
             () -> {
               try {
                 while (reap().isEmpty()) {
+                  boolean unused = resume();
                   LockSupport.parkNanos(LATE_PAUSE_NANOS);
                 }
               } catch (NativeCallException e) {

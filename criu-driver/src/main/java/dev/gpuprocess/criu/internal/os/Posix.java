@@ -17,6 +17,8 @@ import jnr.posix.POSIXFactory;
 public final class Posix {
 
   private static final int SIGKILL = 9;
+  private static final int SIGCONT = 18;
+  private static final int SIGSTOP = 19;
   private static final int WNOHANG = 1;
   private static final int BLOCK_BYTES = 512;
   private static final POSIX LIBRARY;
@@ -83,6 +85,24 @@ public final class Posix {
       return false;
     }
     throw Libc.failure("kill " + target, LIBRARY.errno());
+  }
+
+  /**
+   * Sends SIGSTOP to exactly this process.
+   *
+   * @return false if it is already gone
+   */
+  public static boolean stop(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGSTOP);
+  }
+
+  /**
+   * Sends SIGCONT to exactly this process.
+   *
+   * @return false if it is already gone
+   */
+  public static boolean resume(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGCONT);
   }
 
   private static boolean signal(ProcessIdentity process, int number) throws NativeCallException {

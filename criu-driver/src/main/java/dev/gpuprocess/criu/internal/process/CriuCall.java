@@ -5,6 +5,7 @@ import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -36,6 +37,16 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
      * @param criu its pid
      */
     void aboutToKill(int criu);
+
+    /**
+     * Waits for a moment at which CRIU can be killed and nobody else is harmed. It may be stopped
+     * (SIGSTOP) when this returns true, and is not when this returns false.
+     *
+     * @return false if no such moment came; CRIU is not killed then
+     */
+    default boolean awaitMoment(ProcessIdentity criu) {
+      return true;
+    }
   }
 
   /** A request without notifications. */
@@ -62,6 +73,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
    */
   public CriuResult over(CriuProcess criu, criu_req request, boolean last)
       throws NativeCallException {
+    criu.killOnly(context.beforeKill());
     Reply reply = new Conversation(criu, context).ask(request);
     boolean waits = !last && reply.good();
     ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, reply.givenUp());

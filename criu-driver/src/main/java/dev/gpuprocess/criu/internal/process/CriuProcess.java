@@ -52,7 +52,8 @@ public final class CriuProcess implements AutoCloseable {
   private final Poll poll = new Poll(3);
   private boolean outputOpen = true;
   private @Nullable ProcessIdentity criu;
-  private boolean outlived;
+  private @Nullable ExitStatus outlived;
+  private CriuCall.BeforeKill beforeKill = CriuCall.BeforeKill.NONE;
 
   private CriuProcess(
       CriuCommand command, boolean errand, ChildProcess child, int socket, int output) {
@@ -211,6 +212,11 @@ public final class CriuProcess implements AutoCloseable {
     }
   }
 
+  /** From now on it is killed only at a moment that this allows. */
+  void killOnly(CriuCall.BeforeKill when) {
+    beforeKill = when;
+  }
+
   /** Ends the conversation; CRIU takes this as a refusal of a notification not yet answered. */
   public void hangUp() {
     // Fails only if CRIU is already gone.
@@ -270,7 +276,8 @@ public final class CriuProcess implements AutoCloseable {
   /**
    * Kills CRIU, and reaps our child.
    *
-   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed
+   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed, {@link ExitStatus#SPARED} if
+   *     it may not be
    */
   ExitStatus kill() throws NativeCallException {
     return kill(CriuKill.alone(this));
@@ -283,12 +290,17 @@ public final class CriuProcess implements AutoCloseable {
       drain();
       return exit().orElse(ExitStatus.UNKNOWN);
     }
-    if (outlived) {
-      return ExitStatus.STILL_RUNS;
+    if (outlived != null) {
+      return outlived;
+    }
+    Optional<ProcessIdentity> dumping = criu();
+    if (dumping.isPresent() && !beforeKill.awaitMoment(dumping.get())) {
+      outlived = ExitStatus.SPARED;
+      return outlived;
     }
     kill.run();
     Optional<ExitStatus> status = awaitExit(Deadline.after(REAP_LIMIT));
-    outlived = status.isEmpty();
+    outlived = status.isPresent() ? null : ExitStatus.STILL_RUNS;
     return status.orElse(ExitStatus.STILL_RUNS);
   }
 
