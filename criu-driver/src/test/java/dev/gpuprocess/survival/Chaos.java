@@ -56,6 +56,7 @@ final class Chaos {
         default -> {
           if (random.nextInt(KILLED_OF) == 0) {
             subject.kill();
+            log.tell(subject.pid(), NAME, "killed it");
           }
         }
       }

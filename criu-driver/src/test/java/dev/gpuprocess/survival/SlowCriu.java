@@ -16,7 +16,7 @@ import java.util.function.ObjIntConsumer;
 record SlowCriu(Random random) implements ObjIntConsumer<String> {
 
   /** The process is stopped from here on, and what CRIU has it execute follows. */
-  private static final String SEIZED = WatchedCriu.STAGE + "networkLock";
+  private static final String SEIZED = WatchedCriu.STAGE + "queryExternalFiles";
 
   /** One of so many. */
   private static final int SLOW_ENDS_OF = 3;

@@ -8,6 +8,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.UncheckedIOException;
@@ -46,8 +47,8 @@ final class SoakVerbs {
           "recover",
           "squatted");
 
-  /** Those that change nothing. */
-  private static final Set<String> READERS = Set.of("doctor");
+  /** Those that move no process, or only one that nobody works on. */
+  private static final Set<String> READERS = Set.of("doctor", "recover");
 
   private static final Duration AT_ONCE = Duration.ofMillis(10);
 
@@ -105,11 +106,13 @@ final class SoakVerbs {
     }
   }
 
-  /** A verb that was refused at once is not told: nothing was done, and there are very many. */
+  /** What did nothing is not told, as there is very much of it. */
   private void tell(int pid, int verb, Instant begun, Object outcome) {
     boolean atOnce = Duration.between(begun, Instant.now()).compareTo(AT_ONCE) < 0;
-    boolean moves = !READERS.contains(NAMES.get(verb));
-    if (moves && !(atOnce && outcome instanceof GpuCheckpointException)) {
+    boolean refused =
+        outcome instanceof OperationInProgressException
+            || (atOnce && outcome instanceof GpuCheckpointException);
+    if (!refused && !READERS.contains(NAMES.get(verb))) {
       log.tell(pid, name, "%s, begun %s: %s".formatted(NAMES.get(verb), begun, outcome));
     }
   }

@@ -1,6 +1,8 @@
 package dev.gpuprocess.criu.internal.tree;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import java.nio.file.AccessDeniedException;
 import java.util.Map;
 import java.util.stream.Stream;
 
@@ -47,9 +49,21 @@ public final class InjectedCode {
   }
 
   private static boolean waitsForCommand(int task, Map<String, String> status) {
+    return status.getOrDefault("State", "").startsWith("S") && isInRecvfrom(task);
+  }
+
+  /** Whoever may not see the system call takes a task that sleeps for one that waits. */
+  private static boolean isInRecvfrom(int task) {
     String recvfrom = RECVFROM.get(System.getProperty("os.arch"));
-    return recvfrom != null
-        && status.getOrDefault("State", "").startsWith("S")
-        && ProcFs.read(task, "syscall").filter(call -> call.startsWith(recvfrom + " ")).isPresent();
+    try {
+      return ProcFs.read(task, "syscall")
+          .filter(call -> recvfrom != null && call.startsWith(recvfrom + " "))
+          .isPresent();
+    } catch (ProcessUnreadableException e) {
+      if (e.getCause() instanceof AccessDeniedException) {
+        return true;
+      }
+      throw e;
+    }
   }
 }
