@@ -18,7 +18,6 @@ module dev.gpuprocess.criu {
   exports dev.gpuprocess.criu;
 
   opens dev.gpuprocess.criu.internal.os;
-  opens dev.gpuprocess.criu.internal.preflight.jnr;
 
   provides dev.gpuprocess.spi.CriuDriver with
       dev.gpuprocess.criu.RpcCriuDriver;

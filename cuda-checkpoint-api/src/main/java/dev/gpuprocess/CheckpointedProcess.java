@@ -102,7 +102,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
-    RoomWait wait = new RoomWait(self, options);
+    RoomWait wait = new RoomWait(self.target(), options);
     wait.requireNotCancelled();
     options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
@@ -179,8 +179,6 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
    * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after the image was complete,
    *     and it cannot be determined whether the process lives
-   * @throws IllegalArgumentException with options that leave memory outside the image: pageServer,
-   *     lazyPages, parentImages, autoDedup
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
@@ -197,8 +195,6 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   @Override
   public void close() {
-    ResumeOptions patient =
-        ResumeOptions.builder().waitForMemory(self.target().context.timeouts().memory()).build();
-    self.close(() -> resume(patient));
+    self.close(() -> resume(RoomWait.asWhenClosing(self.target().context.timeouts())));
   }
 }

@@ -99,7 +99,7 @@ public final class GpuCheckpoints {
     throw new WrongStateException(
         "process %s is %s already; take it with GpuProcess.inspect(%s)"
             .formatted(pid, found.state(), pid),
-        new Failure("of", pid, found.state(), found.state(), Duration.ZERO, null));
+        new Failure("of", pid, found.state(), found.state(), Duration.ZERO, null, null));
   }
 
   /**

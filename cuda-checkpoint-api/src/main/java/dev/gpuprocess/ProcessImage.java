@@ -158,8 +158,6 @@ public final class ProcessImage {
    *     way on this machine
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
-   * @throws IllegalArgumentException with the options lazyPages, and autoDedup, which removes pages
-   *     from the image as it restores them
    */
   public CheckpointedProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps);

@@ -40,17 +40,13 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
-    Duration patience = notNegative(timeout);
+    Duration patience = Durations.notNegative("timeout of a lock", timeout);
     return self.move(
         "lock",
         ProcessState.RUNNING,
         ProcessState.LOCKED,
         members -> new Suspension(members).lock(patience),
         LockedProcess::new);
-  }
-
-  private static Duration notNegative(Duration timeout) {
-    return Durations.notNegative("timeout of a lock", timeout);
   }
 
   /**
@@ -72,7 +68,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the timeout is negative
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
-    Duration patience = notNegative(lockTimeout);
+    Duration patience = Durations.notNegative("timeout of a lock", lockTimeout);
     return orPoisoned(
         () ->
             self.move(
@@ -96,9 +92,10 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
-   * step: nobody gets in between. Whatever fails, the process is resumed. All that can be checked
-   * without touching it is checked before it leaves its GPU: options, CRIU, the directory and its
-   * room, and what the tree has open.
+   * step: nobody gets in between. Whatever fails, the process is resumed, which waits for GPU
+   * memory for up to {@link Timeouts#memory()}. All that can be checked without touching it is
+   * checked before it leaves its GPU: options, CRIU, the directory and its room, and what the tree
+   * has open.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running whatever they say

@@ -57,6 +57,18 @@ class ArchitectureTest {
         .check(HOUSE.classes());
   }
 
+  /** An image holds its own memory, so options say nothing of other places for it. */
+  @Test
+  void optionsOfImagesNameNoOtherPlaceForMemory() {
+    noClasses()
+        .that()
+        .haveNameMatching("dev\\.gpuprocess\\.options\\.(Tree|Dump|Restore)Options.*")
+        .should()
+        .dependOnClassesThat()
+        .haveNameMatching("dev\\.gpuprocess\\.(options\\.(PageEndpoint|PreDumpMode|Tls)|spi\\..*)")
+        .check(HOUSE.classes());
+  }
+
   /** The C functions and structs of libcuda and NVML are known in one package. */
   @Test
   void onlyTheBindingsKnowLibcuda() {

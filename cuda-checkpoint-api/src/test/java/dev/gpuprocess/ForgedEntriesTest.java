@@ -8,14 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
-import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
@@ -32,55 +30,30 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What stands in the state directory and is not what it says, or not ours. */
 class ForgedEntriesTest {
 
   private static final Duration HASTE = Duration.ofSeconds(2);
 
-  @TempDir Path directory;
-  private Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
-
-  @BeforeEach
-  void start() {
-    state = directory.resolve("state");
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
-    counter = Counter.start(machine);
-  }
-
-  @AfterEach
-  void end() {
-    machine.clearFaults();
-    counter.close();
-    machine.close();
-  }
+  @RegisterExtension final CountingJob job = new CountingJob();
 
   private List<RecoveryOutcome> recover() {
-    return checkpoints.recover().stream().map(Recovered::outcome).toList();
+    return job.checkpoints().recover().stream().map(Recovered::outcome).toList();
   }
 
   private List<Path> files(String suffix) throws IOException {
-    try (Stream<Path> files = Files.list(state)) {
+    try (Stream<Path> files = Files.list(job.state())) {
       return files.filter(file -> file.toString().endsWith(suffix)).toList();
     }
   }
 
   /** Of a restore that a dead controller began before the process was there. */
   private void writeRestore(int pid, Path log) throws IOException {
-    new Journal(checkpoints.context().state())
-        .writeRestore(pid, Holdings.UNKNOWN, directory.resolve("image"), log);
+    new Journal(job.checkpoints().context().state())
+        .writeRestore(pid, Holdings.UNKNOWN, job.directory().resolve("image"), log);
     Path written = files(".process").get(0);
     String text =
         Files.readString(written)
@@ -88,7 +61,8 @@ class ForgedEntriesTest {
             .replaceAll("target.start=\\d+", "target.start=7");
     Files.delete(written);
     Files.writeString(
-        state.resolve("%s-%s-7.process".formatted(ProcessKey.self().namespace() + "", pid + "")),
+        job.state()
+            .resolve("%s-%s-7.process".formatted(ProcessKey.self().namespace() + "", pid + "")),
         text);
   }
 
@@ -99,7 +73,7 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("D3")
   void restoreEntry_processHoldsALogThatOthersCouldHaveMade_isNotEnded() throws Exception {
-    Path log = Files.createDirectory(directory.resolve("gpuprocess-restore-1"));
+    Path log = Files.createDirectory(job.directory().resolve("gpuprocess-restore-1"));
     Files.setPosixFilePermissions(log, PosixFilePermissions.fromString("rwxr-xr-x"));
     Process victim = holding(log.resolve("restore.log"));
     try {
@@ -114,7 +88,7 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("D3")
   void restoreEntry_processIsWhatCriuHalfRestored_isEnded() throws Exception {
-    Path log = Files.createDirectory(directory.resolve("gpuprocess-restore-1"));
+    Path log = Files.createDirectory(job.directory().resolve("gpuprocess-restore-1"));
     Files.setPosixFilePermissions(log, PosixFilePermissions.fromString("rwx------"));
     Process half = holding(log.resolve("restore.log"));
     try {
@@ -130,26 +104,27 @@ class ForgedEntriesTest {
   @OutsideUse("A22")
   void restoreEntry_pidIsALockedStrangersByNow_isNotUnlocked() throws IOException {
     LockedProcess stranger =
-        checkpoints.toBuilder()
-            .stateDirectory(directory.resolve("elsewhere"))
+        job.checkpoints().toBuilder()
+            .stateDirectory(job.directory().resolve("elsewhere"))
             .build()
-            .process(counter.pid())
+            .process(job.pid())
             .lock();
     Files.createDirectory(
-        state, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
-    writeRestore((int) counter.pid(), directory.resolve("gpuprocess-restore-1"));
+        job.state(),
+        PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+    writeRestore((int) job.pid(), job.directory().resolve("gpuprocess-restore-1"));
     assertEquals(List.of(RecoveryOutcome.GONE), recover());
-    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+    assertInstanceOf(LockedProcess.class, job.checkpoints().inspect(job.pid()));
     assertEquals(List.of(), recover());
     stranger.unlock();
-    assertEquals(101, counter.increment());
+    assertEquals(101, job.counter().increment());
   }
 
   @Test
   @OutsideUse("A22")
   void lateUndo_processEndedMeanwhile_isNotTriedOnWhoeverHasThePid() {
     ConcurrentLinkedQueue<String> calls = new ConcurrentLinkedQueue<>();
-    Object real = LibCuda.in(machine.directory());
+    Object real = LibCuda.in(job.machine().directory());
     dev.gpuprocess.cuda.CudaDriver watched =
         (dev.gpuprocess.cuda.CudaDriver)
             Proxy.newProxyInstance(
@@ -163,16 +138,16 @@ class ForgedEntriesTest {
                     throw e.getCause();
                   }
                 });
-    machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
+    job.machine().faults(Fault.in("cuCheckpointProcessLock").hangs());
     RunningProcess running =
-        checkpoints.toBuilder().cuda(watched, checkpoints.gpus()).build().toBuilder()
+        job.checkpoints().toBuilder().cuda(watched, job.checkpoints().gpus()).build().toBuilder()
             .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
             .build()
-            .process(counter.pid());
+            .process(job.pid());
     assertThrows(OperationTimedOutException.class, running::lock);
-    counter.kill();
+    job.counter().kill();
     calls.clear();
-    machine.clearFaults();
+    job.machine().clearFaults();
     await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     assertEquals(List.of(), List.copyOf(calls));
   }
@@ -180,24 +155,24 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("A21")
   void entry_hasTheNameOfAnother_isPutAsideAndNotToldForEver() throws IOException {
-    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
     Path entry = files(".process").get(0);
-    Files.copy(entry, state.resolve("1-2-3.process"));
-    Files.writeString(state.resolve("4-5-6.process"), "nonsense");
+    Files.copy(entry, job.state().resolve("1-2-3.process"));
+    Files.writeString(job.state().resolve("4-5-6.process"), "nonsense");
     assertEquals(List.of(RecoveryOutcome.IN_USE), recover());
     assertEquals(List.of(RecoveryOutcome.IN_USE), recover());
     assertEquals(List.of(entry), files(".process"));
     assertEquals(2, files(".unread").size());
     locked.unlock();
-    assertEquals(101, counter.increment());
+    assertEquals(101, job.counter().increment());
     assertEquals(List.of(), recover());
   }
 
   @Test
   @OutsideUse("A17")
   void entry_isAPipe_recoverDoesNotWaitForIt() throws Exception {
-    checkpoints.process(counter.pid()).lock().unlock();
-    File pipe = state.resolve("1-2-3.process").toFile();
+    job.checkpoints().process(job.pid()).lock().unlock();
+    File pipe = job.state().resolve("1-2-3.process").toFile();
     assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
     assertEquals(List.of(), recover());
     assertFalse(pipe.exists());
@@ -206,29 +181,29 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("D3")
   void directory_othersCanWriteThere_nothingInItIsDoneOrBelieved() throws IOException {
-    LockedProcess locked = checkpoints.process(counter.pid()).lock();
-    Files.setPosixFilePermissions(state, PosixFilePermissions.fromString("rwxrwxrwx"));
+    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
+    Files.setPosixFilePermissions(job.state(), PosixFilePermissions.fromString("rwxrwxrwx"));
     StateDirectoryException refused =
         assertThrows(StateDirectoryException.class, locked::checkpoint);
     assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
-    assertThrows(StateDirectoryException.class, checkpoints::recover);
-    assertTrue(checkpoints.doctor().toString().contains("can be written by others"));
+    assertThrows(StateDirectoryException.class, job.checkpoints()::recover);
+    assertTrue(job.checkpoints().doctor().toString().contains("can be written by others"));
     locked.unlock();
-    assertEquals(101, counter.increment(), "what brings back goes on without it");
+    assertEquals(101, job.counter().increment(), "what brings back goes on without it");
   }
 
   @Test
   @OutsideUse("A17")
   void directory_isALinkOfAStranger_victimsFileStaysAsItIs() throws IOException {
-    Path victim = Files.createDirectory(directory.resolve("victim"));
-    Files.createSymbolicLink(state, victim);
-    RunningProcess running = checkpoints.process(counter.pid());
+    Path victim = Files.createDirectory(job.directory().resolve("victim"));
+    Files.createSymbolicLink(job.state(), victim);
+    RunningProcess running = job.checkpoints().process(job.pid());
     assertThrows(StateDirectoryException.class, running::lock);
-    assertThrows(StateDirectoryException.class, checkpoints::recover);
-    assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"));
+    assertThrows(StateDirectoryException.class, job.checkpoints()::recover);
+    assertTrue(job.checkpoints().doctor().toString().contains("is a symbolic link"));
     Files.delete(victim);
     assertThrows(StateDirectoryException.class, running::lock);
-    assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"), "dangling");
-    assertEquals(101, counter.increment());
+    assertTrue(job.checkpoints().doctor().toString().contains("is a symbolic link"), "dangling");
+    assertEquals(101, job.counter().increment());
   }
 }

@@ -7,12 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
-import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
@@ -24,10 +21,8 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -35,27 +30,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 @OutsideUse("A13")
 class ListenerErrorsTest {
 
-  @TempDir Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
-
-  @BeforeEach
-  void start() {
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
-    counter = Counter.start(machine);
-  }
-
-  @AfterEach
-  void end() {
-    counter.close();
-    machine.close();
-  }
+  @RegisterExtension final CountingJob job = new CountingJob();
 
   private static final class Failing implements StepListener {
 
@@ -91,19 +66,19 @@ class ListenerErrorsTest {
   }
 
   private long entries() throws IOException {
-    try (Stream<Path> files = Files.list(state)) {
+    try (Stream<Path> files = Files.list(job.state())) {
       return files.filter(file -> file.toString().endsWith(".process")).count();
     }
   }
 
   private void assertThrown(Failing listener, Consumer<RunningProcess> verbs) throws IOException {
     RunningProcess running =
-        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
+        job.checkpoints().toBuilder().listener(listener).build().process(job.pid());
     assertSame(listener.error, assertThrows(Error.class, () -> verbs.accept(running)));
-    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
     assertEquals(0, entries(), "nothing is left to mend");
-    assertEquals(101, counter.increment());
-    checkpoints.process(counter.pid()).suspend().resume();
+    assertEquals(101, job.counter().increment());
+    job.checkpoints().process(job.pid()).suspend().resume();
     assertEquals(0, GpuCheckpoints.abandonedCalls());
   }
 
@@ -134,13 +109,13 @@ class ListenerErrorsTest {
   @Test
   void suspend_itFailsAndTheListenerToo_failureIsThrownWithTheError() throws IOException {
     Failing listener = new Failing("checkpoint", "failed");
-    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
+    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
     RunningProcess running =
-        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
+        job.checkpoints().toBuilder().listener(listener).build().process(job.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
     assertSame(listener.error, failed.getSuppressed()[0]);
     assertEquals(0, entries());
-    assertEquals(101, counter.increment());
+    assertEquals(101, job.counter().increment());
   }
 
   @Test

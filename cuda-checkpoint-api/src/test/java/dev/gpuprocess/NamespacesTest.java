@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Reservations;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
@@ -26,6 +27,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -36,6 +39,8 @@ import org.junit.jupiter.api.io.TempDir;
  */
 @OutsideUse("A9")
 class NamespacesTest {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   @TempDir Path directory;
   private Path state;
@@ -144,6 +149,41 @@ class NamespacesTest {
         checkpoints.recover().stream().map(Recovered::outcome).toList());
     assertEquals(List.of(), entries());
     assertEquals(List.of("recovery"), checkpoints.context().state().lockNames());
+  }
+
+  /** The driver completes the restore of a dead controller, in whichever namespace that was. */
+  @Test
+  @OutsideUse("A4")
+  void reservation_forAProcessInAContainer_isKeptUntilItsRestoreIsOver() throws IOException {
+    ProcessIdentity seen = container.identity();
+    assertEquals("done", container.say("reserve", 1));
+    AtomicReference<ProcessIdentity> asked = new AtomicReference<>();
+    AtomicBoolean over = new AtomicBoolean();
+    Reservations here =
+        new Reservations(
+            checkpoints.context().state(),
+            Duration.ZERO,
+            process -> {
+              asked.set(process);
+              return over.get();
+            });
+    assertEquals(1, here.<Integer>alone(1, PATIENCE, List::size).intValue());
+    assertEquals(seen, asked.get());
+    over.set(true);
+    assertEquals(0, here.<Integer>alone(1, PATIENCE, List::size).intValue());
+  }
+
+  @Test
+  @OutsideUse("A4")
+  void reservation_forAProcessThatCannotBeSeen_isKeptAsLongAsARestoreCanTake() throws IOException {
+    RemoteController.reserve(checkpoints, ProcessHandle.current().pid());
+    assertEquals("1", container.say("reserved", 3600));
+    assertEquals("0", container.say("reserved", 0));
+    assertEquals(
+        List.of(),
+        checkpoints.context().state().lockNames().stream()
+            .filter(name -> name.startsWith("room-"))
+            .toList());
   }
 
   @Test

@@ -5,12 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.room.Reservations;
+import dev.gpuprocess.internal.room.ReservedMemory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -22,6 +26,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
@@ -116,6 +121,12 @@ public final class RemoteController implements AutoCloseable {
             checkpoints.context().state(),
             Duration.ofSeconds(1));
       }
+      case "reserve" -> reserve(checkpoints, pid);
+      case "reserved" -> {
+        return new Reservations(
+                checkpoints.context().state(), Duration.ofSeconds(pid), process -> true)
+            .alone(1, Duration.ofSeconds(30), claims -> Integer.toString(claims.size()));
+      }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
         new TrackedProcess(checkpoints.context(), process, Holdings.UNKNOWN)
@@ -124,6 +135,18 @@ public final class RemoteController implements AutoCloseable {
       default -> throw new IllegalArgumentException(verb);
     }
     return "done";
+  }
+
+  /** Reserves GPU memory for a process as a controller does that then dies. */
+  static void reserve(GpuCheckpoints checkpoints, long pid) throws IOException {
+    ReservedMemory claim =
+        ReservedMemory.of(
+            ProcessIdentity.of(pid).orElseThrow(),
+            Map.of(GpuUuid.of("GPU-00000000-0000-0000-0000-000000000001"), 7L));
+    try (NamedLock dead =
+        checkpoints.context().state().tryLock("room-of-the-dead", "restore").orElseThrow()) {
+      dead.note(claim.text());
+    }
   }
 
   /** Has it do something; gives its answer. */

@@ -50,7 +50,7 @@ class ReservationTest {
   }
 
   private static List<ReservedMemory> claims(Path state) {
-    return new Reservations(new StateDirectory(state), process -> true).look();
+    return new Reservations(new StateDirectory(state), Duration.ZERO, process -> true).look();
   }
 
   private static void awaitClaims(Path state, int count) {
@@ -147,7 +147,7 @@ class ReservationTest {
       ofTheDead.note(claim.text());
     }
     AtomicBoolean over = new AtomicBoolean();
-    Reservations reservations = new Reservations(directory, process -> over.get());
+    Reservations reservations = new Reservations(directory, Duration.ZERO, process -> over.get());
     Duration patience = Duration.ofSeconds(30);
     assertEquals(List.of(claim), reservations.alone(1, patience, List::copyOf));
     assertEquals(List.of(claim), reservations.alone(1, patience, List::copyOf));

@@ -11,9 +11,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
@@ -23,11 +25,14 @@ import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
@@ -230,5 +235,58 @@ class RoomWaitTest {
     full.isFull = false;
     waiter.thread.join(30_000);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  private GpuCheckpoints.Builder backAtWork() {
+    full.isFull = false;
+    suspended.resume();
+    return room.checkpoints(state, full).toBuilder();
+  }
+
+  private void assertRunsOn() {
+    await()
+        .atMost(30, SECONDS)
+        .ignoreExceptions()
+        .until(
+            () -> room.checkpoints(state).inspect(pattern.pid()).state() == ProcessState.RUNNING);
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  /** What used the GPU while the process was away from it may free it a moment later. */
+  @Test
+  void snapshot_theDumpFailsWhileTheGpuIsFull_waitsForMemoryToResume() {
+    StubCriu criu =
+        new StubCriu() {
+          @Override
+          public DumpReport dump(DumpRequest request, DumpListener listener) {
+            full.isFull = true;
+            throw new AssertionError("no dump today");
+          }
+        };
+    RunningProcess running = backAtWork().criu(criu).build().process(pattern.pid());
+    CompletableFuture<AssertionError> failed =
+        CompletableFuture.supplyAsync(
+            () ->
+                assertThrows(AssertionError.class, () -> running.snapshot(state.resolve("image"))));
+    await().atMost(30, SECONDS).until(() -> full.isFull);
+    int asked = full.asked.get();
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked);
+    full.isFull = false;
+    assertEquals(List.of(), List.of(failed.join().getSuppressed()));
+    assertRunsOn();
+  }
+
+  @Test
+  void suspend_endsLateWhileTheGpuIsFull_isUndoneWhenThereIsRoom() {
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofMillis(200)).build();
+    RunningProcess running = backAtWork().timeouts(hasty).build().process(pattern.pid());
+    room.machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
+    assertThrows(OperationTimedOutException.class, running::suspend);
+    full.isFull = true;
+    int asked = full.asked.get();
+    room.machine.clearFaults();
+    await().atMost(30, SECONDS).until(() -> full.asked.get() >= asked + 2);
+    full.isFull = false;
+    assertRunsOn();
   }
 }

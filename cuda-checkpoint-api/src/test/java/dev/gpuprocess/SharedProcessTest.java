@@ -7,15 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
-import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.options.Timeouts;
@@ -29,60 +26,35 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** One process, and several who are at it: threads, lines of objects, JVMs. */
 class SharedProcessTest {
 
   private static final Duration HASTE = Duration.ofMillis(300);
 
-  @TempDir Path directory;
-  private Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
-
-  @BeforeEach
-  void start() {
-    state = directory.resolve("state");
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
-    counter = Counter.start(machine);
-  }
-
-  @AfterEach
-  void end() {
-    machine.clearFaults();
-    counter.close();
-    machine.close();
-  }
+  @RegisterExtension final CountingJob job = new CountingJob();
 
   private void assertRuns() {
-    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
-    assertEquals(101, counter.increment());
+    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
+    assertEquals(101, job.counter().increment());
   }
 
   @Test
   @OutsideUse("A2")
   void object_otherJvmResumedAndSuspendedMeanwhile_isStaleBeforeAnythingIsDone()
       throws IOException {
-    CheckpointedProcess old = checkpoints.process(counter.pid()).suspend();
-    try (RemoteController other = RemoteController.start(machine, state)) {
-      assertEquals("done", other.say("resume", counter.pid()));
-      assertEquals("done", other.say("suspend", counter.pid()));
+    CheckpointedProcess old = job.checkpoints().process(job.pid()).suspend();
+    try (RemoteController other = RemoteController.start(job.machine(), job.state())) {
+      assertEquals("done", other.say("resume", job.pid()));
+      assertEquals("done", other.say("suspend", job.pid()));
       assertThrows(StaleStateException.class, old::restore);
       assertThrows(StaleStateException.class, old::resume);
       assertThrows(StaleStateException.class, old::close);
-      assertThrows(StaleStateException.class, () -> old.dump(directory.resolve("image")));
-      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
-      assertEquals("done", other.say("resume", counter.pid()));
+      assertThrows(StaleStateException.class, () -> old.dump(job.directory().resolve("image")));
+      assertInstanceOf(CheckpointedProcess.class, job.checkpoints().inspect(job.pid()));
+      assertEquals("done", other.say("resume", job.pid()));
     }
     assertRuns();
   }
@@ -90,9 +62,9 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A2")
   void object_otherLineMovedTheProcessAndBack_isStale() {
-    LockedProcess old = checkpoints.process(counter.pid()).lock();
-    ((LockedProcess) checkpoints.inspect(counter.pid())).unlock();
-    LockedProcess theirs = checkpoints.process(counter.pid()).lock();
+    LockedProcess old = job.checkpoints().process(job.pid()).lock();
+    ((LockedProcess) job.checkpoints().inspect(job.pid())).unlock();
+    LockedProcess theirs = job.checkpoints().process(job.pid()).lock();
     assertThrows(StaleStateException.class, old::checkpoint);
     assertThrows(StaleStateException.class, old::unlock);
     theirs.unlock();
@@ -102,9 +74,9 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A2")
   void restore_journalSaysThatMoreIsNeeded_believesTheJournal() throws IOException {
-    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
     Path entry;
-    try (var files = Files.newDirectoryStream(state, "*.process")) {
+    try (var files = Files.newDirectoryStream(job.state(), "*.process")) {
       entry = files.iterator().next();
     }
     String text = Files.readString(entry);
@@ -125,15 +97,15 @@ class SharedProcessTest {
             () -> {
               int looks = 0;
               while (!over.get()) {
-                checkpoints.inspect(counter.pid());
+                job.checkpoints().inspect(job.pid());
                 looks++;
               }
               return looks;
             });
     try {
       for (int i = 0; i < 20; i++) {
-        try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
-          assertEquals(counter.pid(), suspended.pid());
+        try (CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend()) {
+          assertEquals(job.pid(), suspended.pid());
         } catch (OperationInProgressException e) {
           refused.add(e);
         }
@@ -149,7 +121,7 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void suspend_otherJvmComesBetweenLockAndCheckpoint_isRefused() throws IOException {
-    try (RemoteController other = RemoteController.start(machine, state)) {
+    try (RemoteController other = RemoteController.start(job.machine(), job.state())) {
       List<String> answers = new ArrayList<>();
       List<String> verbs = new ArrayList<>();
       StepListener between =
@@ -162,7 +134,7 @@ class SharedProcessTest {
               }
             }
           };
-      checkpoints.toBuilder().listener(between).build().process(counter.pid()).suspend().resume();
+      job.checkpoints().toBuilder().listener(between).build().process(job.pid()).suspend().resume();
       assertEquals(
           List.of("suspend", "suspend", "resume"), verbs, "after lock, checkpoint and restore");
       for (String answer : answers) {
@@ -174,13 +146,13 @@ class SharedProcessTest {
 
   /** The verb that has the turn, as the doctor says. */
   private String describeTurn() {
-    String told = checkpoints.doctor(counter.pid()).toString();
+    String told = job.checkpoints().doctor(job.pid()).toString();
     return told.replaceAll("(?s).* (\\w+) is at work on it in this JVM.*", "$1");
   }
 
   private String tryMove(RemoteController other) {
     try {
-      return other.say("take", counter.pid());
+      return other.say("take", job.pid());
     } catch (IOException e) {
       throw new IllegalStateException(e);
     }
@@ -189,7 +161,7 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void close_anotherIsAtTheProcess_waitsForItsTurn() {
-    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
     ProcessKey key = ProcessKey.of(locked.identity());
     ProcessLock other =
         ProcessLock.take(
@@ -197,7 +169,7 @@ class SharedProcessTest {
             locked.pid(),
             "look",
             ProcessLock.Kind.MOVE,
-            checkpoints.context().state(),
+            job.checkpoints().context().state(),
             Duration.ZERO);
     CompletableFuture<Void> closed = CompletableFuture.runAsync(locked::close);
     assertThrows(OperationInProgressException.class, locked::checkpoint);
@@ -210,13 +182,13 @@ class SharedProcessTest {
   @OutsideUse("A3")
   void close_anotherVerbOutlastsThePatience_processIsBroughtBackAtItsPlainEnd() {
     GpuCheckpoints hasty =
-        checkpoints.toBuilder()
+        job.checkpoints().toBuilder()
             .timeouts(
                 Timeouts.builder().lock(HASTE).call(HASTE).transfer(Duration.ofMinutes(1)).build())
             .build();
-    LockedProcess locked = hasty.process(counter.pid()).lock();
-    LockedProcess theirs = (LockedProcess) checkpoints.inspect(counter.pid());
-    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
+    LockedProcess locked = hasty.process(job.pid()).lock();
+    LockedProcess theirs = (LockedProcess) job.checkpoints().inspect(job.pid());
+    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     CompletableFuture<CheckpointedProcess> going =
         CompletableFuture.supplyAsync(theirs::checkpoint);
     await()
@@ -224,10 +196,10 @@ class SharedProcessTest {
         .until(
             () ->
                 ProcessLock.describe(
-                        ProcessKey.of(locked.identity()), checkpoints.context().state())
+                        ProcessKey.of(locked.identity()), job.checkpoints().context().state())
                     .isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
-    machine.clearFaults();
+    job.machine().clearFaults();
     CheckpointedProcess left = going.join();
     assertRuns();
     assertEquals(RunningProcess.class, left.resume().getClass(), "it runs already");
@@ -236,11 +208,11 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void resume_unlockFails_canBeAskedForAgain() {
-    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-    machine.faults(Fault.in("cuCheckpointProcessUnlock").answers(999));
+    CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
+    job.machine().faults(Fault.in("cuCheckpointProcessUnlock").answers(999));
     RuntimeException failed = assertThrows(RuntimeException.class, suspended::resume);
     assertEquals(1, failed.getSuppressed().length, "it was tried twice");
-    machine.clearFaults();
+    job.machine().clearFaults();
     suspended.close();
     assertRuns();
   }

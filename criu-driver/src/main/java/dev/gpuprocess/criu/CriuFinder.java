@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -16,6 +15,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_version;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -86,7 +87,7 @@ final class CriuFinder {
       }
       List<String> command = locator.command();
       boolean named = !command.isEmpty();
-      if (!named && !ProgramTrust.weAreRoot() && locator.mayTrySudo()) {
+      if (!named && !CurrentUser.isRoot() && locator.mayTrySudo()) {
         command =
             List.of(
                 "sudo",
@@ -105,7 +106,7 @@ final class CriuFinder {
 
     /** Whether CRIU has enough privileges without a command. */
     private boolean suffices(CriuBinary direct) {
-      if (ProgramTrust.weAreRoot() && locator.command().isEmpty()) {
+      if (CurrentUser.isRoot() && locator.command().isEmpty()) {
         return true;
       }
       criu_req check = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
@@ -178,7 +179,7 @@ final class CriuFinder {
     if (!Files.exists(candidate.program())) {
       throw new UnusableException("there is no such file");
     }
-    if (ProgramTrust.weAreRoot()) {
+    if (CurrentUser.isRoot()) {
       Optional<String> objection =
           ProgramTrust.objection(candidate.program(), candidate.isProvisioned());
       if (objection.isPresent()) {

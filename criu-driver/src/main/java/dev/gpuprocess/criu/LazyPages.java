@@ -2,15 +2,13 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
+import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
-import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
-import dev.gpuprocess.criu.internal.process.CriuProcess;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.criu.internal.restore.LazyPagesSocket;
@@ -23,13 +21,15 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
-import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -50,20 +50,18 @@ public final class LazyPages implements AutoCloseable {
   private static final String OPERATION = "lazy pages";
   private static final String LOG_FILE = "lazy-pages.log";
   private static final String OUTPUT_FILE = "lazy-pages.out";
+  private static final Duration REAP_LIMIT = Duration.ofSeconds(5);
   private static final long PAUSE_NANOS = 1_000_000;
 
   private final LazyPagesRequest request;
   private final Deadline deadline;
-  private final int pid;
-  private final @Nullable ProcessIdentity helper;
-  private @Nullable ExitStatus exit;
+  private final ChildProcess helper;
   private volatile boolean closing;
 
-  private LazyPages(LazyPagesRequest request, Deadline deadline, int pid) {
+  private LazyPages(LazyPagesRequest request, Deadline deadline, ChildProcess helper) {
     this.request = request;
     this.deadline = deadline;
-    this.pid = pid;
-    this.helper = ProcessIdentity.of(pid).orElse(null);
+    this.helper = helper;
   }
 
   /** Starts a helper, which is listening when this returns. */
@@ -96,42 +94,28 @@ public final class LazyPages implements AutoCloseable {
     }
   }
 
-  private static LazyPages start(Path program, LazyPagesRequest request) throws IOException {
+  /** Starts the program; visible for a test that has another. */
+  static LazyPages start(Path program, LazyPagesRequest request) throws IOException {
     int[] pipe = {-1, -1};
     int output = -1;
-    int status = -1;
     try {
-      pipe = LibC.pipe();
-      LibC.check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
-      output = above(LibC.open(request.work().resolve(OUTPUT_FILE), LibC.O_RDWR));
-      int writing = pipe[1];
-      // above() closes it, also when it fails.
-      pipe[1] = -1;
-      status = above(writing);
-      LazyPages helper =
+      pipe = LinuxCalls.pipe();
+      Libc.check(
+          LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
+      output = Libc.open(request.work().resolve(OUTPUT_FILE), Libc.O_RDWR);
+      LazyPages pages =
           new LazyPages(
               request,
               Deadline.after(request.deadline()),
-              Spawn.start(program, arguments(request), output, List.of(status)));
-      LibC.close(status);
-      status = -1;
-      helper.awaitReady(pipe[0]);
-      return helper;
+              Spawn.start(program, arguments(request), output, List.of(pipe[1])));
+      Libc.close(pipe[1]);
+      pipe[1] = -1;
+      pages.awaitReady(pipe[0]);
+      return pages;
     } finally {
-      LibC.close(pipe[0]);
-      LibC.close(pipe[1]);
-      LibC.close(output);
-      LibC.close(status);
-    }
-  }
-
-  /** Moves a descriptor above the numbers that the child uses. */
-  private static int above(int descriptor) throws NativeCallException {
-    try {
-      return LibC.check(
-          LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, Spawn.SOCKET + 1), "fcntl");
-    } finally {
-      LibC.close(descriptor);
+      Libc.close(pipe[0]);
+      Libc.close(pipe[1]);
+      Libc.close(output);
     }
   }
 
@@ -170,7 +154,7 @@ public final class LazyPages implements AutoCloseable {
   private void awaitReady(int pipe) throws NativeCallException {
     byte[] ready = new byte[1];
     while (true) {
-      long count = LibC.functions().read(pipe, ready, ready.length);
+      long count = LinuxCalls.functions().read(pipe, ready, ready.length);
       if (count > 0) {
         return;
       }
@@ -197,7 +181,7 @@ public final class LazyPages implements AutoCloseable {
    */
   public void await() {
     try {
-      Optional<ExitStatus> ended = reap();
+      Optional<ExitStatus> ended = helper.reap();
       while (ended.isEmpty()) {
         if (closing) {
           throw failure(ExitStatus.UNKNOWN, GivenUpException.cancelled());
@@ -206,7 +190,7 @@ public final class LazyPages implements AutoCloseable {
           throw stillAtWork();
         }
         LockSupport.parkNanos(PAUSE_NANOS);
-        ended = reap();
+        ended = helper.reap();
       }
       if (ended.get().code() != 0) {
         throw failure(ended.get(), null);
@@ -216,24 +200,11 @@ public final class LazyPages implements AutoCloseable {
     }
   }
 
-  private synchronized Optional<ExitStatus> reap() throws NativeCallException {
-    if (exit == null) {
-      exit = Posix.reap(pid).orElse(null);
-    }
-    return Optional.ofNullable(exit);
-  }
-
   private ExitStatus end() throws NativeCallException {
     closing = true;
-    Deadline reaping = Deadline.after(CriuProcess.REAP_LIMIT);
-    Optional<ExitStatus> ended = reap();
-    if (ended.isEmpty() && helper != null) {
-      Posix.kill(helper);
-    }
-    while (ended.isEmpty() && !reaping.passed()) {
-      LockSupport.parkNanos(PAUSE_NANOS);
-      ended = reap();
-    }
+    helper.kill();
+    Optional<ExitStatus> ended = helper.await(Deadline.after(REAP_LIMIT));
+    helper.reapLater();
     return ended.orElse(ExitStatus.UNKNOWN);
   }
 
@@ -248,7 +219,8 @@ public final class LazyPages implements AutoCloseable {
     } catch (IOException e) {
       printed = "what it printed cannot be read: " + e.getMessage();
     }
-    CriuResult result = new CriuResult(null, status, givenUp, printed, deadline.elapsed(), pid);
+    CriuResult result =
+        new CriuResult(null, status, givenUp, printed, deadline.elapsed(), helper.pid());
     return new CriuFailureBuilder(
             OPERATION, subject(request), 0, result, request.work().resolve(LOG_FILE))
         .exception(
@@ -260,12 +232,14 @@ public final class LazyPages implements AutoCloseable {
     return new OperationTimedOutException(
         "%s is still working after %s ms, and a tree restored with it needs it: keep waiting, or close it and end the tree"
             .formatted(subject(request), Durations.millis(request.deadline())),
-        Failure.of(OPERATION, pid));
+        Failure.of(OPERATION, helper.pid()));
   }
 
   private CriuUnavailableException broken(NativeCallException e) {
     return new CriuUnavailableException(
-        subject(request) + " cannot be reached: " + e.getMessage(), Failure.of(OPERATION, pid), e);
+        subject(request) + " cannot be reached: " + e.getMessage(),
+        Failure.of(OPERATION, helper.pid()),
+        e);
   }
 
   /** Kills the helper unless it has exited, and wakes a waiting thread. */

@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param images the images that will be restored
  * @param work the work directory of that restore
- * @param source the endpoint of a dump with {@link dev.gpuprocess.options.DumpOptions#lazyPages()};
- *     null if all pages are in the images
+ * @param source the endpoint of a dump with {@link dev.gpuprocess.spi.DumpMemory#lazyPages()}; null
+ *     if all pages are in the images
  * @param deadline how long it may take until the tree has all of its memory
  */
 public record LazyPagesRequest(

@@ -6,8 +6,6 @@ import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.Conversation;
@@ -32,6 +30,8 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.PageEndpoint;
@@ -48,11 +48,11 @@ import org.jspecify.annotations.Nullable;
  * arrive on it into its images directory, and exits (CRIU's requests PAGE_SERVER_CHLD and
  * WAIT_PID). May be shared between threads.
  *
- * <p>The sender names it with {@link dev.gpuprocess.options.DumpOptions.Builder#pageServer}. All
- * pages have been sent before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}. A
- * listener that waits there until this end reports that {@link #await} has returned makes sure that
- * the process dies only once its pages are complete and on disk. Anyone who can reach the port can
- * send, unless TLS restricts it.
+ * <p>The sender names it with {@link dev.gpuprocess.spi.DumpMemory#pageServer()}. All pages have
+ * been sent before the sender's {@link dev.gpuprocess.spi.DumpListener#postDump}. A listener that
+ * waits there until this end reports that {@link #await} has returned makes sure that the process
+ * dies only once its pages are complete and on disk. Anyone who can reach the port can send, unless
+ * TLS restricts it.
  *
  * <p>Closing kills it. If this JVM is killed, the server stays until a sender has connected and
  * disconnected.
@@ -224,7 +224,7 @@ public final class PageServer implements AutoCloseable {
         served = false;
         throw failure(request, endpoint(), session.resultOf(exit), kept());
       }
-      PageFiles.requireDurable(request.images(), LibC.functions().getpagesize());
+      PageFiles.requireDurable(request.images(), PageSize.BYTES);
     } catch (BadImageException e) {
       served = false;
       throw new ImageCorruptException(

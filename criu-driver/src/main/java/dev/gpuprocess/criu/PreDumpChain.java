@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuProcess;
@@ -12,6 +11,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.util.List;
@@ -102,7 +102,7 @@ public final class PreDumpChain implements AutoCloseable {
       criu.close();
     } catch (NativeCallException e) {
       throw new CriuUnavailableException(
-          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.child()), e);
+          "CRIU could not be ended: " + e.getMessage(), Failure.of(OPERATION, criu.pid()), e);
     }
   }
 }

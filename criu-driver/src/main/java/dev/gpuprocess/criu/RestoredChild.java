@@ -2,10 +2,10 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;

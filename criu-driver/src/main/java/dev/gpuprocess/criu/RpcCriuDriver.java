@@ -3,7 +3,6 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
 import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
-import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.criu.internal.restore.RestoreOperation;
 import dev.gpuprocess.criu.internal.rpc.CheckOperation;
@@ -13,6 +12,7 @@ import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -137,10 +137,10 @@ public final class RpcCriuDriver implements CriuDriver {
 
   /**
    * Writes the memory of a tree that keeps running, so that a dump with this as its {@linkplain
-   * dev.gpuprocess.options.DumpOptions#parentImages() parent} only has to write what has changed
-   * since (CRIU's request SINGLE_PRE_DUMP). Each round may have the previous one as its parent. The
-   * tree is stopped for a moment. Works only if the kernel tracks which pages are written, see
-   * {@link #features()}.
+   * dev.gpuprocess.spi.DumpMemory#parentImages() parent} only has to write what has changed since
+   * (CRIU's request SINGLE_PRE_DUMP). Each round may have the previous one as its parent. The tree
+   * is stopped for a moment. Works only if the kernel tracks which pages are written, see {@link
+   * #features()}.
    *
    * @param request what to dump, and where to; its options are those of the dump to come
    * @return what CRIU measured
@@ -166,8 +166,8 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * Starts the helper that a restore with {@link dev.gpuprocess.options.RestoreOptions#lazyPages()}
-   * needs, {@code criu lazy-pages}. When this returns, a restore can use it.
+   * Starts the helper that a restore with {@link dev.gpuprocess.spi.RestoreFlag#LAZY_PAGES} needs,
+   * {@code criu lazy-pages}. When this returns, a restore can use it.
    *
    * @param request where the pages are
    * @return the helper; close it when it is no longer needed
@@ -186,7 +186,7 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   private boolean isDirect() {
-    if (ProgramTrust.weAreRoot()) {
+    if (CurrentUser.isRoot()) {
       return true;
     }
     try {

@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
-import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -42,7 +42,7 @@ final class AnotherUser implements AutoCloseable {
 
   /** Makes the user's directory, or aborts the test where no such user can be made. */
   static AnotherUser create() {
-    Assumptions.assumeTrue(Posix.isRoot(), "not root, so nobody else can be made");
+    Assumptions.assumeTrue(CurrentUser.isRoot(), "not root, so nobody else can be made");
     AnotherUser user;
     try {
       removeAbandoned();

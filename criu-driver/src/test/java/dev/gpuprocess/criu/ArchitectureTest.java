@@ -46,8 +46,7 @@ class ArchitectureTest {
   void onlyTheBindingsKnowC() {
     noClasses()
         .that()
-        .resideOutsideOfPackages(
-            "dev.gpuprocess.criu.internal.os", "dev.gpuprocess.criu.internal.preflight..")
+        .resideOutsideOfPackage("dev.gpuprocess.criu.internal.os")
         .should()
         .dependOnClassesThat()
         .resideInAPackage("jnr..")

@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.Cancellation;
@@ -180,7 +180,7 @@ class ByCommandTrapsTest {
 
   @Test
   void anotherUsersProcess_whoseLimitsRootMayNotRead_namesTheCapability() {
-    Assumptions.assumeTrue(Posix.isRoot(), "not root");
+    Assumptions.assumeTrue(CurrentUser.isRoot(), "not root");
     String user = Integer.toString(AnotherUser.ID);
     DumpDirectories site =
         site(wrapper("exec setpriv --bounding-set -sys_resource " + criu + " \"$@\""));

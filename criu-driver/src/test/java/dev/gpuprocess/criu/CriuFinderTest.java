@@ -6,11 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuTooOldException;
 import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -112,7 +112,7 @@ class CriuFinderTest {
   }
 
   private void assertSkipped(String reason) {
-    Assumptions.assumeTrue(Posix.isRoot(), "only root has to mind");
+    Assumptions.assumeTrue(CurrentUser.isRoot(), "only root has to mind");
     environment.put("PATH", "/nowhere");
     String message = unavailable();
     assertTrue(message.contains("root does not run it, because " + reason), message);

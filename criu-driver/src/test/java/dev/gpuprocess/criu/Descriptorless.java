@@ -1,10 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuProcess;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
-import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -64,7 +63,7 @@ final class Descriptorless {
     try (Hoard all = new Hoard(free)) {
       CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
       return false;
-    } catch (NativeCallException | ProcessUnreadableException e) {
+    } catch (NativeCallException e) {
       return true;
     }
   }

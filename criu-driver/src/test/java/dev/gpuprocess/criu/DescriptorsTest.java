@@ -1,12 +1,25 @@
 package dev.gpuprocess.criu;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.PlainImage;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** A JVM that has no descriptors left. */
 @Tag("jdk")
@@ -17,12 +30,66 @@ class DescriptorsTest {
   @OutsideUse("A6")
   void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {
     RealCriu.assume();
-    List<String> command = new ArrayList<>(Hoard.launcher());
-    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath()));
-    command.add(Descriptorless.class.getName());
-    command.addAll(RealCriu.command());
-    String said = Command.run(command.toArray(String[]::new));
+    String said = starved(Descriptorless.class, RealCriu.command());
     assertTrue(said.contains(Descriptorless.REFUSED), said);
     assertTrue(Integer.parseInt(said.replaceAll("(?s).*" + Descriptorless.REFUSED, "")) > 3, said);
+  }
+
+  /** A child is ours to end, also when nothing can be read of it. */
+  @ParameterizedTest
+  @EnumSource
+  @OutsideUse("A6")
+  void whatCriuLeavesRunning_isEndedWhenNothingCanBeOpened(
+      DescriptorlessHelper.Kind kind, @TempDir Path directory) throws Exception {
+    Path said = directory.resolve("said");
+    Process jvm =
+        new ProcessBuilder(
+                TestJvm.java(),
+                "-cp",
+                TestJvm.classPath(),
+                DescriptorlessHelper.class.getName(),
+                directory.toString(),
+                kind.name())
+            .redirectErrorStream(true)
+            .redirectOutput(said.toFile())
+            .start();
+    assertTrue(jvm.waitFor(50, TimeUnit.SECONDS));
+    Path started = directory.resolve(DescriptorlessHelper.STARTED);
+    assertTrue(Files.exists(started), Files.readString(said));
+    int pid = Integer.parseInt(Files.readString(started).strip());
+    try {
+      Workload.await(
+          () -> ProcFs.stat(pid).filter(stat -> !stat.isDead()).isEmpty(), "process " + pid);
+    } finally {
+      ProcFs.stat(pid)
+          .filter(stat -> stat.name().equals("sleep"))
+          .flatMap(stat -> ProcessHandle.of(pid))
+          .ifPresent(ProcessHandle::destroyForcibly);
+    }
+  }
+
+  private static String starved(Class<?> program, List<String> arguments) {
+    List<String> command = new ArrayList<>(Hoard.launcher());
+    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath(), program.getName()));
+    command.addAll(arguments);
+    return Command.run(command.toArray(String[]::new));
+  }
+
+  /** Whoever reads "corrupt" throws the image away. */
+  @Test
+  @OutsideUse("A6")
+  void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {
+    ProcessIdentity dumped = new ProcessIdentity(4242, 1);
+    Path image = directory.resolve("image");
+    try (StagedImage staged = StagedImage.create(image, dumped, 0, null)) {
+      Files.writeString(staged.images().resolve("inventory.img"), "of no consequence");
+      staged.publish(files -> PlainImage.manifest(dumped, files));
+      staged.logUnwanted();
+    }
+    Path carried = Files.createDirectory(directory.resolve("images"));
+    Files.writeString(carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
+    assertEquals(
+        "good with enough descriptors, unreadable without",
+        starved(DescriptorlessReader.class, List.of(image.toString(), carried.toString())).strip());
   }
 }

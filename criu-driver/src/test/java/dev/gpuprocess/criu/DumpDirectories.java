@@ -6,7 +6,9 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -71,8 +73,27 @@ record DumpDirectories(CriuDriver driver, Path images, Path work) {
     return driver.dump(new DumpRequest(process, images, work, options), listener);
   }
 
+  DumpReport dump(ProcessIdentity process, DumpMemory memory) {
+    return dump(process, memory, DumpListener.NONE);
+  }
+
+  DumpReport dump(ProcessIdentity process, DumpMemory memory, DumpListener listener) {
+    return driver.dump(new DumpRequest(process, images, work, dump().build(), memory), listener);
+  }
+
+  DumpReport dump(ProcessIdentity process, DumpOptions options, DumpMemory memory) {
+    return driver.dump(new DumpRequest(process, images, work, options, memory), DumpListener.NONE);
+  }
+
   RestoreReport restore(int pid, RestoreOptions options) {
     return restore(pid, options, RestoreListener.NONE);
+  }
+
+  RestoreReport restoreLazily(int pid) {
+    RestoreOptions options = shellJob().build();
+    return driver.restore(
+        new RestoreRequest(images, work, pid, options, RestoreFlag.LAZY_PAGES),
+        RestoreListener.NONE);
   }
 
   RestoreReport restore(int pid, RestoreOptions options, RestoreListener listener) {

@@ -30,6 +30,7 @@ import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -420,7 +421,7 @@ final class DumpTraps {
               MissingKernelFeatureException.class,
               ground.site("ours"),
               counter,
-              DumpDirectories.dump().trackMemory(true).build());
+              DumpMemory.WHOLE.trackMemory(true));
       assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     }
   }

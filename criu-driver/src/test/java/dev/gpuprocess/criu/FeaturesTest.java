@@ -17,8 +17,8 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.options.CpuCheck;
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -97,10 +97,10 @@ class FeaturesTest {
         site.driver().features().orElseThrow().contains(CriuFeature.MEMORY_TRACKING),
         "this kernel tracks memory");
     try (Workload workload = Workload.counter(directory)) {
-      DumpOptions options = DumpDirectories.backup().trackMemory(true).build();
+      DumpMemory tracked = DumpMemory.WHOLE.trackMemory(true);
       MissingKernelFeatureException e =
           assertThrows(
-              MissingKernelFeatureException.class, () -> site.dump(workload.identity(), options));
+              MissingKernelFeatureException.class, () -> site.dump(workload.identity(), tracked));
       assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
       assertEquals("not started", e.criu().exit());
       assertFalse(Files.exists(site.work().resolve("dump.log")));

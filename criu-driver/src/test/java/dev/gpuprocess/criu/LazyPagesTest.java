@@ -16,11 +16,11 @@ import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -80,8 +80,7 @@ class LazyPagesTest {
       site.dump(job.identity(), DumpDirectories.dump().build());
       long descriptors = Descriptors.open(directory);
       try (LazyPages pages = helper()) {
-        ProcessIdentity restored =
-            site.restore(job.pid(), DumpDirectories.shellJob().lazyPages(true).build()).process();
+        ProcessIdentity restored = site.restoreLazily(job.pid()).process();
         try {
           pages.await();
           assertEquals(job.right(), job.ask());
@@ -116,12 +115,11 @@ class LazyPagesTest {
   void aDumpThatCouldNotAnswer_isRefusedBeforeItBegins() {
     Assumptions.assumeFalse(
         PipeSize.isEnough(CriuCommand.direct(Path.of("criu"))), "pipes are large enough here");
-    DumpOptions options =
-        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", PORT)).build();
+    DumpMemory memory = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", PORT));
     try (Workload workload = Workload.counter(directory)) {
       MissingCapabilityException e =
           assertThrows(
-              MissingCapabilityException.class, () -> site.dump(workload.identity(), options));
+              MissingCapabilityException.class, () -> site.dump(workload.identity(), memory));
       assertTrue(e.getMessage().contains("pipe-max-size"), e.getMessage());
       workload.assertGoesOn();
     }
@@ -137,15 +135,13 @@ class LazyPagesTest {
             ready.countDown();
           }
         };
-    DumpOptions options =
-        DumpDirectories.dump()
-            .lazyPages(new PageEndpoint(TwoHosts.SENDER_ADDRESS, PORT, tls))
-            .build();
+    DumpMemory memory =
+        DumpMemory.WHOLE.lazyPages(new PageEndpoint(TwoHosts.SENDER_ADDRESS, PORT, tls));
     try (PatternProcess job =
         PatternProcess.start(directory.resolve("job"), MEBIBYTES, hosts::onSender)) {
       CompletableFuture<Void> dump =
           CompletableFuture.runAsync(
-              () -> site.with(hosts.sender()).dump(job.identity(), options, listener));
+              () -> site.with(hosts.sender()).dump(job.identity(), memory, listener));
       dump.exceptionally(
           e -> {
             ready.countDown();
@@ -178,13 +174,11 @@ class LazyPagesTest {
             throw new VetoException("nobody wants them");
           }
         };
-    DumpOptions options =
-        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", freePort())).build();
+    DumpMemory memory = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", freePort()));
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
-          assertThrows(
-              CriuException.class, () -> site.dump(workload.identity(), options, refusing));
+          assertThrows(CriuException.class, () -> site.dump(workload.identity(), memory, refusing));
       assertTrue(e.getMessage().contains("nobody wants them"), e.getMessage());
       workload.assertGoesOn();
     }
@@ -205,10 +199,8 @@ class LazyPagesTest {
           }
         };
     Tls tls = Certificates.authority(directory).issue("both", "127.0.0.1");
-    DumpOptions secure =
-        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", port, tls)).build();
-    DumpOptions open =
-        DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", port)).build();
+    DumpMemory secure = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", port, tls));
+    DumpMemory open = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", port));
     try (LargePipes allowed = LargePipes.allow();
         Workload workload = Workload.counter(directory)) {
       CriuException e =
@@ -226,10 +218,7 @@ class LazyPagesTest {
     try (Workload workload = Workload.counter(directory)) {
       site.dump(workload.identity(), DumpDirectories.dump().build());
       CriuUnavailableException e =
-          assertThrows(
-              CriuUnavailableException.class,
-              () ->
-                  site.restore(workload.pid(), DumpDirectories.shellJob().lazyPages(true).build()));
+          assertThrows(CriuUnavailableException.class, () -> site.restoreLazily(workload.pid()));
       assertTrue(e.getMessage().contains("RpcCriuDriver.lazyPages"), e.getMessage());
     }
   }

@@ -72,8 +72,7 @@ final class LazyRestoreJvm implements AutoCloseable {
     try (LazyPages pages =
         driver.lazyPages(
             new LazyPagesRequest(site.images(), site.work(), source, DumpDirectories.PATIENCE))) {
-      site.restore(
-          Integer.parseInt(arguments[2]), DumpDirectories.shellJob().lazyPages(true).build());
+      site.restoreLazily(Integer.parseInt(arguments[2]));
       pages.await();
       System.out.println(DONE);
       // The restored process ends with this one: until the test is done or gone.

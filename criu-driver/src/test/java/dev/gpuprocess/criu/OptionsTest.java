@@ -6,9 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.os.LibC;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.process.Processes;
@@ -229,7 +230,9 @@ class OptionsTest {
       parent.close(); // so that somebody reaps the child
       Workload.await(() -> ProcFs.stat(child).isEmpty(), "the child to be reaped");
       int[] pair = new int[2];
-      LibC.check(LibC.functions().socketpair(LibC.AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
+      Libc.check(
+          LinuxCalls.functions().socketpair(LinuxCalls.AF_UNIX, SOCK_STREAM, 0, pair),
+          "socketpair");
       RestoreOptions restore =
           DumpDirectories.shellJob()
               .inherit(InheritedDescriptor.socket(socket).by(pair[0]))
@@ -237,12 +240,12 @@ class OptionsTest {
       ProcessIdentity restored = site.restore(child, restore).process();
       try {
         byte[] heard = new byte[5];
-        assertEquals(5, LibC.functions().recv(pair[1], heard, heard.length, 0));
+        assertEquals(5, LinuxCalls.functions().recv(pair[1], heard, heard.length, 0));
         assertEquals("beat ", new String(heard, StandardCharsets.US_ASCII));
       } finally {
         Workload.end(restored);
-        LibC.close(pair[0]);
-        LibC.close(pair[1]);
+        Libc.close(pair[0]);
+        Libc.close(pair[1]);
       }
     }
   }

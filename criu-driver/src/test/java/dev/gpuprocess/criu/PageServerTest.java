@@ -12,11 +12,11 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -83,11 +83,9 @@ class PageServerTest {
         PageServer server =
             hosts.receiver().pageServer(listen(TwoHosts.RECEIVER_ADDRESS, receiving))) {
       PageEndpoint there = server.endpoint();
-      DumpOptions options =
-          DumpDirectories.dump()
-              .pageServer(new PageEndpoint(there.host(), there.port(), sending))
-              .build();
-      here.with(hosts.sender()).dump(job.identity(), options, letGoOnceReceived(server));
+      DumpMemory memory =
+          DumpMemory.WHOLE.pageServer(new PageEndpoint(there.host(), there.port(), sending));
+      here.with(hosts.sender()).dump(job.identity(), memory, letGoOnceReceived(server));
       assertFalse(job.identity().isAlive());
       assertEquals(List.of(), here.images("page"));
       assertEquals(job.pid(), here.driver().describe(here.images()).processes().get(0).pid());
@@ -135,13 +133,11 @@ class PageServerTest {
           PageServer server =
               hosts.receiver().pageServer(listen(TwoHosts.RECEIVER_ADDRESS, ours))) {
         PageEndpoint there = server.endpoint();
-        DumpOptions options =
-            DumpDirectories.dump()
-                .pageServer(new PageEndpoint(there.host(), there.port(), theirs))
-                .build();
+        DumpMemory memory =
+            DumpMemory.WHOLE.pageServer(new PageEndpoint(there.host(), there.port(), theirs));
+        DumpDirectories sender = here.with(hosts.sender());
         CriuException e =
-            assertThrows(
-                CriuException.class, () -> here.with(hosts.sender()).dump(job.identity(), options));
+            assertThrows(CriuException.class, () -> sender.dump(job.identity(), memory));
         assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
         assertThrows(CriuException.class, server::await);
         assertEquals(job.right(), job.ask());
@@ -156,11 +152,11 @@ class PageServerTest {
       // Nobody else has the port meanwhile.
       bound.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
       PageEndpoint there = new PageEndpoint("127.0.0.1", bound.getLocalPort());
-      DumpOptions options = DumpDirectories.dump().pageServer(there).build();
+      DumpMemory memory = DumpMemory.WHOLE.pageServer(there);
       CriuException e =
-          assertThrows(CriuException.class, () -> here.dump(workload.identity(), options));
+          assertThrows(CriuException.class, () -> here.dump(workload.identity(), memory));
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
-      assertTrue(e.getMessage().contains("DumpOptions.pageServer"), e.getMessage());
+      assertTrue(e.getMessage().contains("DumpMemory.pageServer"), e.getMessage());
       workload.assertGoesOn();
     }
   }

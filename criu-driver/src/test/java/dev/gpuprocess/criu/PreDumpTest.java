@@ -15,6 +15,7 @@ import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.PreDumpMode;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -50,9 +51,13 @@ class PreDumpTest {
     workload.close();
   }
 
-  private void preDump(RpcCriuDriver driver, String round, DumpOptions options) {
+  private void preDump(RpcCriuDriver driver, String round, DumpMemory memory) {
+    preDump(driver, round, DumpDirectories.dump().build(), memory);
+  }
+
+  private void preDump(RpcCriuDriver driver, String round, DumpOptions options, DumpMemory memory) {
     DumpDirectories site = DumpDirectories.in(directory.resolve(round), driver);
-    driver.preDump(request(site, options));
+    driver.preDump(request(site, options, memory));
   }
 
   private RpcCriuDriver fake(String scenario) {
@@ -66,12 +71,7 @@ class PreDumpTest {
         fake(
             "open my $f, '>', '%s'; print $f unpack 'H*', $request; close $f; reply($type, 1); exit 0"
                 .formatted(heard));
-    DumpOptions options =
-        DumpDirectories.dump()
-            .parentImages(Path.of("..", "..", "one", "images"))
-            .preDumpMode(PreDumpMode.READ)
-            .build();
-    preDump(driver, "two", options);
+    preDump(driver, "two", since("one").preDumpMode(PreDumpMode.READ));
     String request = Files.readString(heard);
     assertTrue(request.startsWith("080d"), request); // SINGLE_PRE_DUMP
     assertTrue(request.contains("7801"), request); // track_mem
@@ -96,12 +96,16 @@ class PreDumpTest {
       }
       """;
 
-  private static Path parent(String round) {
-    return Path.of("..", "..", round, "images");
+  private static DumpMemory since(String round) {
+    return DumpMemory.WHOLE.parentImages(Path.of("..", "..", round, "images"));
   }
 
-  private DumpRequest request(DumpDirectories site, DumpOptions options) {
-    return new DumpRequest(workload.identity(), site.images(), site.work(), options);
+  private DumpRequest request(DumpDirectories site, DumpMemory memory) {
+    return request(site, DumpDirectories.dump().build(), memory);
+  }
+
+  private DumpRequest request(DumpDirectories site, DumpOptions options, DumpMemory memory) {
+    return new DumpRequest(workload.identity(), site.images(), site.work(), options, memory);
   }
 
   @Test
@@ -120,15 +124,16 @@ class PreDumpTest {
           }
         };
     try (PreDumpChain chain = driver.preDumps()) {
-      chain.preDump(request(one, DumpDirectories.dump().build()));
-      chain.preDump(request(two, DumpDirectories.dump().parentImages(parent("one")).build()));
-      DumpOptions options = DumpDirectories.backup().parentImages(parent("two")).build();
-      chain.dump(request(last, options), listener);
+      chain.preDump(request(one, DumpMemory.WHOLE));
+      chain.preDump(request(two, since("one")));
+      DumpOptions options = DumpDirectories.backup().build();
+      chain.dump(request(last, options, since("two")), listener);
       assertThrows(
           IllegalStateException.class,
           () ->
               chain.dump(
-                  request(DumpDirectories.in(directory.resolve("more"), driver), options),
+                  request(
+                      DumpDirectories.in(directory.resolve("more"), driver), options, since("two")),
                   listener));
     }
     List<String> lines = Files.readAllLines(heard);
@@ -144,11 +149,9 @@ class PreDumpTest {
     DumpDirectories one = DumpDirectories.in(directory.resolve("one"), driver);
     DumpDirectories two = DumpDirectories.in(directory.resolve("two"), driver);
     try (PreDumpChain chain = driver.preDumps()) {
+      assertThrows(CriuException.class, () -> chain.preDump(request(one, DumpMemory.WHOLE)));
       assertThrows(
-          CriuException.class, () -> chain.preDump(request(one, DumpDirectories.dump().build())));
-      assertThrows(
-          IllegalStateException.class,
-          () -> chain.preDump(request(two, DumpDirectories.dump().build())));
+          IllegalStateException.class, () -> chain.preDump(request(two, DumpMemory.WHOLE)));
     }
     workload.assertGoesOn();
   }
@@ -158,8 +161,7 @@ class PreDumpTest {
     RpcCriuDriver driver =
         fake("print STDERR \"Error (mem.c:1): it cannot be\\n\"; reply($type, 0); exit 255");
     CriuException e =
-        assertThrows(
-            CriuException.class, () -> preDump(driver, "one", DumpDirectories.dump().build()));
+        assertThrows(CriuException.class, () -> preDump(driver, "one", DumpMemory.WHOLE));
     assertTrue(e.getMessage().contains("the process runs on: it cannot be"), e.getMessage());
     workload.assertGoesOn();
   }
@@ -168,17 +170,19 @@ class PreDumpTest {
   void neverEnds_andIsEnded() {
     DumpOptions brief = DumpOptions.builder().deadline(Duration.ofMillis(300)).build();
     assertThrows(
-        OperationTimedOutException.class, () -> preDump(fake("sleep 1000 while 1"), "one", brief));
+        OperationTimedOutException.class,
+        () -> preDump(fake("sleep 1000 while 1"), "one", brief, DumpMemory.WHOLE));
     workload.assertGoesOn();
   }
 
   @Test
   void optionsThatATreeThatRunsOnCannotHave_areRefused() {
     RpcCriuDriver driver = fake("exit 1");
-    DumpOptions lazy = DumpDirectories.dump().lazyPages(new PageEndpoint("127.0.0.1", 1)).build();
+    DumpMemory lazy = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", 1));
     assertThrows(IllegalArgumentException.class, () -> preDump(driver, "one", lazy));
     DumpOptions stopped = DumpDirectories.dump().leaveStopped(true).build();
-    assertThrows(IllegalArgumentException.class, () -> preDump(driver, "two", stopped));
+    assertThrows(
+        IllegalArgumentException.class, () -> preDump(driver, "two", stopped, DumpMemory.WHOLE));
   }
 
   @Test
@@ -186,8 +190,7 @@ class PreDumpTest {
     RpcCriuDriver driver = realThatTracks(false);
     MissingKernelFeatureException e =
         assertThrows(
-            MissingKernelFeatureException.class,
-            () -> preDump(driver, "one", DumpDirectories.dump().build()));
+            MissingKernelFeatureException.class, () -> preDump(driver, "one", DumpMemory.WHOLE));
     assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     assertTrue(e.getMessage().contains("does not track"), e.getMessage());
     assertFalse(Files.exists(directory.resolve("one/work/dump.log")));
@@ -197,11 +200,10 @@ class PreDumpTest {
   @Test
   void twoRoundsAndADump_restore_whereTheKernelTracksMemory() {
     RpcCriuDriver driver = realThatTracks(true);
-    preDump(driver, "one", DumpDirectories.dump().build());
-    preDump(driver, "two", DumpDirectories.dump().parentImages(parent("one")).build());
+    preDump(driver, "one", DumpMemory.WHOLE);
+    preDump(driver, "two", since("one"));
     DumpDirectories last = DumpDirectories.in(directory.resolve("last"), driver);
-    DumpOptions options = DumpDirectories.dump().parentImages(parent("two")).build();
-    last.dump(workload.identity(), options, DumpListener.NONE);
+    last.dump(workload.identity(), since("two"));
     assertGoesOnFrom(last);
   }
 
@@ -211,9 +213,8 @@ class PreDumpTest {
     DumpDirectories one = DumpDirectories.in(directory.resolve("one"), driver);
     DumpDirectories last = DumpDirectories.in(directory.resolve("last"), driver);
     try (PreDumpChain chain = driver.preDumps()) {
-      chain.preDump(request(one, DumpDirectories.dump().build()));
-      DumpOptions options = DumpDirectories.dump().parentImages(parent("one")).build();
-      chain.dump(request(last, options), DumpListener.NONE);
+      chain.preDump(request(one, DumpMemory.WHOLE));
+      chain.dump(request(last, since("one")), DumpListener.NONE);
     }
     assertGoesOnFrom(last);
   }

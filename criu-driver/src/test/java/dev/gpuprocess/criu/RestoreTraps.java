@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuCrashedException;
@@ -181,7 +182,8 @@ final class RestoreTraps {
   private static void pagesCut(TrapFixture ground) throws IOException {
     Path directory = ground.directory().resolve("image");
     try (Workload counter = ground.counter()) {
-      PlainImage.dump(ground.driver(), counter.identity(), directory, true);
+      PlainImage.dump(
+          ground.driver(), counter.identity(), directory, DumpDirectories.backup().build());
     }
     ImageDirectory image = ImageDirectory.open(directory);
     image.verify();

@@ -28,6 +28,11 @@ import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.PreDumpMode;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.DumpMemory;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreFlag;
+import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -85,29 +90,41 @@ class RpcOptionsTest {
       return row(name, of(option), of(options -> options), field);
     }
 
+    static Row memory(
+        String name, UnaryOperator<DumpMemory> memory, Consumer<criu_opts.Builder> field) {
+      DumpRequest request = request(DumpOptions.ofDefaults(), memory.apply(DumpMemory.WHOLE));
+      return row(name, of(request), of(options -> options), field);
+    }
+
     static Row preDump(
-        String name, UnaryOperator<DumpOptions.Builder> option, Consumer<criu_opts.Builder> field) {
-      return row(
-          name,
-          RpcOptions.ofPreDump(option.apply(DumpOptions.builder()).build()),
-          of(options -> options),
-          field);
+        String name, UnaryOperator<DumpMemory> memory, Consumer<criu_opts.Builder> field) {
+      DumpRequest request = request(DumpOptions.ofDefaults(), memory.apply(DumpMemory.WHOLE));
+      return row(name, RpcOptions.ofPreDump(request), of(options -> options), field);
     }
 
     static Row restore(
         String name,
         UnaryOperator<RestoreOptions.Builder> option,
         Consumer<criu_opts.Builder> field) {
+      RestoreOptions options = option.apply(RestoreOptions.builder()).build();
+      return row(name, of(options), of(RestoreOptions.ofDefaults()), field);
+    }
+
+    static Row restore(String name, RestoreFlag flag, Consumer<criu_opts.Builder> field) {
       return row(
-          name,
-          RpcOptions.of(option.apply(RestoreOptions.builder()).build()),
-          RpcOptions.of(RestoreOptions.ofDefaults()),
-          field);
+          name, of(RestoreOptions.ofDefaults(), flag), of(RestoreOptions.ofDefaults()), field);
+    }
+
+    private static criu_opts.Builder of(RestoreOptions options, RestoreFlag... flags) {
+      return RpcOptions.of(new RestoreRequest(FILE, FILE, 7, options, flags));
     }
 
     private static criu_opts.Builder of(UnaryOperator<DumpOptions.Builder> option) {
-      DumpOptions options = option.apply(DumpOptions.builder()).build();
-      return RpcOptions.of(options, options.networkLock());
+      return of(request(option.apply(DumpOptions.builder()).build(), DumpMemory.WHOLE));
+    }
+
+    private static criu_opts.Builder of(DumpRequest request) {
+      return RpcOptions.of(request, request.options().networkLock());
     }
 
     private static Row row(
@@ -139,8 +156,8 @@ class RpcOptionsTest {
         Row.dump("irmap_scan_paths", o -> o.irmapScanPaths(FILE), f -> f.addIrmapScanPaths("/x")),
         Row.dump("freeze_cgroup", o -> o.freezeCgroup(FILE), f -> f.setFreezeCgroup("/x")),
         Row.dump("timeout", o -> o.freezeTimeout(Duration.ofMillis(1001)), f -> f.setTimeout(2)),
-        Row.dump("track_mem", o -> o.trackMemory(true), f -> f.setTrackMem(true)),
-        Row.dump(
+        Row.memory("track_mem", o -> o.trackMemory(true), f -> f.setTrackMem(true)),
+        Row.memory(
             "parent_img",
             o -> o.parentImages(Path.of("../one")),
             f -> f.setParentImg("../one").setTrackMem(true)),
@@ -172,7 +189,7 @@ class RpcOptionsTest {
         Row.restore("root", o -> o.root(FILE), f -> f.setRoot("/x")),
         Row.restore("weak_sysctls", o -> o.weakSysctls(true), f -> f.setWeakSysctls(true)),
         Row.restore(
-            "orphan_pts_master", o -> o.orphanTerminals(true), f -> f.setOrphanPtsMaster(true)),
+            "orphan_pts_master", RestoreFlag.ORPHAN_TERMINALS, f -> f.setOrphanPtsMaster(true)),
         Row.restore(
             "mntns_compat_mode", o -> o.mountCompatibility(true), f -> f.setMntnsCompatMode(true)),
         Row.restore(
@@ -180,7 +197,7 @@ class RpcOptionsTest {
             o -> o.skipFileModeCheck(true),
             f -> f.setSkipFileRwxCheck(true)),
         Row.restore("rst_sibling", o -> o.asChild(true), f -> f.setRstSibling(true)),
-        Row.restore("lazy_pages", o -> o.lazyPages(true), f -> f.setLazyPages(true)),
+        Row.restore("lazy_pages", RestoreFlag.LAZY_PAGES, f -> f.setLazyPages(true)),
         Row.restore(
             "lsm_profile",
             o -> o.lsmProfile(new LsmProfile(LsmProfile.Module.APPARMOR, "p")),
@@ -212,8 +229,8 @@ class RpcOptionsTest {
         Row.restore("ext_unix_sk", o -> o.externalUnixSockets(true), f -> f.setExtUnixSk(true)),
         Row.dump("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
         Row.restore("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
-        Row.dump("auto_dedup", o -> o.autoDedup(true), f -> f.setAutoDedup(true)),
-        Row.restore("auto_dedup", o -> o.autoDedup(true), f -> f.setAutoDedup(true)),
+        Row.memory("auto_dedup", o -> o.autoDedup(true), f -> f.setAutoDedup(true)),
+        Row.restore("auto_dedup", RestoreFlag.AUTO_DEDUP, f -> f.setAutoDedup(true)),
         Row.dump("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
         Row.restore("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
         Row.dump("log_level", o -> o.logLevel(4), f -> f.setLogLevel(4)),
@@ -287,12 +304,12 @@ class RpcOptionsTest {
     criu_page_server_info there =
         criu_page_server_info.newBuilder().setAddress("there").setPort(7).build();
     return Stream.of(
-        Row.dump("ps", o -> o.pageServer(THERE), f -> f.setPs(there)),
-        Row.dump(
+        Row.memory("ps", o -> o.pageServer(THERE), f -> f.setPs(there)),
+        Row.memory(
             "lazy_pages, tls",
             o -> o.lazyPages(new PageEndpoint("there", 7, Tls.OF_SYSTEM)),
             f -> f.setLazyPages(true).setPs(there).setTls(true)),
-        Row.dump(
+        Row.memory(
             "tls_cacert, tls_cacrl, tls_cert, tls_key, tls_no_cn_verify",
             o -> o.pageServer(new PageEndpoint("there", 7, TLS)),
             f ->
@@ -330,28 +347,23 @@ class RpcOptionsTest {
         });
   }
 
-  /** Whichever of the two comes last is refused, and names the other. */
+  /** Options that exclude each other are refused together, in whatever order they were set. */
   @TestFactory
   Stream<DynamicTest> refusesConflicts() {
     Cgroups cgroups = Cgroups.of(CgroupMode.SOFT);
     JoinedNamespace net = JoinedNamespace.of(Namespace.NET, FILE);
     return Stream.of(
-        conflict("tcpClose", () -> dump().tcpClose(true).tcpEstablished(true)),
-        conflict("tcpEstablished", () -> restore().tcpEstablished(true).tcpClose(true)),
-        conflict("leaveStopped", () -> dump().leaveStopped(true).leaveRunning(true)),
-        conflict("leaveRunning", () -> dump().leaveRunning(true).leaveStopped(true)),
-        conflict("unprivileged", () -> dump().unprivileged(true).cgroups(cgroups)),
-        conflict("cgroups", () -> restore().cgroups(cgroups).unprivileged(true)),
-        conflict("parentImages", () -> dump().parentImages(Path.of("p")).trackMemory(false)),
-        conflict("lazyPages", () -> dump().lazyPages(THERE).pageServer(THERE)),
-        conflict("pageServer", () -> dump().pageServer(THERE).lazyPages(THERE)),
-        conflict("lazyPages", () -> dump().lazyPages(THERE).leaveRunning(true)),
-        conflict("leaveRunning", () -> dump().leaveRunning(true).lazyPages(THERE)),
-        conflict("lazyPages", () -> dump().lazyPages(THERE).leaveStopped(true)),
-        conflict("leaveStopped", () -> dump().leaveStopped(true).lazyPages(THERE)),
-        conflict("one namespace of each kind", () -> restore().join(net).join(net)),
-        conflict("join", () -> restore().join(net).emptyNetworkNamespace(true)),
-        conflict("emptyNetworkNamespace", () -> restore().emptyNetworkNamespace(true).join(net)));
+        conflict("tcpClose", () -> dump().tcpClose(true).tcpEstablished(true).build()),
+        conflict("tcpEstablished", () -> restore().tcpEstablished(true).tcpClose(true).build()),
+        conflict("leaveStopped", () -> dump().leaveStopped(true).leaveRunning(true).build()),
+        conflict("leaveRunning", () -> dump().leaveRunning(true).leaveStopped(true).build()),
+        conflict("unprivileged", () -> dump().unprivileged(true).cgroups(cgroups).build()),
+        conflict("cgroups", () -> restore().cgroups(cgroups).unprivileged(true).build()),
+        conflict("one namespace of each kind", () -> restore().join(net).join(net).build()),
+        conflict("join", () -> restore().join(net).emptyNetworkNamespace(true).build()),
+        conflict(
+            "emptyNetworkNamespace",
+            () -> restore().emptyNetworkNamespace(true).join(net).build()));
   }
 
   private static DynamicTest impossible(String what, Runnable options) {
@@ -362,9 +374,13 @@ class RpcOptionsTest {
   Stream<DynamicTest> refusesWhatCannotBe() {
     PageEndpoint any = new PageEndpoint("there", 0);
     return Stream.of(
-        impossible("an absolute parent", () -> dump().parentImages(FILE)),
-        impossible("no port to send to", () -> dump().pageServer(any)),
-        impossible("no port to listen on", () -> dump().lazyPages(any)),
+        impossible("an absolute parent", () -> DumpMemory.WHOLE.parentImages(FILE)),
+        impossible("no port to send to", () -> DumpMemory.WHOLE.pageServer(any)),
+        impossible("no port to listen on", () -> DumpMemory.WHOLE.lazyPages(any)),
+        impossible(
+            "pages sent and left", () -> DumpMemory.WHOLE.pageServer(THERE).lazyPages(THERE)),
+        impossible("memory of a tree that runs on", () -> lazy(dump().leaveRunning(true))),
+        impossible("memory of a tree that stays", () -> lazy(dump().leaveStopped(true))),
         impossible("no such port", () -> new PageEndpoint("there", 65536)),
         impossible("no host", () -> new PageEndpoint(" ", 1)),
         impossible("a key alone", () -> new Tls(null, null, null, FILE, true)),
@@ -374,6 +390,14 @@ class RpcOptionsTest {
         impossible("no freeze timeout", () -> dump().freezeTimeout(Duration.ofSeconds(-1))),
         impossible(
             "ignored cgroups with a root", () -> Cgroups.of(CgroupMode.IGNORE).root("", "/x")));
+  }
+
+  private static void lazy(DumpOptions.Builder options) {
+    request(options.build(), DumpMemory.WHOLE.lazyPages(THERE));
+  }
+
+  private static DumpRequest request(DumpOptions options, DumpMemory memory) {
+    return new DumpRequest(new ProcessIdentity(7, 1), FILE, FILE, options, memory);
   }
 
   private static DumpOptions.Builder dump() {

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -69,7 +69,7 @@ class SelectionTest {
 
   @Test
   void withoutACommand_itIsSaidWhatIsWrong() {
-    Assumptions.assumeTrue(Posix.isRoot(), "not root: sudo is tried");
+    Assumptions.assumeTrue(CurrentUser.isRoot(), "not root: sudo is tried");
     environment.put(CriuLocator.VARIABLE, "/nowhere/criu");
     CriuUnavailableException e = assertThrows(CriuUnavailableException.class, this::chosen);
     assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());

@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.os.ChildProcess;
+import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
-import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
@@ -20,6 +20,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.PluginImageException;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.External;
@@ -321,37 +322,25 @@ final class TenTraps {
 
   private static ExitStatus askVersion(int socketType) throws IOException {
     int[] pair = {-1, -1};
-    LibC.check(
-        LibC.functions().socketpair(LibC.AF_UNIX, socketType | LibC.CLOEXEC, 0, pair),
+    Libc.check(
+        LinuxCalls.functions()
+            .socketpair(LinuxCalls.AF_UNIX, socketType | LinuxCalls.CLOEXEC, 0, pair),
         "socketpair");
-    int output = LibC.open(Path.of("/dev/null"), LibC.O_RDWR);
-    int high = 100; // above what the child has
-    int handed = LibC.check(LibC.functions().fcntl(pair[1], LibC.F_DUPFD_CLOEXEC, high), "fcntl");
-    int printed = LibC.check(LibC.functions().fcntl(output, LibC.F_DUPFD_CLOEXEC, high), "fcntl");
+    int output = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
-      int pid =
+      ChildProcess child =
           Spawn.start(
               RawCriu.program(),
               List.of("swrk", Integer.toString(Spawn.SOCKET)),
-              printed,
-              List.of(handed));
+              output,
+              List.of(pair[1]));
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();
-      LibC.check(
-          LibC.functions().send(pair[0], request, request.length, LibC.MSG_NOSIGNAL), "send");
-      ExitStatus[] exit = new ExitStatus[1];
-      Workload.await(
-          () -> {
-            try {
-              exit[0] = Posix.reap(pid).orElse(null);
-            } catch (NativeCallException e) {
-              throw new AssertionError(e);
-            }
-            return exit[0] != null;
-          },
-          "CRIU to end");
-      return exit[0];
+      Libc.check(
+          LinuxCalls.functions().send(pair[0], request, request.length, LinuxCalls.MSG_NOSIGNAL),
+          "send");
+      return child.await(Deadline.after(DumpDirectories.PATIENCE)).orElseThrow();
     } finally {
-      List.of(pair[0], pair[1], output, handed, printed).forEach(LibC::close);
+      List.of(pair[0], pair[1], output).forEach(Libc::close);
     }
   }
 

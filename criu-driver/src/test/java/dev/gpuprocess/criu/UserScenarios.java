@@ -9,8 +9,8 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
@@ -20,6 +20,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
@@ -28,7 +29,7 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
@@ -74,7 +75,7 @@ class UserScenarios {
 
   @BeforeEach
   void makeSite() {
-    assertFalse(Posix.isRoot());
+    assertFalse(CurrentUser.isRoot());
     site = DumpDirectories.in(directory.resolve("site"), throughCommand());
   }
 
@@ -137,10 +138,11 @@ class UserScenarios {
   void anImage_isVerified_andRestored() throws IOException {
     Path image = directory.resolve("image");
     try (Workload workload = Workload.counter(directory, 2)) {
-      PlainImage.dump(site.driver(), workload.identity(), image, false);
+      PlainImage.dump(site.driver(), workload.identity(), image, DumpDirectories.dump().build());
       assertReadable(image);
       ProcessIdentity restored =
-          PlainImage.restore(site.driver(), image, site.work(), RestoreListener.NONE).process();
+          PlainImage.restore(site.driver(), image, site.work(), DumpDirectories.shellJob().build())
+              .process();
       try {
         workload.assertGoesOn();
       } finally {
@@ -156,8 +158,8 @@ class UserScenarios {
         ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       PageEndpoint endpoint =
           new PageEndpoint(silent.getInetAddress().getHostAddress(), silent.getLocalPort());
-      DumpOptions options =
-          DumpDirectories.dump().pageServer(endpoint).cancellation(cancellation).build();
+      DumpOptions options = DumpDirectories.dump().cancellation(cancellation).build();
+      DumpMemory memory = DumpMemory.WHOLE.pageServer(endpoint);
       CompletableFuture<Void> cancelled =
           CompletableFuture.runAsync(
               () -> {
@@ -173,7 +175,7 @@ class UserScenarios {
           cancelled,
           Fate.RUNNING_AGAIN,
           "CRIU was ended",
-          () -> site.dump(workload.identity(), options));
+          () -> site.dump(workload.identity(), options, memory));
       workload.assertGoesOn();
     }
   }

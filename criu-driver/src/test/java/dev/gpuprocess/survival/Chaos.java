@@ -14,6 +14,9 @@ final class Chaos {
   private static final List<String> FUNCTIONS =
       List.of("GetState", "Lock", "Checkpoint", "Restore", "Unlock");
 
+  /** In the log. */
+  private static final String NAME = "chaos";
+
   /** One of these that ends in the middle leaves the process failed. */
   private static final Set<String> BREAKABLE = Set.of("Checkpoint", "Restore");
 
@@ -25,13 +28,15 @@ final class Chaos {
   /** One of so many. */
   private static final int KILLED_OF = 8;
 
-  private final SimulatedMachine lane;
+  private final SimulatedMachine machine;
   private final Random random;
+  private final VerbLog log;
   private int made;
 
-  Chaos(SimulatedMachine lane, Random random) {
-    this.lane = lane;
+  Chaos(SimulatedMachine machine, Random random) {
+    this.machine = machine;
     this.random = random;
+    this.log = VerbLog.open(VerbLog.beside(machine.images()));
   }
 
   /** How much went wrong up to now. */
@@ -44,20 +49,21 @@ final class Chaos {
     while (System.nanoTime() < endNanos) {
       SoakSubject subject = subjects.get(random.nextInt(subjects.size()));
       switch (random.nextInt(8)) {
-        case 0, 1, 2, 3 -> lane.machine.faults(fault(subject));
+        case 0, 1, 2, 3 -> machine.driver.faults(fault(subject));
         case 4 -> stop(subject);
-        case 5 -> subject.killCriu();
-        case 6 -> lane.machine.clearFaults();
+        case 5 -> killCriu(subject);
+        case 6 -> machine.driver.clearFaults();
         default -> {
           if (random.nextInt(KILLED_OF) == 0) {
             subject.kill();
+            log.tell(subject.pid(), NAME, "killed it");
           }
         }
       }
       made++;
       pause(LONGEST_PAUSE_MILLIS);
     }
-    lane.calm();
+    machine.calm();
   }
 
   private Fault fault(SoakSubject subject) {
@@ -80,10 +86,19 @@ final class Chaos {
         : placed.answers(CODES[random.nextInt(CODES.length)]);
   }
 
+  private void killCriu(SoakSubject subject) {
+    if (subject.killCriu()) {
+      log.tell(subject.pid(), NAME, "killed the CRIU that restores it");
+    }
+  }
+
   private void stop(SoakSubject subject) {
-    subject.signal(Signals.STOP);
-    pause(LONGEST_STOP_MILLIS);
-    subject.signal(Signals.CONTINUE);
+    if (subject.stop()) {
+      log.tell(subject.pid(), NAME, "stopped it");
+      pause(LONGEST_STOP_MILLIS);
+      subject.goOn();
+      log.tell(subject.pid(), NAME, "let it go on");
+    }
   }
 
   private void pause(int longestMillis) {

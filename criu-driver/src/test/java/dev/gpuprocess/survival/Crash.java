@@ -9,6 +9,7 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -54,23 +55,23 @@ final class Crash {
     }
   }
 
-  private final SimulatedMachine lane;
+  private final SimulatedMachine machine;
   private final When when;
   private final Subject subject;
   private final GpuCheckpoints checkpoints;
 
-  private Crash(SimulatedMachine lane, When when, Subject subject) {
-    this.lane = lane;
+  private Crash(SimulatedMachine machine, When when, Subject subject) {
+    this.machine = machine;
     this.when = when;
     this.subject = subject;
-    this.checkpoints = lane.checkpoints();
+    this.checkpoints = machine.checkpoints();
   }
 
-  static Result happen(SimulatedMachine lane, When when) {
-    try (Subject subject = Subject.start(lane.machine)) {
-      return new Crash(lane, when, subject).result();
+  static Result happen(SimulatedMachine machine, When when) {
+    try (Subject subject = Subject.start(machine.driver)) {
+      return new Crash(machine, when, subject).result();
     } finally {
-      lane.removeImages();
+      machine.removeImages();
     }
   }
 
@@ -86,12 +87,12 @@ final class Crash {
     Process controller =
         ChildJvm.start(
             CrashController.class,
-            lane.temporary(),
-            Map.of(MARK, lane.state().toString()),
+            machine.temporary(),
+            Map.of(MARK, machine.state().toString()),
             List.of(
-                lane.machine.directory().toString(),
-                lane.state().toString(),
-                lane.images().toString(),
+                machine.driver.directory().toString(),
+                machine.state().toString(),
+                machine.images().toString(),
                 Integer.toString(subject.pid()),
                 Integer.toString(when.moment())));
     try (BufferedReader out = controller.inputReader()) {
@@ -176,7 +177,7 @@ final class Crash {
 
   /** The controller may have died while it removed an older one. */
   private Optional<ProcessImage> newestImage() {
-    return lane.possibleImages().stream()
+    return machine.possibleImages().stream()
         .flatMap(path -> whole(path).stream())
         .max(Comparator.comparing(image -> image.manifest().created()));
   }
@@ -193,15 +194,27 @@ final class Crash {
 
   private List<String> untidy() {
     List<String> untidy = new ArrayList<>();
-    String mark = MARK + "=" + lane.state();
+    String mark = MARK + "=" + machine.state();
     if (!Waiting.until(PATIENCE, () -> Signals.criuWith(mark).isEmpty())) {
       untidy.add("CRIU runs: " + Signals.criuWith(mark));
     }
-    lane.possibleImages().stream()
+    machine.possibleImages().stream()
         .filter(path -> path.toString().endsWith(".partial"))
         .forEach(path -> untidy.add("half image " + path));
-    SimulatedMachine.names(lane.temporary()).forEach(name -> untidy.add("temporary " + name));
-    lane.journal().forEach(name -> untidy.add("journal entry " + name));
+    SimulatedMachine.names(machine.temporary()).stream()
+        .filter(name -> !isNativeCodeOfDeadJvm(name))
+        .forEach(name -> untidy.add("temporary " + name));
+    machine.journal().forEach(name -> untidy.add("journal entry " + name));
     return untidy;
+  }
+
+  /** Left when it is killed as it loads; a recovery with the same temporary files removes it. */
+  private static boolean isNativeCodeOfDeadJvm(String name) {
+    Optional<DirectoryMaker> made = DirectoryMaker.ofTemporary(name);
+    try {
+      return name.startsWith("gpuprocess-native-") && made.isPresent() && made.get().isAbandoned();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }

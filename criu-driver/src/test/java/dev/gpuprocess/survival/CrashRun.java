@@ -19,7 +19,7 @@ import java.util.concurrent.Future;
 /** Kills controllers, half of them at the moments of a cycle and half at random. */
 final class CrashRun {
 
-  private static final int LANES = 2;
+  private static final int MACHINES = 2;
   private static final long LONGEST_NANOS = 2_500_000_000L;
   private static final int ATTEMPTS = 3;
 
@@ -57,11 +57,11 @@ final class CrashRun {
   static List<Result> kill(Path directory, int kills, long seed)
       throws InterruptedException, ExecutionException {
     List<List<When>> shares = shares(directory, kills, new Random(seed));
-    ExecutorService threads = Executors.newFixedThreadPool(LANES);
+    ExecutorService threads = Executors.newFixedThreadPool(MACHINES);
     try {
       List<Callable<List<Result>>> work = new ArrayList<>();
-      for (int i = 0; i < LANES; i++) {
-        Path own = directory.resolve("lane" + i);
+      for (int i = 0; i < MACHINES; i++) {
+        Path own = directory.resolve("machine" + i);
         List<When> share = shares.get(i);
         work.add(() -> killOn(own, share));
       }
@@ -76,15 +76,15 @@ final class CrashRun {
   }
 
   private static List<Result> killOn(Path directory, List<When> share) {
-    try (SimulatedMachine lane = new SimulatedMachine(directory)) {
-      return share.stream().map(when -> happen(lane, when)).toList();
+    try (SimulatedMachine machine = new SimulatedMachine(directory)) {
+      return share.stream().map(when -> happen(machine, when)).toList();
     }
   }
 
-  private static Result happen(SimulatedMachine lane, When when) {
+  private static Result happen(SimulatedMachine machine, When when) {
     for (int attempt = 1; ; attempt++) {
       try {
-        return Crash.happen(lane, when);
+        return Crash.happen(machine, when);
       } catch (PidTakenException e) {
         // A stranger got the pid while the process was on disk.
         if (attempt == ATTEMPTS) {
@@ -106,9 +106,9 @@ final class CrashRun {
       all.add(new When("random", -1, (long) (random.nextDouble() * LONGEST_NANOS)));
     }
     List<List<When>> shares = new ArrayList<>();
-    for (int lane = 0; lane < LANES; lane++) {
+    for (int machine = 0; machine < MACHINES; machine++) {
       List<When> share = new ArrayList<>();
-      for (int i = lane; i < all.size(); i += LANES) {
+      for (int i = machine; i < all.size(); i += MACHINES) {
         share.add(all.get(i));
       }
       shares.add(share);
@@ -117,10 +117,10 @@ final class CrashRun {
   }
 
   private static List<String> moments(Path directory) {
-    try (SimulatedMachine lane = new SimulatedMachine(directory);
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory);
+        Subject subject = Subject.start(machine.driver)) {
       FaultPoints moments = new FaultPoints();
-      new CrashCycle(lane.checkpoints(moments, false), subject.pid(), lane.images()).run(1);
+      new CrashCycle(machine.checkpoints(moments, false), subject.pid(), machine.images()).run(1);
       return moments.seen();
     }
   }

@@ -1,10 +1,12 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.criu.PlainImage;
+import dev.gpuprocess.contract.PlainImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.RestoreListener;
 import java.nio.file.Path;
+import java.time.Duration;
 
 /** What is done while somebody dies. */
 enum CrashedVerb {
@@ -12,15 +14,22 @@ enum CrashedVerb {
     @Override
     void act(CriuDriver driver, int pid, Path place) {
       ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-      PlainImage.dump(driver, process, image(place), false);
+      PlainImage.dump(
+          driver, process, image(place), DumpOptions.builder().deadline(PATIENCE).build());
     }
   },
   RESTORE {
     @Override
     void act(CriuDriver driver, int pid, Path place) {
-      PlainImage.restore(driver, image(place), place, RestoreListener.NONE);
+      PlainImage.restore(
+          driver,
+          image(place),
+          place,
+          RestoreOptions.builder().shellJob(true).deadline(PATIENCE).build());
     }
   };
+
+  private static final Duration PATIENCE = Duration.ofSeconds(45);
 
   /**
    * Does it.

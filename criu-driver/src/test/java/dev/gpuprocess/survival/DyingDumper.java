@@ -34,16 +34,16 @@ final class DyingDumper {
   }
 
   /** Has one begin and die. */
-  static void run(SimulatedMachine lane, Subject subject, String image)
+  static void run(SimulatedMachine machine, Subject subject, String image)
       throws InterruptedException {
     Process dumper =
         ChildJvm.start(
             DyingDumper.class,
-            lane.temporary(),
+            machine.temporary(),
             Map.of(),
             List.of(
-                lane.machine.directory().toString(),
-                lane.state().toString(),
+                machine.driver.directory().toString(),
+                machine.state().toString(),
                 Integer.toString(subject.pid()),
                 image));
     try {

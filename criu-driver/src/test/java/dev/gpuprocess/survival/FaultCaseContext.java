@@ -8,20 +8,20 @@ import java.nio.file.Path;
 /**
  * Where a case plays.
  *
- * @param lane the machine
+ * @param machine where it happens
  * @param subject the process
  * @param moments told of everything that {@code checkpoints} does
  * @param checkpoints runs the verb
  */
 record FaultCaseContext(
-    SimulatedMachine lane, Subject subject, FaultPoints moments, GpuCheckpoints checkpoints) {
+    SimulatedMachine machine, Subject subject, FaultPoints moments, GpuCheckpoints checkpoints) {
 
   int pid() {
     return subject.pid();
   }
 
   Path image() {
-    return lane.image();
+    return machine.image();
   }
 
   /** Sends a signal to the process, also to one that CRIU has built by half. */

@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
-/** Plays cases on a lane, one after the other. */
+/** Plays cases on a machine, one after the other. */
 final class FaultCaseRunner implements AutoCloseable {
 
   /** Longer than any deadline of a verb together with its undo. */
@@ -31,7 +31,7 @@ final class FaultCaseRunner implements AutoCloseable {
    */
   record Result(FaultCase played, Verdict verdict, List<String> complaints, Duration time) {}
 
-  private final SimulatedMachine lane;
+  private final SimulatedMachine machine;
   private final ExecutorService verbs =
       Executors.newSingleThreadExecutor(
           body -> {
@@ -40,25 +40,25 @@ final class FaultCaseRunner implements AutoCloseable {
             return thread;
           });
 
-  FaultCaseRunner(SimulatedMachine lane) {
-    this.lane = lane;
+  FaultCaseRunner(SimulatedMachine machine) {
+    this.machine = machine;
   }
 
   /** The moments of a task in which nothing goes wrong. */
   List<String> rehearse(Task task) {
-    try (Subject subject = Subject.start(lane.machine)) {
+    try (Subject subject = Subject.start(machine.driver)) {
       task.prepare(scene(subject, false));
       FaultCaseContext scene = scene(subject, false);
       task.act(scene);
       return scene.moments().seen();
     } finally {
-      lane.removeImages();
+      machine.removeImages();
     }
   }
 
   private FaultCaseContext scene(Subject subject, boolean hasty) {
     FaultPoints moments = new FaultPoints();
-    return new FaultCaseContext(lane, subject, moments, lane.checkpoints(moments, hasty));
+    return new FaultCaseContext(machine, subject, moments, machine.checkpoints(moments, hasty));
   }
 
   Result play(FaultCase played) {
@@ -83,7 +83,7 @@ final class FaultCaseRunner implements AutoCloseable {
   }
 
   private Result playOnce(FaultCase played, long began) {
-    try (Subject subject = Subject.start(lane.machine)) {
+    try (Subject subject = Subject.start(machine.driver)) {
       played.task().prepare(scene(subject, false));
       FaultCaseContext scene = scene(subject, played.trouble().hasty());
       played.trouble().setting().accept(scene);
@@ -92,8 +92,8 @@ final class FaultCaseRunner implements AutoCloseable {
       Verdict verdict = judge.verdict();
       return new Result(played, verdict, judge.complaints(), since(began));
     } finally {
-      lane.calm();
-      lane.removeImages();
+      machine.calm();
+      machine.removeImages();
     }
   }
 
@@ -109,7 +109,7 @@ final class FaultCaseRunner implements AutoCloseable {
         return outcome(verb);
       } finally {
         scene.signal(Signals.CONTINUE);
-        lane.calm();
+        machine.calm();
       }
     } catch (TimeoutException e) {
       return new IllegalStateException("the verb did not end in time", e);
@@ -132,6 +132,6 @@ final class FaultCaseRunner implements AutoCloseable {
   @Override
   public void close() {
     verbs.shutdownNow();
-    lane.close();
+    machine.close();
   }
 }

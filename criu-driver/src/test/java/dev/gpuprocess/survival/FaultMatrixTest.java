@@ -27,21 +27,21 @@ import org.junit.jupiter.api.io.TempDir;
 class FaultMatrixTest {
 
   /** A case waits more than it works: for deadlines, and for init to collect what was restored. */
-  private static final int LANES = 4;
+  private static final int MACHINES = 4;
 
   @TempDir static Path directory;
 
   private static final List<FaultCaseRunner> ALL = new ArrayList<>();
   private static final BlockingQueue<FaultCaseRunner> FREE = new LinkedBlockingQueue<>();
   private static final List<Result> RESULTS = new ArrayList<>();
-  private static final ExecutorService THREADS = Executors.newFixedThreadPool(LANES);
+  private static final ExecutorService THREADS = Executors.newFixedThreadPool(MACHINES);
   private static int cases;
 
   @TestFactory
   Stream<DynamicTest> nothingIsLost() {
     RealCriu.assume();
-    for (int i = 0; i < LANES; i++) {
-      ALL.add(new FaultCaseRunner(new SimulatedMachine(directory.resolve("lane" + i))));
+    for (int i = 0; i < MACHINES; i++) {
+      ALL.add(new FaultCaseRunner(new SimulatedMachine(directory.resolve("machine" + i))));
     }
     FREE.addAll(ALL);
     List<FaultCase> matrix =
@@ -53,7 +53,7 @@ class FaultMatrixTest {
     return matrix.stream().map(FaultMatrixTest::begin).toList().stream();
   }
 
-  /** The case is played by one of the lanes; the test reports what came of it. */
+  /** The case is played by one of the machines; the test reports what came of it. */
   private static DynamicTest begin(FaultCase played) {
     CompletableFuture<Result> result =
         CompletableFuture.supplyAsync(() -> playOnFreeLane(played), THREADS);

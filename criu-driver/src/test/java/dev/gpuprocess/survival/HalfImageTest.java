@@ -26,18 +26,18 @@ class HalfImageTest {
   @ValueSource(strings = {"image", "image/x/..", "link/../image", "not/yet/there/image"})
   void recover_afterAKillInADump_findsTheHalfImage(String name) throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
       Path elsewhere = Files.createDirectories(directory.resolve("elsewhere/deep"));
-      Files.createSymbolicLink(lane.images().resolve("link"), elsewhere);
-      DyingDumper.run(lane, subject, lane.images() + "/" + name);
-      List<Recovered> found = lane.checkpoints().recover();
+      Files.createSymbolicLink(machine.images().resolve("link"), elsewhere);
+      DyingDumper.run(machine, subject, machine.images() + "/" + name);
+      List<Recovered> found = machine.checkpoints().recover();
       assertEquals(List.of(RecoveryOutcome.SUSPENDED), outcomes(found));
       CheckpointedProcess suspended = Objects.requireNonNull(found.get(0).suspended());
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
       assertEquals(List.of(), halves(directory));
-      assertEquals(List.of(), SimulatedMachine.names(lane.temporary()));
+      assertEquals(List.of(), SimulatedMachine.names(machine.temporary()));
     }
   }
 

@@ -9,9 +9,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -22,6 +25,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -39,8 +43,8 @@ class HungDiskTest {
   @TempDir Path directory;
 
   /** Hangs the disk when a step begins. */
-  private static GpuCheckpoints hangingAt(String step, SimulatedMachine lane, LoopMount disk) {
-    return lane.checkpoints().toBuilder()
+  private static GpuCheckpoints hangingAt(String step, SimulatedMachine machine, LoopMount disk) {
+    return machine.checkpoints().toBuilder()
         .timeouts(TIMEOUTS)
         .listener(
             new StepListener() {
@@ -57,12 +61,12 @@ class HungDiskTest {
   @Test
   void dump_diskHangsWhileItSyncs_processGoesOnAndTheImageIsTakenBack() throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
+        Subject subject = Subject.start(machine.driver)) {
       Path image = disk.path().resolve("image");
       CheckpointedProcess suspended =
-          hangingAt("seal", lane, disk).process(subject.pid()).suspend();
+          hangingAt("seal", machine, disk).process(subject.pid()).suspend();
       long began = System.nanoTime();
       OperationTimedOutException late =
           assertThrows(
@@ -86,10 +90,10 @@ class HungDiskTest {
   @Test
   void dump_diskHangsBefore_processGoesOn() throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
-      CheckpointedProcess suspended = lane.checkpoints().process(subject.pid()).suspend();
+        Subject subject = Subject.start(machine.driver)) {
+      CheckpointedProcess suspended = machine.checkpoints().process(subject.pid()).suspend();
       disk.hang();
       assertThrows(
           OperationTimedOutException.class,
@@ -112,16 +116,16 @@ class HungDiskTest {
   @OutsideUse("A20")
   void recover_diskOfAHalfImageHangs_processIsMendedFirst() throws Exception {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
-        Subject subject = Subject.start(lane.machine)) {
-      DyingDumper.run(lane, subject, disk.path().resolve("image").toString());
+        Subject subject = Subject.start(machine.driver)) {
+      DyingDumper.run(machine, subject, disk.path().resolve("image").toString());
       assertEquals(2, SimulatedMachine.names(disk.path()).size(), "a half image and lost+found");
       disk.hang();
       // On a thread of its own, so that the disk goes on also when this hangs.
       List<Recovered> found =
           CompletableFuture.supplyAsync(
-                  () -> lane.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
+                  () -> machine.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
               .get(30, SECONDS);
       assertEquals(RecoveryOutcome.SUSPENDED, found.get(0).outcome());
       Objects.requireNonNull(found.get(0).suspended()).resume();
@@ -133,6 +137,43 @@ class HungDiskTest {
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    }
+  }
+
+  /** On a thread of its own, so that the disk goes on also when this hangs. */
+  private static <T> T inTime(Supplier<T> body) throws Exception {
+    return CompletableFuture.supplyAsync(body).get(20, SECONDS);
+  }
+
+  @Test
+  @OutsideUse("A20")
+  void stateDirectoryHangs_nothingWaitsForItAndTheProcessComesBack() throws Exception {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        LoopMount disk = LoopMount.in(directory);
+        Subject subject = Subject.start(machine.driver)) {
+      GpuCheckpoints checkpoints =
+          machine.checkpoints().toBuilder()
+              .timeouts(TIMEOUTS)
+              .stateDirectory(disk.path().resolve("state"))
+              .build();
+      CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
+      disk.hang();
+      try {
+        RunningProcess running = inTime(suspended::resume);
+        StateDirectoryException refused =
+            inTime(() -> assertThrows(StateDirectoryException.class, running::lock));
+        assertTrue(refused.getMessage().contains("hangs"), refused.getMessage());
+        inTime(() -> assertThrows(GpuCheckpointException.class, checkpoints::recover));
+        String found = inTime(checkpoints::doctor).toString();
+        assertTrue(found.contains("its file system hangs"), found);
+        assertEquals(Optional.empty(), subject.fault());
+      } finally {
+        disk.goOn();
+      }
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      checkpoints.process(subject.pid()).suspend().resume();
+      assertEquals(Optional.empty(), subject.fault());
+      assertEquals(List.of(), checkpoints.recover());
     }
   }
 }

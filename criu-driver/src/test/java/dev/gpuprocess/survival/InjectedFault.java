@@ -46,8 +46,8 @@ record InjectedFault(
         false,
         scene ->
             scene
-                .lane()
-                .machine
+                .machine()
+                .driver
                 .faults(
                     call.fault(scene).after().answers(999),
                     Fault.in("cuCheckpointProcessUnlock").pid(scene.pid()).answers(999),
@@ -80,7 +80,7 @@ record InjectedFault(
         "dies inside",
         false,
         true,
-        scene -> scene.lane().machine.faults(call.fault(scene).during().kills()));
+        scene -> scene.machine().driver.faults(call.fault(scene).during().kills()));
   }
 
   /** The process dies when the call has done its work. */
@@ -89,7 +89,7 @@ record InjectedFault(
         "dies after",
         false,
         true,
-        scene -> scene.lane().machine.faults(call.fault(scene).after().kills()));
+        scene -> scene.machine().driver.faults(call.fault(scene).after().kills()));
   }
 
   /** The call breaks in the middle: the driver calls the process failed. */
@@ -99,12 +99,12 @@ record InjectedFault(
 
   private static InjectedFault fault(String name, Call call, UnaryOperator<Fault> what) {
     return new InjectedFault(
-        name, false, false, scene -> scene.lane().machine.faults(what.apply(call.fault(scene))));
+        name, false, false, scene -> scene.machine().driver.faults(what.apply(call.fault(scene))));
   }
 
   private static InjectedFault hasty(String name, Call call, UnaryOperator<Fault> what) {
     return new InjectedFault(
-        name, true, false, scene -> scene.lane().machine.faults(what.apply(call.fault(scene))));
+        name, true, false, scene -> scene.machine().driver.faults(what.apply(call.fault(scene))));
   }
 
   /** The process is killed at a moment. */
@@ -137,6 +137,6 @@ record InjectedFault(
         "no journal",
         false,
         false,
-        scene -> scene.moments().at(moment, () -> scene.lane().breakJournal()));
+        scene -> scene.moments().at(moment, () -> scene.machine().breakJournal()));
   }
 }

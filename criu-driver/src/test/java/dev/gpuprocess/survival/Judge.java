@@ -40,7 +40,7 @@ final class Judge {
     this.scene = scene;
     this.trouble = trouble;
     this.thrown = thrown;
-    this.checkpoints = scene.lane().checkpoints();
+    this.checkpoints = scene.machine().checkpoints();
   }
 
   /** What is not as it should be, besides the verdict. */
@@ -149,7 +149,7 @@ final class Judge {
         complaints.add("the journal has " + entries() + " after " + recovered);
       }
     }
-    List<String> images = SimulatedMachine.names(scene.lane().images());
+    List<String> images = SimulatedMachine.names(scene.machine().images());
     images.stream()
         .filter(name -> !name.equals("image"))
         .forEach(name -> complaints.add("a half image is left: " + name));
@@ -173,7 +173,7 @@ final class Judge {
   }
 
   private List<String> entries() {
-    return SimulatedMachine.names(scene.lane().state()).stream()
+    return SimulatedMachine.names(scene.machine().state()).stream()
         .filter(name -> !name.equals("locks.d"))
         .toList();
   }
@@ -181,7 +181,7 @@ final class Judge {
   /** Makes our journal entries those of a dead controller: no process has this start time. */
   private void controllerDies() {
     for (String name : entries()) {
-      Path entry = scene.lane().state().resolve(name);
+      Path entry = scene.machine().state().resolve(name);
       try {
         String text = Files.readString(entry);
         Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));

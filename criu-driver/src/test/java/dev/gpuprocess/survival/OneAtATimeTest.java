@@ -36,26 +36,30 @@ class OneAtATimeTest {
   private static final Duration MOMENT = Duration.ofMillis(300);
 
   @TempDir Path directory;
-  private SimulatedMachine lane;
+  private SimulatedMachine machine;
   private Subject subject;
 
   @BeforeEach
   void start() {
     RealCriu.assume();
-    lane = new SimulatedMachine(directory);
-    subject = Subject.start(lane.machine);
+    machine = new SimulatedMachine(directory);
+    subject = Subject.start(machine.driver);
   }
 
   @AfterEach
   void end() {
     if (subject != null) {
       subject.close();
-      lane.close();
+      machine.close();
     }
   }
 
   private ProcessImage image(String name) {
-    return lane.checkpoints().process(subject.pid()).suspend().dump(lane.images().resolve(name));
+    return machine
+        .checkpoints()
+        .process(subject.pid())
+        .suspend()
+        .dump(machine.images().resolve(name));
   }
 
   /** Something else is done when CRIU comes to a stage. */
@@ -66,7 +70,7 @@ class OneAtATimeTest {
             action.run();
           }
         };
-    return lane.checkpoints().toBuilder()
+    return machine.checkpoints().toBuilder()
         .criu(WatchedCriu.of(new RpcCriuDriver(), moments, Duration.ofSeconds(30)))
         .build();
   }
@@ -80,7 +84,7 @@ class OneAtATimeTest {
                 () ->
                     assertThrows(
                         OperationInProgressException.class,
-                        () -> lane.checkpoints().open(image).restore()))
+                        () -> machine.checkpoints().open(image).restore()))
             .open(image)
             .restore();
     restored.resume();
@@ -88,15 +92,15 @@ class OneAtATimeTest {
   }
 
   private GpuCheckpoints impatient(CudaDriver driver) {
-    return lane.checkpoints().toBuilder()
-        .cuda(driver, LibNvml.in(lane.machine.directory()))
+    return machine.checkpoints().toBuilder()
+        .cuda(driver, LibNvml.in(machine.driver.directory()))
         .timeouts(Timeouts.builder().lock(MOMENT).call(MOMENT).transfer(MOMENT).build())
         .build();
   }
 
   /** The driver must not be asked about a process that CRIU has stopped. */
   private CudaDriver unasked(AtomicInteger asked) {
-    CudaDriver driver = LibCuda.in(lane.machine.directory());
+    CudaDriver driver = LibCuda.in(machine.driver.directory());
     return (CudaDriver)
         Proxy.newProxyInstance(
             CudaDriver.class.getClassLoader(),
@@ -130,7 +134,7 @@ class OneAtATimeTest {
               seen.add("snapshot");
             })
         .process(subject.pid())
-        .snapshot(lane.image());
+        .snapshot(machine.image());
     assertEquals(List.of("snapshot"), seen);
     assertInstanceOf(RunningProcess.class, reader.inspect(subject.pid()));
     assertEquals(Optional.empty(), subject.fault());
@@ -160,9 +164,9 @@ class OneAtATimeTest {
   @Test
   void removeOlder_olderImageIsBeingRestored_refusedAndAfterwardsDone() {
     Path old = image("old").directory();
-    lane.checkpoints().open(old).restore().resume();
+    machine.checkpoints().open(old).restore().resume();
     Path newest = image("newest").directory();
-    ProcessImage newer = lane.checkpoints().open(newest);
+    ProcessImage newer = machine.checkpoints().open(newest);
     CheckpointedProcess restored =
         meanwhile(
                 "preRestore",
@@ -172,6 +176,6 @@ class OneAtATimeTest {
     restored.resume();
     assertEquals(Optional.empty(), subject.fault());
     assertEquals(List.of(old), newer.removeOlder(1));
-    assertEquals(List.of("newest"), SimulatedMachine.names(lane.images()));
+    assertEquals(List.of("newest"), SimulatedMachine.names(machine.images()));
   }
 }

@@ -25,16 +25,16 @@ final class SimulatedMachine implements AutoCloseable {
   private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
   private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
 
-  final SimulatedDriver machine;
+  final SimulatedDriver driver;
   private final Path directory;
   private final LibCuda cuda;
   private final LibNvml nvml;
 
   SimulatedMachine(Path directory) {
     this.directory = directory;
-    this.machine = SimulatedDriver.create();
-    this.cuda = LibCuda.in(machine.directory());
-    this.nvml = LibNvml.in(machine.directory());
+    this.driver = SimulatedDriver.create();
+    this.cuda = LibCuda.in(driver.directory());
+    this.nvml = LibNvml.in(driver.directory());
     for (Path made : List.of(directory, state(), images(), temporary())) {
       make(made);
     }
@@ -52,7 +52,7 @@ final class SimulatedMachine implements AutoCloseable {
     return directory.resolve("state");
   }
 
-  /** Anything else of this lane. */
+  /** Anything else of this machine. */
   Path place(String name) {
     return directory.resolve(name);
   }
@@ -86,13 +86,13 @@ final class SimulatedMachine implements AutoCloseable {
     return checkpoints(new FaultPoints(), false);
   }
 
-  /** The same for a JVM that has the machine of another one's lane. */
+  /** The same for a JVM that uses the machine of another one. */
   static GpuCheckpoints checkpoints(Path machine, Path state, FaultPoints moments) {
     return watched(LibCuda.in(machine), LibNvml.in(machine), state, moments, CRIU_PATIENCE);
   }
 
   /**
-   * One that gives up soon, for a JVM that has the machine of another one's lane.
+   * One that gives up soon, for a JVM that uses the machine of another one.
    *
    * @param moments what CRIU comes to, and with which process
    */
@@ -128,7 +128,7 @@ final class SimulatedMachine implements AutoCloseable {
 
   /** Ends all that was made to go wrong on the machine. */
   void calm() {
-    machine.clearFaults();
+    driver.clearFaults();
     Path away = directory.resolve("state.away");
     if (Files.exists(away)) {
       try {
@@ -181,6 +181,6 @@ final class SimulatedMachine implements AutoCloseable {
 
   @Override
   public void close() {
-    machine.close();
+    driver.close();
   }
 }

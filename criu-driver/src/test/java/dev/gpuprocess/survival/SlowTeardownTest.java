@@ -52,7 +52,7 @@ class SlowTeardownTest {
   @TempDir Path directory;
 
   /** The dump of a process that is held at its exit from when CRIU may kill it. */
-  private ProcessImage dumpWithHeldExit(SimulatedMachine lane, Subject subject, CriuDriver criu)
+  private ProcessImage dumpWithHeldExit(SimulatedMachine machine, Subject subject, CriuDriver criu)
       throws Exception {
     Path program = HeldExit.program(directory);
     List<HeldExit> held = new CopyOnWriteArrayList<>();
@@ -66,9 +66,9 @@ class SlowTeardownTest {
             },
             SHORT);
     CheckpointedProcess suspended =
-        lane.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
+        machine.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
     CompletableFuture<ProcessImage> dump =
-        CompletableFuture.supplyAsync(() -> suspended.dump(lane.image()));
+        CompletableFuture.supplyAsync(() -> suspended.dump(machine.image()));
     try {
       Workload.await(
           () -> dump.isDone() || LifeSign.of(subject.pid()) == LifeSign.ENDING, "the kill");
@@ -87,20 +87,20 @@ class SlowTeardownTest {
 
   @Test
   void dump_teardownOutlastsTheDeadline_imageStays() throws Exception {
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
       CriuDriver criu = BadCriu.afterWork(directory, kill(subject) + "reply($DUMP, 1)");
-      dumpWithHeldExit(lane, subject, criu).verify();
+      dumpWithHeldExit(machine, subject, criu).verify();
       Workload.await(() -> !subject.isAlive(), "the process to be gone");
     }
   }
 
   @Test
   void dump_criuDiesInTheWindow_imageStays() throws Exception {
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
       CriuDriver criu = BadCriu.afterWork(directory, kill(subject) + "kill 'KILL', $$");
-      dumpWithHeldExit(lane, subject, criu).verify();
+      dumpWithHeldExit(machine, subject, criu).verify();
       Workload.await(() -> !subject.isAlive(), "the process to be gone");
     }
   }
@@ -112,8 +112,8 @@ class SlowTeardownTest {
   @Test
   void dump_realCriuDiesOnceItMayKill_nothingIsLost() {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
       CriuDriver watched =
           WatchedCriu.of(
               new RpcCriuDriver(),
@@ -124,10 +124,10 @@ class SlowTeardownTest {
               },
               Duration.ofSeconds(30));
       CheckpointedProcess suspended =
-          lane.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
-      CriuException e = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
+          machine.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
+      CriuException e = assertThrows(CriuException.class, () -> suspended.dump(machine.image()));
       assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
-      assertEquals(List.of(), SimulatedMachine.names(lane.images()));
+      assertEquals(List.of(), SimulatedMachine.names(machine.images()));
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
     }
@@ -163,11 +163,11 @@ class SlowTeardownTest {
   @Test
   void dump_whetherTheProcessLivesIsNotKnown_imageIsKeptAndNamed() {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
       CriuException[] thrown = new CriuException[1];
       GpuCheckpoints checkpoints =
-          lane.checkpoints().toBuilder()
+          machine.checkpoints().toBuilder()
               .criu(ending(Fate.UNKNOWN, thrown))
               .timeouts(
                   Timeouts.builder()
@@ -178,12 +178,12 @@ class SlowTeardownTest {
               .build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       ImageKeptException kept =
-          assertThrows(ImageKeptException.class, () -> suspended.dump(lane.image()));
-      assertEquals(lane.image(), kept.image());
+          assertThrows(ImageKeptException.class, () -> suspended.dump(machine.image()));
+      assertEquals(machine.image(), kept.image());
       assertSame(thrown[0], kept.getCause());
       assertEquals(Fate.UNKNOWN, kept.failure().fate());
       assertTrue(kept.getMessage().contains("restore the image"), kept.getMessage());
-      checkpoints.open(lane.image()).verify();
+      checkpoints.open(machine.image()).verify();
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
     }
@@ -192,15 +192,15 @@ class SlowTeardownTest {
   @Test
   void dump_processCertainlyLives_imageIsTakenBack() {
     RealCriu.assume();
-    try (SimulatedMachine lane = new SimulatedMachine(directory.resolve("lane"));
-        Subject subject = Subject.start(lane.machine)) {
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
       CriuException[] thrown = new CriuException[1];
       GpuCheckpoints checkpoints =
-          lane.checkpoints().toBuilder().criu(ending(Fate.RUNNING_AGAIN, thrown)).build();
+          machine.checkpoints().toBuilder().criu(ending(Fate.RUNNING_AGAIN, thrown)).build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
-      CriuException told = assertThrows(CriuException.class, () -> suspended.dump(lane.image()));
+      CriuException told = assertThrows(CriuException.class, () -> suspended.dump(machine.image()));
       assertSame(thrown[0], told);
-      assertEquals(List.of(), SimulatedMachine.names(lane.images()));
+      assertEquals(List.of(), SimulatedMachine.names(machine.images()));
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
     }

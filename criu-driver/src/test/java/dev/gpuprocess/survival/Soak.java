@@ -65,7 +65,7 @@ final class Soak implements AutoCloseable {
     }
   }
 
-  private final SimulatedMachine lane;
+  private final SimulatedMachine machine;
   private final Random random;
   private Leaks leaks = new Leaks();
   private final List<SoakRemote> controllers = new ArrayList<>();
@@ -78,33 +78,36 @@ final class Soak implements AutoCloseable {
   private int rounds;
 
   private Soak(Path directory, long seed) {
-    lane = new SimulatedMachine(directory);
+    machine = new SimulatedMachine(directory);
     random = new Random(seed);
-    chaos = new Chaos(lane, new Random(random.nextLong()));
-    judge = new SoakJudge(lane);
-    crowd = new SoakCrowd(lane.place("crowd"));
-    squat = SquattedDirectories.in(lane.place("squat"));
+    chaos = new Chaos(machine, new Random(random.nextLong()));
+    judge = new SoakJudge(machine);
+    crowd = new SoakCrowd(machine.place("crowd"));
+    squat = SquattedDirectories.in(machine.place("squat"));
     SoakPlace place =
         new SoakPlace(
-            lane.machine.directory(),
-            lane.state(),
-            lane.images(),
+            machine.driver.directory(),
+            machine.state(),
+            machine.images(),
             crowd.machine(),
             crowd.state(),
-            SimulatedMachine.make(lane.place("marks")),
+            SimulatedMachine.make(machine.place("marks")),
             squat.directory());
     for (int i = 0; i < CONTROLLERS; i++) {
       controllers.add(
-          new SoakRemote(place, lane.temporary(), "controller" + i, new Random(random.nextLong())));
-      quiet.add(Subject.start(lane.machine));
+          new SoakRemote(
+              place, machine.temporary(), "controller" + i, new Random(random.nextLong())));
+      quiet.add(Subject.start(machine.driver));
     }
-    Stream.generate(() -> SoakSubject.start(lane.machine)).limit(PROCESSES).forEach(subjects::add);
+    Stream.generate(() -> SoakSubject.start(machine.driver, machine.state()))
+        .limit(PROCESSES)
+        .forEach(subjects::add);
   }
 
   /** The first round, in which all is loaded and opened that stays open. */
   private void warmUp() {
     round();
-    Leaks.open(lane.checkpoints());
+    Leaks.open(machine.checkpoints());
     leaks = new Leaks();
   }
 
@@ -184,14 +187,14 @@ final class Soak implements AutoCloseable {
     }
     // What they could not remove for want of descriptors is found when they are dead.
     controllers.forEach(SoakRemote::close);
-    AbandonedImage.in(lane.images()).forEach(AbandonedImage::remove);
-    List<String> leaked = new ArrayList<>(leaks.left(lane.temporary()));
-    SimulatedMachine.names(lane.images()).stream()
+    AbandonedImage.in(machine.images()).forEach(AbandonedImage::remove);
+    List<String> leaked = new ArrayList<>(leaks.left(machine.temporary()));
+    SimulatedMachine.names(machine.images()).stream()
         .filter(name -> name.endsWith(".partial"))
         .forEach(name -> leaked.add("half image " + name));
-    String mark = Crash.MARK + "=" + lane.state();
+    String mark = Crash.MARK + "=" + machine.state();
     Signals.criuWith(mark).forEach(pid -> leaked.add("CRIU " + pid));
-    SimulatedMachine.names(lane.place("marks"))
+    SimulatedMachine.names(machine.place("marks"))
         .forEach(call -> leaked.add("driver call on " + call));
     leaked.forEach(leak -> judge.complain(new Complaint(Complaint.Kind.LEAKED, leak)));
     return new Result(
@@ -214,6 +217,6 @@ final class Soak implements AutoCloseable {
     subjects.forEach(SoakSubject::close);
     quiet.forEach(Subject::close);
     crowd.close();
-    lane.close();
+    machine.close();
   }
 }

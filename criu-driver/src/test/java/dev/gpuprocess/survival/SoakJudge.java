@@ -21,16 +21,16 @@ final class SoakJudge {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  private final SimulatedMachine lane;
+  private final SimulatedMachine machine;
   private final GpuCheckpoints checkpoints;
   private final List<Complaint> complaints = new ArrayList<>();
   private int images;
   private int cameBack;
   private int replaced;
 
-  SoakJudge(SimulatedMachine lane) {
-    this.lane = lane;
-    this.checkpoints = lane.checkpoints();
+  SoakJudge(SimulatedMachine machine) {
+    this.machine = machine;
+    this.checkpoints = machine.checkpoints();
   }
 
   /** What was not as it should be up to now. */
@@ -68,7 +68,7 @@ final class SoakJudge {
     for (int i = 0; i < subjects.size(); i++) {
       if (!settle(subjects.get(i), whole)) {
         subjects.get(i).close();
-        subjects.set(i, SoakSubject.start(lane.machine));
+        subjects.set(i, SoakSubject.start(machine.driver, machine.state()));
       }
       SoakSubject subject = subjects.get(i);
       subject.fault().ifPresent(why -> lost(why + verbsOf(subject.pid())));
@@ -86,17 +86,17 @@ final class SoakJudge {
             () -> {
               told.clear();
               told.addAll(checkpoints.recover());
-              return lane.journal().isEmpty();
+              return machine.journal().isEmpty();
             });
     if (!none) {
       complain(
           Complaint.Kind.LEAKED,
-          "journal entries %s, of which a recovery tells %s".formatted(lane.journal(), told));
+          "journal entries %s, of which a recovery tells %s".formatted(machine.journal(), told));
     }
   }
 
   private String verbsOf(int pid) {
-    return "\n  " + VerbLog.last(VerbLog.beside(lane.images()), pid);
+    return "\n  " + VerbLog.last(VerbLog.beside(machine.images()), pid);
   }
 
   private void lost(String why) {
@@ -142,9 +142,9 @@ final class SoakJudge {
   /** What has an image's name is one, and verifies. */
   private List<ProcessImage> wholeImages(List<SoakSubject> subjects) {
     List<ProcessImage> whole = new ArrayList<>();
-    for (String name : lane.imageNames()) {
+    for (String name : machine.imageNames()) {
       try {
-        ProcessImage image = checkpoints.open(lane.images().resolve(name));
+        ProcessImage image = checkpoints.open(machine.images().resolve(name));
         image.verify();
         whole.add(image);
         subjects.stream()
@@ -247,6 +247,6 @@ final class SoakJudge {
       }
     }
     // The one that is kept is counted again in the next round.
-    images -= lane.imageNames().size();
+    images -= machine.imageNames().size();
   }
 }

@@ -56,10 +56,10 @@ public final class SoakShift implements Function<String, List<String>> {
     SoakPlace place = SoakPlace.of(arguments.subList(0, count - 3));
     String name = arguments.get(count - 3);
     this.workers = Integer.parseInt(arguments.get(count - 2));
-    SlowEnd slowEnd = new SlowEnd(new Random(Long.parseLong(arguments.get(count - 1))));
+    SlowCriu slow = new SlowCriu(new Random(Long.parseLong(arguments.get(count - 1))));
     ExclusiveCallDriver driver = driver(place.machine(), place);
     this.checkpoints =
-        SimulatedMachine.hastyCheckpoints(driver, place.machine(), place.state(), slowEnd);
+        SimulatedMachine.hastyCheckpoints(driver, place.machine(), place.state(), slow);
     Leaks.open(checkpoints);
     this.verbs = new SoakVerbs(checkpoints, place.images(), place.squat(), name, tally);
     this.quiet = new QuietJob(checkpoints, driver, tally);
@@ -69,7 +69,7 @@ public final class SoakShift implements Function<String, List<String>> {
                 driver(place.crowdMachine(), place),
                 place.crowdMachine(),
                 place.crowdState(),
-                slowEnd),
+                slow),
             tally);
   }
 

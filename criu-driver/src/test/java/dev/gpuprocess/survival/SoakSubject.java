@@ -2,8 +2,13 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.UncheckedIOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Deque;
@@ -21,11 +26,15 @@ final class SoakSubject implements AutoCloseable {
 
   private static final int MEBIBYTES = 1;
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
+  private static final String RESTORE = "restore";
   private static final int REMEMBERED = 8;
   private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final Duration HASTE = Duration.ofMillis(100);
 
   private final Counter counter;
+
+  /** Of those who work on it. */
+  private final StateDirectory state;
 
   /** The least number in each image of it. */
   private final Map<String, Integer> images = new HashMap<>();
@@ -41,14 +50,21 @@ final class SoakSubject implements AutoCloseable {
   /** What was done to it last, for complaints. */
   private final Deque<String> history = new ConcurrentLinkedDeque<>();
 
-  private SoakSubject(Counter counter) {
+  private SoakSubject(Counter counter, StateDirectory state) {
     this.counter = counter;
+    this.state = state;
     this.least = counter.increment();
     this.most = least;
   }
 
-  static SoakSubject start(SimulatedDriver machine) {
-    return new SoakSubject(Counter.launch(MEBIBYTES).on(machine).start());
+  /**
+   * Starts one.
+   *
+   * @param state the state directory of those who will work on it
+   */
+  static SoakSubject start(SimulatedDriver machine, Path state) {
+    return new SoakSubject(
+        Counter.launch(MEBIBYTES).on(machine).start(), new StateDirectory(state));
   }
 
   int pid() {
@@ -61,6 +77,33 @@ final class SoakSubject implements AutoCloseable {
         ProcessIdentity.of(pid()).filter(who -> counter.isAlive() && who.isAlive());
     there.ifPresent(who -> Signals.send(who, signal));
     return there.isPresent();
+  }
+
+  /**
+   * Stops it, unless it is being dumped. CRIU gives up when somebody else stops or continues what
+   * it dumps, and the process can die of that by SIGPIPE: it could not be told from one that the
+   * library lost.
+   *
+   * @return whether it was stopped
+   */
+  boolean stop() {
+    return !isBeingDumped() && signal(Signals.STOP);
+  }
+
+  /** Lets it go on after {@link #stop}, when a dump that had begun before is over. */
+  void goOn() {
+    if (Waiting.until(PATIENCE, () -> !isBeingDumped())) {
+      signal(Signals.CONTINUE);
+    }
+  }
+
+  /** From some time before CRIU is started. A restore has an image that is not gone if it fails. */
+  private boolean isBeingDumped() {
+    return ProcFs.tracer(pid()).isPresent()
+        || ProcessIdentity.of(pid())
+            .flatMap(who -> ProcessLock.holderAtCriu(ProcessKey.of(who), state))
+            .filter(holder -> !holder.verb().equals(RESTORE))
+            .isPresent();
   }
 
   /** It may go back to what is in its images after this, if it was there to be killed. */
@@ -76,8 +119,10 @@ final class SoakSubject implements AutoCloseable {
    * can die with that, by SIGTRAP or SIGPIPE, and it could not be told from a process that the
    * library lost. {@link CriuDeathsTest} kills those, and looks at what the process died of.
    */
-  void killCriu() {
-    Signals.restoringCriuOf(pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
+  boolean killCriu() {
+    Optional<ProcessIdentity> criu = Signals.restoringCriuOf(pid());
+    criu.ifPresent(found -> Signals.send(found, Signals.KILL));
+    return criu.isPresent();
   }
 
   /** A call of the driver is about to be made to break it. */

@@ -15,8 +15,10 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntConsumer;
 
@@ -44,6 +46,11 @@ final class SoakVerbs {
           "doctor",
           "recover",
           "squatted");
+
+  /** Those that move no process, or only one that nobody works on. */
+  private static final Set<String> READERS = Set.of("doctor", "recover");
+
+  private static final Duration AT_ONCE = Duration.ofMillis(10);
 
   private final String name;
   private final ControllerReport tally;
@@ -86,27 +93,28 @@ final class SoakVerbs {
     while (System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
       int verb = random.nextInt(verbs.size());
+      Instant begun = Instant.now();
       try {
-        if (isMove(verb)) {
-          log.tell(pid, name, "begins " + NAMES.get(verb));
-        }
         verbs.get(verb).accept(pid);
         tally.done();
-        if (isMove(verb)) {
-          log.tell(pid, name, "ends " + NAMES.get(verb));
-        }
+        tell(pid, verb, begun, "done");
       } catch (GpuCheckpointException e) {
         tally.refused();
-        if (isMove(verb) && !(e instanceof OperationInProgressException)) {
-          log.tell(pid, name, "%s: %s".formatted(NAMES.get(verb), e));
-        }
+        tell(pid, verb, begun, e);
         removeLogs(e);
       }
     }
   }
 
-  private static boolean isMove(int verb) {
-    return !NAMES.get(verb).equals("doctor");
+  /** What did nothing is not told, as there is very much of it. */
+  private void tell(int pid, int verb, Instant begun, Object outcome) {
+    boolean atOnce = Duration.between(begun, Instant.now()).compareTo(AT_ONCE) < 0;
+    boolean refused =
+        outcome instanceof OperationInProgressException
+            || (atOnce && outcome instanceof GpuCheckpointException);
+    if (!refused && !READERS.contains(NAMES.get(verb))) {
+      log.tell(pid, name, "%s, begun %s: %s".formatted(NAMES.get(verb), begun, outcome));
+    }
   }
 
   private void suspendAndLeaveTheBlock(int pid) {

@@ -4,7 +4,7 @@ package dev.gpuprocess.error;
 public enum CriuFeature {
   /**
    * The kernel tracks which pages are written, so that a dump can contain only what has changed
-   * since the previous one: pre-dumps, {@link dev.gpuprocess.options.DumpOptions#trackMemory()}.
+   * since the previous one: pre-dumps, {@link dev.gpuprocess.spi.DumpMemory#trackMemory()}.
    */
   MEMORY_TRACKING,
   /** A restored tree can fetch memory when it uses it ({@code userfaultfd}). */

@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /** A child of the process still holds the GPU, so the tree cannot be dumped. */
 public class CudaChildException extends FixAndRetryException {
 
@@ -12,19 +10,8 @@ public class CudaChildException extends FixAndRetryException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public CudaChildException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public CudaChildException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

@@ -17,14 +17,4 @@ public class DriverTooOldException extends MachineUnfitException {
   public DriverTooOldException(String message, Failure failure, @Nullable Throwable cause) {
     super(message, failure, cause);
   }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   */
-  public DriverTooOldException(String message, Failure failure) {
-    this(message, failure, null);
-  }
 }

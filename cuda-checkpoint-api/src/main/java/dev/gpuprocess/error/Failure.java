@@ -26,26 +26,6 @@ public record Failure(
     @Nullable Fate fate) {
 
   /**
-   * The data of a failed operation that is neither a dump nor a restore.
-   *
-   * @param operation the verb, such as {@code lock}
-   * @param pid the process, 0 when no process is concerned
-   * @param before the driver's state before the operation, null where it was not read
-   * @param after the driver's state afterwards, null where it could not be read
-   * @param elapsed how long the operation took until it failed
-   * @param cudaResult the driver's answer, null where no driver call failed
-   */
-  public Failure(
-      String operation,
-      long pid,
-      @Nullable ProcessState before,
-      @Nullable ProcessState after,
-      Duration elapsed,
-      @Nullable CudaResult cudaResult) {
-    this(operation, pid, before, after, elapsed, cudaResult, null);
-  }
-
-  /**
    * A failure about which nothing else is known.
    *
    * @param operation the verb
@@ -53,6 +33,6 @@ public record Failure(
    * @return the data
    */
   public static Failure of(String operation, long pid) {
-    return new Failure(operation, pid, null, null, Duration.ZERO, null);
+    return new Failure(operation, pid, null, null, Duration.ZERO, null, null);
   }
 }

@@ -11,16 +11,6 @@ public abstract class FixAndRetryException extends GpuCheckpointException {
   private static final long serialVersionUID = 1L;
 
   /**
-   * An error with its data.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   */
-  protected FixAndRetryException(String message, Failure failure) {
-    super(message, failure);
-  }
-
-  /**
    * An error with its data and its cause.
    *
    * @param message one sentence

@@ -14,16 +14,6 @@ public abstract class GpuCheckpointException extends RuntimeException {
   private final transient Failure failure;
 
   /**
-   * An error with its data.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   */
-  protected GpuCheckpointException(String message, Failure failure) {
-    this(message, failure, null);
-  }
-
-  /**
    * An error with its data and its cause.
    *
    * @param message one sentence; what could be mistaken in a terminal or a log is escaped

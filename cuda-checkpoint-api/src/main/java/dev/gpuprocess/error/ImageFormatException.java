@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /** The image was written in a format that this version does not read. */
 public class ImageFormatException extends ImageException {
 
@@ -12,19 +10,8 @@ public class ImageFormatException extends ImageException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public ImageFormatException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public ImageFormatException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

@@ -17,14 +17,4 @@ public class NoCudaDriverException extends MachineUnfitException {
   public NoCudaDriverException(String message, Failure failure, @Nullable Throwable cause) {
     super(message, failure, cause);
   }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   */
-  public NoCudaDriverException(String message, Failure failure) {
-    this(message, failure, null);
-  }
 }

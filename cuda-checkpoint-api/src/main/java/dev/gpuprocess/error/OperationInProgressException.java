@@ -20,19 +20,6 @@ public class OperationInProgressException extends RetryLaterException {
   private final long controller;
 
   /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public OperationInProgressException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-    this.verb = null;
-    this.controller = NOT_KNOWN;
-  }
-
-  /**
    * Creates the exception when it is known who works on the process.
    *
    * @param message one sentence
@@ -54,7 +41,9 @@ public class OperationInProgressException extends RetryLaterException {
    * @param failure what was tried on which process, and the outcome
    */
   public OperationInProgressException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
+    this.verb = null;
+    this.controller = NOT_KNOWN;
   }
 
   /**

@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /**
  * The images were made with a CRIU plugin. This library runs CRIU without plugins: with the CUDA
  * plugin the GPU state would be restored twice.
@@ -15,19 +13,8 @@ public class PluginImageException extends ImageException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public PluginImageException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public PluginImageException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

@@ -17,7 +17,7 @@ public abstract class ProcessUnfitException extends GpuCheckpointException {
    * @param failure what was tried on which process, and the outcome
    */
   protected ProcessUnfitException(String message, Failure failure) {
-    super(message, failure);
+    super(message, failure, null);
   }
 
   /**

@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /**
  * The driver cannot reach the process although it is alive: permission is missing, or its CUDA
  * state is broken.
@@ -15,19 +13,8 @@ public class ProcessUnreachableException extends FixAndRetryException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public ProcessUnreachableException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public ProcessUnreachableException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

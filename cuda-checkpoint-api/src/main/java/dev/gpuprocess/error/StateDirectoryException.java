@@ -20,14 +20,4 @@ public class StateDirectoryException extends FixAndRetryException {
   public StateDirectoryException(String message, Failure failure, @Nullable Throwable cause) {
     super(message, failure, cause);
   }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   */
-  public StateDirectoryException(String message, Failure failure) {
-    this(message, failure, null);
-  }
 }

@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /** A GPU pair names a GPU that this machine does not have or that the process does not use. */
 public class UnknownGpuException extends FixAndRetryException {
 
@@ -12,19 +10,8 @@ public class UnknownGpuException extends FixAndRetryException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public UnknownGpuException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public UnknownGpuException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

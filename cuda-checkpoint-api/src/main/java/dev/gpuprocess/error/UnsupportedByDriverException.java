@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /** The process uses something that the driver cannot checkpoint, such as managed memory. */
 public class UnsupportedByDriverException extends ProcessUnfitException {
 
@@ -12,19 +10,8 @@ public class UnsupportedByDriverException extends ProcessUnfitException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public UnsupportedByDriverException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public UnsupportedByDriverException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

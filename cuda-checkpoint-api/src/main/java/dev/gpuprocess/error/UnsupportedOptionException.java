@@ -1,7 +1,5 @@
 package dev.gpuprocess.error;
 
-import org.jspecify.annotations.Nullable;
-
 /** An option is set that this CRIU driver cannot pass on to CRIU. Nothing was touched. */
 public class UnsupportedOptionException extends FixAndRetryException {
 
@@ -12,19 +10,8 @@ public class UnsupportedOptionException extends FixAndRetryException {
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param cause what was caught, or null
-   */
-  public UnsupportedOptionException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
-  }
-
-  /**
-   * Creates the exception.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
    */
   public UnsupportedOptionException(String message, Failure failure) {
-    this(message, failure, null);
+    super(message, failure, null);
   }
 }

@@ -40,24 +40,6 @@ public record GpuUuid(String text) implements Comparable<GpuUuid> {
   }
 
   /**
-   * Reads the driver's 16 bytes ({@code CUuuid}).
-   *
-   * @param bytes exactly 16
-   * @return the UUID
-   */
-  public static GpuUuid of(byte[] bytes) {
-    String hex = HexFormat.of().formatHex(bytes);
-    return new GpuUuid(
-        "GPU-%s-%s-%s-%s-%s"
-            .formatted(
-                hex.substring(0, 8),
-                hex.substring(8, 12),
-                hex.substring(12, 16),
-                hex.substring(16, 20),
-                hex.substring(20)));
-  }
-
-  /**
    * The driver's form.
    *
    * @return 16 bytes

@@ -50,53 +50,6 @@ public record Manifest(
   public static final int FORMAT = 1;
 
   /**
-   * Makes a manifest without a label.
-   *
-   * @param formatVersion the format of the image
-   * @param created when the dump was made
-   * @param pid the root of the process tree
-   * @param startTicks when that process started, in clock ticks since boot
-   * @param commandLine its arguments, program first
-   * @param gpuBytes what it held on each GPU, by UUID
-   * @param cudaVersion what the driver supported
-   * @param driverVersion the NVIDIA driver
-   * @param criuVersion the version of the CRIU that wrote the images
-   * @param kernel the kernel's release
-   * @param options what a restore must know about the dump
-   * @param files every file below {@code criu}
-   * @throws IllegalArgumentException when a value is impossible
-   * @throws NullPointerException when one is missing
-   */
-  public Manifest(
-      int formatVersion,
-      Instant created,
-      int pid,
-      long startTicks,
-      List<String> commandLine,
-      Map<String, Long> gpuBytes,
-      int cudaVersion,
-      String driverVersion,
-      String criuVersion,
-      String kernel,
-      Options options,
-      List<ImageFile> files) {
-    this(
-        formatVersion,
-        created,
-        pid,
-        startTicks,
-        commandLine,
-        gpuBytes,
-        cudaVersion,
-        driverVersion,
-        criuVersion,
-        kernel,
-        options,
-        null,
-        files);
-  }
-
-  /**
    * Checks that nothing is missing or impossible.
    *
    * @throws IllegalArgumentException when a value is impossible

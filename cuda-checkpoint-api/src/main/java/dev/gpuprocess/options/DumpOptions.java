@@ -23,6 +23,9 @@ public final class DumpOptions extends TreeOptions {
   private DumpOptions(Builder set) {
     super(set);
     this.set = set;
+    refuse(
+        leaveRunning() && leaveStopped(),
+        "the tree is left running or stopped: set leaveRunning or leaveStopped");
   }
 
   /**
@@ -49,7 +52,7 @@ public final class DumpOptions extends TreeOptions {
    * @return a builder
    */
   public Builder toBuilder() {
-    return set.clone();
+    return set.copy();
   }
 
   /** {@return the label of the image in its manifest} */
@@ -117,31 +120,6 @@ public final class DumpOptions extends TreeOptions {
     return set.freezeTimeout;
   }
 
-  /** {@return whether the kernel tracks from now on which pages are written} */
-  public boolean trackMemory() {
-    return set.trackMemory;
-  }
-
-  /** {@return the images of which this dump holds only the difference} */
-  public Optional<Path> parentImages() {
-    return Optional.ofNullable(set.parentImages);
-  }
-
-  /** {@return where the memory pages are sent to, instead of into the images directory} */
-  public Optional<PageEndpoint> pageServer() {
-    return Optional.ofNullable(set.pageServer);
-  }
-
-  /** {@return where this host listens for clients that fetch the memory of a lazy dump} */
-  public Optional<PageEndpoint> lazyPages() {
-    return Optional.ofNullable(set.lazyPages);
-  }
-
-  /** {@return how a pre-dump takes the memory} */
-  public PreDumpMode preDumpMode() {
-    return set.preDumpMode;
-  }
-
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -157,11 +135,6 @@ public final class DumpOptions extends TreeOptions {
     private List<Path> irmapScanPaths = List.of();
     private @Nullable Path freezeCgroup;
     private Duration freezeTimeout = Duration.ofSeconds(10);
-    private boolean trackMemory;
-    private @Nullable Path parentImages;
-    private @Nullable PageEndpoint pageServer;
-    private @Nullable PageEndpoint lazyPages;
-    private PreDumpMode preDumpMode = PreDumpMode.SPLICE;
 
     private Builder() {}
 
@@ -171,32 +144,15 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether the tree runs on after the dump (CRIU {@code leave-running}).
+     * Whether the tree runs on after the dump (CRIU {@code leave-running}). Excludes {@link
+     * #leaveStopped}.
      *
      * @param leaveRunning the new value; false by default
      * @return this builder
-     * @throws IllegalStateException with {@link #leaveStopped} or {@link #lazyPages}
      */
     public Builder leaveRunning(boolean leaveRunning) {
-      refuse(
-          leaveRunning && isLeaveStopped(),
-          "the tree cannot be left both running and stopped: leaveStopped is set");
-      refuse(
-          leaveRunning && lazyPages != null,
-          "a tree whose memory goes elsewhere cannot run on: lazyPages is set");
       this.leaveRunning = leaveRunning;
       return this;
-    }
-
-    @Override
-    public Builder leaveStopped(boolean leaveStopped) {
-      refuse(
-          leaveStopped && leaveRunning,
-          "the tree cannot be left both running and stopped: leaveRunning is set");
-      refuse(
-          leaveStopped && lazyPages != null,
-          "a tree whose memory goes elsewhere cannot stay: lazyPages is set");
-      return super.leaveStopped(leaveStopped);
     }
 
     /**
@@ -346,106 +302,13 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether the kernel tracks from now on which pages are written, for a later dump with {@link
-     * #parentImages} (CRIU {@code track-mem}).
-     *
-     * @param trackMemory the new value; false by default
-     * @return this builder
-     * @throws IllegalStateException when it is turned off with {@link #parentImages}
-     */
-    public Builder trackMemory(boolean trackMemory) {
-      refuse(!trackMemory && parentImages != null, "a dump with parentImages tracks memory");
-      this.trackMemory = trackMemory;
-      return this;
-    }
-
-    /**
-     * Earlier images of the same tree, made while its memory was tracked: this dump contains only
-     * what was written since (CRIU {@code prev-images-dir}). Turns {@link #trackMemory} on.
-     *
-     * @param parentImages their directory, relative to the images directory, in which a link to it
-     *     is created; none by default
-     * @return this builder
-     * @throws IllegalArgumentException when the path is absolute: the images could not be moved
-     */
-    public Builder parentImages(Path parentImages) {
-      if (parentImages.isAbsolute()) {
-        throw new IllegalArgumentException(
-            "the parent is named relative to the images directory, not by " + parentImages);
-      }
-      this.parentImages = parentImages;
-      this.trackMemory = true;
-      return this;
-    }
-
-    /**
-     * Sends the memory pages to a page server of CRIU, on another host or on this one, while the
-     * other images stay here (CRIU {@code page-server}). The images directory then lacks {@code
-     * pages-*.img} and {@code pagemap-*.img}, which the server has: a restore needs both in one
-     * directory. Only for {@link dev.gpuprocess.spi.CriuDriver#dump}, as an image with a manifest
-     * contains its own memory.
-     *
-     * @param pageServer where it listens; none by default
-     * @return this builder
-     * @throws IllegalArgumentException without a port
-     * @throws IllegalStateException with {@link #lazyPages}
-     */
-    public Builder pageServer(PageEndpoint pageServer) {
-      refuse(lazyPages != null, "pages are sent or left to be fetched: lazyPages is set");
-      if (pageServer.port() == 0) {
-        throw new IllegalArgumentException("pages are sent to a port: name that of " + pageServer);
-      }
-      this.pageServer = pageServer;
-      return this;
-    }
-
-    /**
-     * Leaves the memory pages in the stopped tree until a client on another host has fetched them;
-     * the tree is gone when all of them were fetched (CRIU {@code lazy-pages}). The dump lasts
-     * until then, within its {@link #deadline}. {@link dev.gpuprocess.spi.DumpListener#pagesReady}
-     * tells when they can be fetched. Only for {@link dev.gpuprocess.spi.CriuDriver#dump}.
-     *
-     * <p>This surrenders the tree to the first client that connects: when that connection ends,
-     * CRIU considers the transfer complete and kills the tree, even if nothing was fetched. Only
-     * TLS or a private network keeps a stranger from doing that, and a receiver that dies half way
-     * takes the tree with it.
-     *
-     * @param lazyPages an address of this host and a port; none by default
-     * @return this builder
-     * @throws IllegalArgumentException without a port: clients could not learn which one was chosen
-     * @throws IllegalStateException with {@link #pageServer}, {@link #leaveRunning} or {@link
-     *     #leaveStopped}
-     */
-    public Builder lazyPages(PageEndpoint lazyPages) {
-      refuse(pageServer != null, "pages are sent or left to be fetched: pageServer is set");
-      refuse(leaveRunning, "a tree whose memory goes elsewhere cannot run on: leaveRunning is set");
-      refuse(
-          isLeaveStopped(), "a tree whose memory goes elsewhere cannot stay: leaveStopped is set");
-      if (lazyPages.port() == 0) {
-        throw new IllegalArgumentException("pages are fetched from a port: name that of the dump");
-      }
-      this.lazyPages = lazyPages;
-      return this;
-    }
-
-    /**
-     * How a pre-dump takes the memory (CRIU {@code pre-dump-mode}). Other dumps ignore it.
-     *
-     * @param preDumpMode the new value; {@link PreDumpMode#SPLICE} by default
-     * @return this builder
-     */
-    public Builder preDumpMode(PreDumpMode preDumpMode) {
-      this.preDumpMode = preDumpMode;
-      return this;
-    }
-
-    /**
      * Takes the values as they are now; the builder may be used again.
      *
      * @return the options
+     * @throws IllegalStateException when two of them exclude each other; the message names both
      */
     public DumpOptions build() {
-      return new DumpOptions(clone());
+      return new DumpOptions(copy());
     }
   }
 }

@@ -7,6 +7,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,6 +25,13 @@ public final class RestoreOptions extends TreeOptions {
   private RestoreOptions(Builder set) {
     super(set);
     this.set = set;
+    List<Namespace> joined = set.join.stream().map(JoinedNamespace::kind).toList();
+    refuse(
+        Set.copyOf(joined).size() < joined.size(),
+        "a tree joins one namespace of each kind at most");
+    refuse(
+        emptyNetworkNamespace() && joined.contains(Namespace.NET),
+        "a tree has one network namespace: set emptyNetworkNamespace or join one");
   }
 
   /**
@@ -50,7 +58,7 @@ public final class RestoreOptions extends TreeOptions {
    * @return a builder
    */
   public Builder toBuilder() {
-    return set.clone();
+    return set.copy();
   }
 
   /** {@return the label that the image must have} */
@@ -88,11 +96,6 @@ public final class RestoreOptions extends TreeOptions {
     return set.weakSysctls;
   }
 
-  /** {@return whether the listener takes terminals whose other end was outside the tree} */
-  public boolean orphanTerminals() {
-    return set.orphanTerminals;
-  }
-
   /** {@return the security label in place of the one the tree had} */
   public Optional<LsmProfile> lsmProfile() {
     return Optional.ofNullable(set.lsmProfile);
@@ -113,11 +116,6 @@ public final class RestoreOptions extends TreeOptions {
     return set.skipFileModeCheck;
   }
 
-  /** {@return whether memory that is not in the images is fetched when the tree uses it} */
-  public boolean lazyPages() {
-    return set.lazyPages;
-  }
-
   /** {@return whether the root becomes a child of this JVM} */
   public boolean asChild() {
     return set.asChild;
@@ -133,12 +131,10 @@ public final class RestoreOptions extends TreeOptions {
     private List<InheritedDescriptor> inherit = List.of();
     private List<JoinedNamespace> join = List.of();
     private boolean weakSysctls;
-    private boolean orphanTerminals;
     private @Nullable LsmProfile lsmProfile;
     private @Nullable String lsmMountContext;
     private boolean mountCompatibility;
     private boolean skipFileModeCheck;
-    private boolean lazyPages;
     private boolean asChild;
 
     private Builder() {}
@@ -222,43 +218,15 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Adds existing namespaces that the tree joins (CRIU {@code join-ns}).
+     * Adds existing namespaces that the tree joins (CRIU {@code join-ns}), at most one of each
+     * kind.
      *
      * @param more in addition to what was added before; none by default
      * @return this builder
-     * @throws IllegalStateException when there are two of one kind, or for a network namespace with
-     *     {@link #emptyNetworkNamespace}
      */
     public Builder join(JoinedNamespace... more) {
-      List<JoinedNamespace> all = with(join, List.of(more));
-      refuse(
-          all.stream().map(JoinedNamespace::kind).distinct().count() < all.size(),
-          "a tree joins at most one namespace of each kind");
-      refuse(
-          isEmptyNetworkNamespace() && joinsNetwork(all),
-          "a tree has one network namespace: emptyNetworkNamespace is set");
-      this.join = all;
+      this.join = with(join, List.of(more));
       return this;
-    }
-
-    private static boolean joinsNetwork(List<JoinedNamespace> all) {
-      return all.stream().anyMatch(joined -> joined.kind() == Namespace.NET);
-    }
-
-    /**
-     * Whether the tree's own network namespace comes back empty, for somebody else to fill (CRIU
-     * {@code empty-ns net}).
-     *
-     * @param emptyNetworkNamespace the new value; false by default
-     * @return this builder
-     * @throws IllegalStateException when the tree joins a network namespace with {@link #join}
-     */
-    @Override
-    public Builder emptyNetworkNamespace(boolean emptyNetworkNamespace) {
-      refuse(
-          emptyNetworkNamespace && joinsNetwork(join),
-          "a tree has one network namespace: join names another");
-      return super.emptyNetworkNamespace(emptyNetworkNamespace);
     }
 
     /**
@@ -270,18 +238,6 @@ public final class RestoreOptions extends TreeOptions {
      */
     public Builder weakSysctls(boolean weakSysctls) {
       this.weakSysctls = weakSysctls;
-      return this;
-    }
-
-    /**
-     * Whether {@link dev.gpuprocess.spi.RestoreListener#orphanTerminal} takes terminals whose other
-     * end was outside the tree (CRIU {@code orphan-pts-master}).
-     *
-     * @param orphanTerminals the new value; false by default
-     * @return this builder
-     */
-    public Builder orphanTerminals(boolean orphanTerminals) {
-      this.orphanTerminals = orphanTerminals;
       return this;
     }
 
@@ -331,20 +287,6 @@ public final class RestoreOptions extends TreeOptions {
     }
 
     /**
-     * Whether memory is fetched when the tree uses it, from a {@code criu lazy-pages} process with
-     * the same work directory as this restore (CRIU {@code lazy-pages}). The tree needs that
-     * process until it has all of its memory. Only for {@link
-     * dev.gpuprocess.spi.CriuDriver#restore}.
-     *
-     * @param lazyPages the new value; false by default
-     * @return this builder
-     */
-    public Builder lazyPages(boolean lazyPages) {
-      this.lazyPages = lazyPages;
-      return this;
-    }
-
-    /**
      * Whether the root becomes a child of this JVM instead of init's (CRIU {@code
      * restore-sibling}). The JDK does not know it: a caller who sets this must reap it when it has
      * ended, which tells how it ended and frees its pid; with the driver over RPC by its {@code
@@ -362,9 +304,10 @@ public final class RestoreOptions extends TreeOptions {
      * Takes the values as they are now; the builder may be used again.
      *
      * @return the options
+     * @throws IllegalStateException when two of them exclude each other; the message names both
      */
     public RestoreOptions build() {
-      return new RestoreOptions(clone());
+      return new RestoreOptions(copy());
     }
   }
 }

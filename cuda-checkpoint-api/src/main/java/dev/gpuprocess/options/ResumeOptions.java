@@ -17,18 +17,10 @@ public final class ResumeOptions {
 
   private static final ResumeOptions DEFAULTS = new Builder().build();
 
-  private final List<GpuPair> pairs;
-  private final Duration waitForMemory;
-  private final @Nullable Path fallbackImage;
-  private final @Nullable Map<GpuUuid, Long> needs;
-  private final @Nullable Cancellation cancellation;
+  private final Builder set;
 
   private ResumeOptions(Builder set) {
-    this.pairs = set.pairs;
-    this.waitForMemory = set.waitForMemory;
-    this.fallbackImage = set.fallbackImage;
-    this.needs = set.needs;
-    this.cancellation = set.cancellation;
+    this.set = set;
   }
 
   /**
@@ -55,13 +47,7 @@ public final class ResumeOptions {
    * @return a builder
    */
   public Builder toBuilder() {
-    Builder builder = new Builder();
-    builder.pairs = pairs;
-    builder.waitForMemory = waitForMemory;
-    builder.fallbackImage = fallbackImage;
-    builder.needs = needs;
-    builder.cancellation = cancellation;
-    return builder;
+    return set.copy();
   }
 
   /**
@@ -70,7 +56,7 @@ public final class ResumeOptions {
    * @return empty to go back to the same GPUs
    */
   public List<GpuPair> pairs() {
-    return pairs;
+    return set.pairs;
   }
 
   /**
@@ -79,7 +65,7 @@ public final class ResumeOptions {
    * @return zero does not wait
    */
   public Duration waitForMemory() {
-    return waitForMemory;
+    return set.waitForMemory;
   }
 
   /**
@@ -88,7 +74,7 @@ public final class ResumeOptions {
    * @return empty for none
    */
   public Optional<Path> fallbackImage() {
-    return Optional.ofNullable(fallbackImage);
+    return Optional.ofNullable(set.fallbackImage);
   }
 
   /**
@@ -97,7 +83,7 @@ public final class ResumeOptions {
    * @return empty to have the library find out
    */
   public Optional<Map<GpuUuid, Long>> needs() {
-    return Optional.ofNullable(needs);
+    return Optional.ofNullable(set.needs);
   }
 
   /**
@@ -106,11 +92,11 @@ public final class ResumeOptions {
    * @return empty for nothing
    */
   public Optional<Cancellation> cancellation() {
-    return Optional.ofNullable(cancellation);
+    return Optional.ofNullable(set.cancellation);
   }
 
   /** Builds {@link ResumeOptions}. Not for use by several threads. */
-  public static final class Builder {
+  public static final class Builder extends OptionsBuilder<Builder> {
 
     private List<GpuPair> pairs = List.of();
     private Duration waitForMemory = Duration.ZERO;
@@ -202,7 +188,7 @@ public final class ResumeOptions {
      * @return the options
      */
     public ResumeOptions build() {
-      return new ResumeOptions(this);
+      return new ResumeOptions(copy());
     }
   }
 }

@@ -8,16 +8,10 @@ public final class Timeouts {
 
   private static final Timeouts DEFAULTS = new Builder().build();
 
-  private final Duration lock;
-  private final Duration call;
-  private final Duration transfer;
-  private final Duration memory;
+  private final Builder set;
 
   private Timeouts(Builder set) {
-    this.lock = set.lock;
-    this.call = set.call;
-    this.transfer = set.transfer;
-    this.memory = set.memory;
+    this.set = set;
   }
 
   /**
@@ -45,7 +39,7 @@ public final class Timeouts {
    * @return a builder
    */
   public Builder toBuilder() {
-    return new Builder().lock(lock).call(call).transfer(transfer).memory(memory);
+    return set.copy();
   }
 
   /**
@@ -54,7 +48,7 @@ public final class Timeouts {
    * @return positive
    */
   public Duration lock() {
-    return lock;
+    return set.lock;
   }
 
   /**
@@ -64,7 +58,7 @@ public final class Timeouts {
    * @return positive
    */
   public Duration call() {
-    return call;
+    return set.call;
   }
 
   /**
@@ -73,7 +67,7 @@ public final class Timeouts {
    * @return positive
    */
   public Duration transfer() {
-    return transfer;
+    return set.transfer;
   }
 
   /**
@@ -83,17 +77,17 @@ public final class Timeouts {
    * @return zero does not wait
    */
   public Duration memory() {
-    return memory;
+    return set.memory;
   }
 
   @Override
   public String toString() {
     return "Timeouts[lock=%s, call=%s, transfer=%s, memory=%s]"
-        .formatted(lock, call, transfer, memory);
+        .formatted(lock(), call(), transfer(), memory());
   }
 
   /** Builds {@link Timeouts}. Not for use by several threads. */
-  public static final class Builder {
+  public static final class Builder extends OptionsBuilder<Builder> {
 
     private Duration lock = Duration.ofSeconds(10);
     private Duration call = Duration.ofSeconds(10);
@@ -156,7 +150,7 @@ public final class Timeouts {
      * @return the timeouts
      */
     public Timeouts build() {
-      return new Timeouts(this);
+      return new Timeouts(copy());
     }
   }
 }

@@ -2,9 +2,9 @@ package dev.gpuprocess.options;
 
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** What dumps and restores of a process tree have in common. Immutable. */
@@ -15,6 +15,18 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
 
   TreeOptions(Builder<?> set) {
     this.set = set;
+    refuse(
+        tcpEstablished() && tcpClose(),
+        "connections are kept or closed: set tcpEstablished or tcpClose");
+    refuse(
+        unprivileged() && cgroups().isPresent(),
+        "cgroups cannot be handled without the rights of root: set unprivileged or cgroups");
+  }
+
+  static void refuse(boolean conflict, String why) {
+    if (conflict) {
+      throw new IllegalStateException(why);
+    }
   }
 
   /** {@return whether connected TCP sockets are kept, with their state} */
@@ -77,11 +89,6 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     return set.leaveStopped;
   }
 
-  /** {@return whether pages are removed from images where they are no longer needed} */
-  public final boolean autoDedup() {
-    return set.autoDedup;
-  }
-
   /** {@return whether CRIU works without the rights of root} */
   public final boolean unprivileged() {
     return set.unprivileged;
@@ -103,12 +110,12 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
   }
 
   /**
-   * Builds options. Options that exclude each other are refused when the second one is set. Not for
-   * use by several threads.
+   * Builds options. Options that exclude each other are refused when they are built. Not for use by
+   * several threads.
    *
    * @param <B> the builder's own type
    */
-  public abstract static sealed class Builder<B extends Builder<B>> implements Cloneable
+  public abstract static sealed class Builder<B extends Builder<B>> extends OptionsBuilder<B>
       permits DumpOptions.Builder, RestoreOptions.Builder {
 
     private boolean tcpEstablished;
@@ -123,7 +130,6 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     private @Nullable FileValidation fileValidation;
     private boolean allowUprobes;
     private boolean leaveStopped;
-    private boolean autoDedup;
     private boolean unprivileged;
     private int logLevel = 3;
     private Duration deadline = Duration.ofMinutes(10);
@@ -133,53 +139,30 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
 
     abstract B self();
 
-    /** Lists are replaced and never changed, so a shallow copy shares nothing that changes. */
-    @Override
-    @SuppressWarnings("unchecked")
-    protected B clone() {
-      try {
-        return (B) super.clone();
-      } catch (CloneNotSupportedException e) {
-        throw new AssertionError(e);
-      }
-    }
-
-    static void refuse(boolean conflict, String why) {
-      if (conflict) {
-        throw new IllegalStateException(why);
-      }
-    }
-
     static <T> List<T> with(List<T> before, List<T> more) {
-      List<T> all = new ArrayList<>(before);
-      all.addAll(more);
-      return List.copyOf(all);
+      return Stream.concat(before.stream(), more.stream()).toList();
     }
 
     /**
      * Whether connected TCP sockets are kept, with their state (CRIU {@code tcp-established}).
+     * Excludes {@link #tcpClose}.
      *
      * @param tcpEstablished the new value; false by default
      * @return this builder
-     * @throws IllegalStateException with {@link #tcpClose}
      */
     public B tcpEstablished(boolean tcpEstablished) {
-      refuse(tcpEstablished && tcpClose, "connections are either kept or closed: tcpClose is set");
       this.tcpEstablished = tcpEstablished;
       return self();
     }
 
     /**
-     * Whether connected TCP sockets come back closed (CRIU {@code tcp-close}).
+     * Whether connected TCP sockets come back closed (CRIU {@code tcp-close}). Excludes {@link
+     * #tcpEstablished}.
      *
      * @param tcpClose the new value; false by default
      * @return this builder
-     * @throws IllegalStateException with {@link #tcpEstablished}
      */
     public B tcpClose(boolean tcpClose) {
-      refuse(
-          tcpClose && tcpEstablished,
-          "connections are either kept or closed: tcpEstablished is set");
       this.tcpClose = tcpClose;
       return self();
     }
@@ -231,17 +214,13 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * How cgroups are handled.
+     * How cgroups are handled. Excludes {@link #unprivileged}.
      *
      * @param cgroups the new value; by default CRIU decides, which means {@link
      *     dev.gpuprocess.options.CgroupMode#SOFT}
      * @return this builder
-     * @throws IllegalStateException with {@link #unprivileged}
      */
     public B cgroups(Cgroups cgroups) {
-      refuse(
-          unprivileged,
-          "cgroups cannot be handled without the rights of root: unprivileged is set");
       this.cgroups = cgroups;
       return self();
     }
@@ -299,7 +278,6 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
      *
      * @param leaveStopped the new value; false by default
      * @return this builder
-     * @throws IllegalStateException with {@link DumpOptions.Builder#leaveRunning}
      */
     public B leaveStopped(boolean leaveStopped) {
       this.leaveStopped = leaveStopped;
@@ -307,30 +285,13 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     }
 
     /**
-     * Whether pages that are no longer needed are removed from images: a dump removes them from the
-     * parent images, a restore from the image itself, which cannot be restored again (CRIU {@code
-     * auto-dedup}).
-     *
-     * @param autoDedup the new value; false by default
-     * @return this builder
-     */
-    public B autoDedup(boolean autoDedup) {
-      this.autoDedup = autoDedup;
-      return self();
-    }
-
-    /**
      * Whether CRIU works without the rights of root (CRIU {@code unprivileged}). It still needs the
-     * capability CAP_CHECKPOINT_RESTORE, and handles no cgroups.
+     * capability CAP_CHECKPOINT_RESTORE, and handles no cgroups. Excludes {@link #cgroups}.
      *
      * @param unprivileged the new value; false by default
      * @return this builder
-     * @throws IllegalStateException with {@link #cgroups}
      */
     public B unprivileged(boolean unprivileged) {
-      refuse(
-          unprivileged && cgroups != null,
-          "cgroups cannot be handled without the rights of root: cgroups is set");
       this.unprivileged = unprivileged;
       return self();
     }
@@ -374,14 +335,6 @@ public abstract sealed class TreeOptions permits DumpOptions, RestoreOptions {
     public B cancellation(Cancellation cancellation) {
       this.cancellation = cancellation;
       return self();
-    }
-
-    final boolean isLeaveStopped() {
-      return leaveStopped;
-    }
-
-    final boolean isEmptyNetworkNamespace() {
-      return emptyNetworkNamespace;
     }
   }
 }

@@ -53,8 +53,7 @@ public interface DumpListener {
 
   /**
    * The memory can be fetched now ({@code status-ready}). Called after {@link #postDump}, and only
-   * with {@link dev.gpuprocess.options.DumpOptions#lazyPages()}; the dump continues when somebody
-   * fetches it.
+   * with {@link DumpMemory#lazyPages()}; the dump continues when somebody fetches it.
    *
    * @throws VetoException to stop the dump; the tree runs on
    */

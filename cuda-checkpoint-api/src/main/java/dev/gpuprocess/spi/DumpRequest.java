@@ -11,5 +11,33 @@ import java.nio.file.Path;
  * @param images an existing, empty directory for the image files
  * @param work an existing directory for CRIU's log and statistics
  * @param options how to dump, with the deadline
+ * @param memory where the memory goes
  */
-public record DumpRequest(ProcessIdentity process, Path images, Path work, DumpOptions options) {}
+public record DumpRequest(
+    ProcessIdentity process, Path images, Path work, DumpOptions options, DumpMemory memory) {
+
+  /**
+   * Checks what goes together.
+   *
+   * @throws IllegalArgumentException when lazy pages are to be fetched from a tree that is to run
+   *     on, or to stay stopped
+   */
+  public DumpRequest {
+    if (memory.lazyPages() != null && !options.endsTree()) {
+      throw new IllegalArgumentException(
+          "a tree whose memory goes elsewhere cannot stay: dump without lazyPages, or without leaveRunning and leaveStopped");
+    }
+  }
+
+  /**
+   * A dump with all memory in the images directory.
+   *
+   * @param process the root of the tree
+   * @param images an existing, empty directory for the image files
+   * @param work an existing directory for CRIU's log and statistics
+   * @param options how to dump, with the deadline
+   */
+  public DumpRequest(ProcessIdentity process, Path images, Path work, DumpOptions options) {
+    this(process, images, work, options, DumpMemory.WHOLE);
+  }
+}

@@ -40,7 +40,7 @@ public interface RestoreListener {
 
   /**
    * A terminal whose other end was outside the tree is restored ({@code orphan-pts-master}). Called
-   * only if {@link dev.gpuprocess.options.RestoreOptions#orphanTerminals()} is set.
+   * only with {@link RestoreFlag#ORPHAN_TERMINALS}.
    *
    * @param master the descriptor of its master end in this JVM; it is closed when this returns, so
    *     duplicate it to keep the terminal

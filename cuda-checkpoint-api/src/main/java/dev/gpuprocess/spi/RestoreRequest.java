@@ -2,6 +2,7 @@ package dev.gpuprocess.spi;
 
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
+import java.util.Set;
 
 /**
  * What to restore, and how. Immutable.
@@ -10,8 +11,10 @@ import java.nio.file.Path;
  * @param work an existing directory for CRIU's log and statistics
  * @param pid the pid that the root of the tree had and will have
  * @param options how to restore, with the deadline
+ * @param flags what else to do
  */
-public record RestoreRequest(Path images, Path work, int pid, RestoreOptions options) {
+public record RestoreRequest(
+    Path images, Path work, int pid, RestoreOptions options, Set<RestoreFlag> flags) {
 
   /**
    * Checks the options.
@@ -20,9 +23,24 @@ public record RestoreRequest(Path images, Path work, int pid, RestoreOptions opt
    *     manifest can tell
    */
   public RestoreRequest {
+    flags = Set.copyOf(flags);
     if (options.expectedLabel().isPresent() || options.expectedProcess().isPresent()) {
       throw new IllegalArgumentException(
           "CRIU's images have no label or process identity: to expect one, restore with ProcessImage");
     }
+  }
+
+  /**
+   * A restore.
+   *
+   * @param images the directory with the image files
+   * @param work an existing directory for CRIU's log and statistics
+   * @param pid the pid that the root of the tree had and will have
+   * @param options how to restore, with the deadline
+   * @param flags what else to do
+   */
+  public RestoreRequest(
+      Path images, Path work, int pid, RestoreOptions options, RestoreFlag... flags) {
+    this(images, work, pid, options, Set.of(flags));
   }
 }

@@ -23,6 +23,8 @@ public record House(JavaClasses classes, Path sources) {
 
   private static final Pattern EXPORTS =
       Pattern.compile("^ *exports ([\\w.]+(?:\\s+to\\s+[\\w.,\\s]+)?);", Pattern.MULTILINE);
+  private static final Pattern COMMENT =
+      Pattern.compile("^\\s*(//.*|/\\*(?s:.*?)\\*/)$", Pattern.MULTILINE);
   private static final Pattern PUBLIC =
       Pattern.compile(
           "^ *public (?:static |final |abstract |sealed |non-sealed )*(?:class|record|enum|interface|@interface) ",
@@ -77,11 +79,12 @@ public record House(JavaClasses classes, Path sources) {
       }
     }
     List<Long> lines = files.stream().map(House::lines).sorted().toList();
-    return "%s: %s public types in %s exported packages, %s lines without imports in %s files, %s in the median and %s in the largest"
+    return "%s: %s public types in %s exported packages, %s lines of code, %s lines without imports in %s files, %s in the median and %s in the largest"
         .formatted(
             sources.getName(sources.getNameCount() - 4),
             types,
             exported.size(),
+            code(files),
             lines.stream().mapToLong(Long::longValue).sum(),
             lines.size(),
             lines.get(lines.size() / 2),
@@ -99,6 +102,21 @@ public record House(JavaClasses classes, Path sources) {
 
   private String packageOf(Path file) {
     return sources.relativize(file.getParent()).toString().replace('/', '.');
+  }
+
+  /** Without package and import lines, comments and blank lines. */
+  private static long code(List<Path> files) throws IOException {
+    long code = 0;
+    for (Path file : files) {
+      code +=
+          COMMENT
+              .matcher(Files.readString(file))
+              .replaceAll("")
+              .lines()
+              .filter(line -> !line.isBlank() && !line.matches("(import|package) .*"))
+              .count();
+    }
+    return code;
   }
 
   private static long lines(Path file) {

@@ -90,20 +90,12 @@ public final class LibNvml implements GpuInventory {
 
   @Override
   public Optional<String> driverVersion() {
-    return ask(
-        "read the driver's version",
-        nvml -> {
-          byte[] text = new byte[TEXT_BYTES];
-          check("nvmlSystemGetDriverVersion", nvml.nvmlSystemGetDriverVersion(text, TEXT_BYTES));
-          return string(text);
-        });
-  }
-
-  private <T> Optional<T> ask(String what, Question<T> question) {
+    byte[] text = new byte[TEXT_BYTES];
     try {
-      return Optional.of(question.answer(start()));
+      check("nvmlSystemGetDriverVersion", start().nvmlSystemGetDriverVersion(text, TEXT_BYTES));
+      return Optional.of(string(text));
     } catch (NvmlFailure | NoCudaDriverException | UnsatisfiedLinkError e) {
-      LOG.debug("NVML cannot {}: {}", what, e.getMessage());
+      LOG.debug("NVML cannot read the driver's version: {}", e.getMessage());
       return Optional.empty();
     }
   }
@@ -189,10 +181,6 @@ public final class LibNvml implements GpuInventory {
       end++;
     }
     return new String(text, 0, end, StandardCharsets.UTF_8);
-  }
-
-  private interface Question<T> {
-    T answer(NvmlFunctions nvml) throws NvmlFailure;
   }
 
   private static final class NvmlFailure extends Exception {

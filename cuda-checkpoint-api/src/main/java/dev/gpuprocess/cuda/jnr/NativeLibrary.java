@@ -33,7 +33,7 @@ public final class NativeLibrary<T> {
   private final Class<T> functions;
   private final String file;
   private final @Nullable Path directory;
-  private volatile @Nullable T loaded;
+  private @Nullable T loaded;
 
   public NativeLibrary(Class<T> functions, String file, @Nullable Path directory) {
     this.functions = functions;
@@ -50,17 +50,9 @@ public final class NativeLibrary<T> {
     return name == null || name.isBlank() ? null : Path.of(name).toAbsolutePath();
   }
 
-  public T get() {
-    T library = loaded;
-    if (library == null) {
-      synchronized (this) {
-        library = loaded;
-        if (library == null) {
-          library = load();
-          loaded = library;
-        }
-      }
-    }
+  public synchronized T get() {
+    T library = loaded == null ? load() : loaded;
+    loaded = library;
     return library;
   }
 

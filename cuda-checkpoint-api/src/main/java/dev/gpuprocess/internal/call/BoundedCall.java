@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.call;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Map;
@@ -85,6 +86,11 @@ public final class BoundedCall {
   /** Whether as many calls about it hang as are allowed for one. */
   static boolean isFull(Object about) {
     return ABANDONED.getOrDefault(about, 0) >= MAX_ABANDONED_ABOUT_ONE;
+  }
+
+  /** Whether a call about it was abandoned and has not returned. */
+  public static boolean hangs(Object about) {
+    return ABANDONED.containsKey(about);
   }
 
   private static OperationInProgressException refused(String why, Object about, String name) {
@@ -182,22 +188,15 @@ public final class BoundedCall {
 
   /** Waits for an answer. An interrupt does not shorten the wait; the flag stays set. */
   static <T> T await(CompletableFuture<T> answer, long end) throws TimeoutException {
-    boolean interrupted = false;
-    try {
-      while (true) {
-        try {
-          return answer.get(Durations.left(end), TimeUnit.NANOSECONDS);
-        } catch (InterruptedException e) {
-          interrupted = true;
-        } catch (ExecutionException e) {
-          throw rethrow(e.getCause());
-        }
-      }
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
-    }
+    return Uninterrupted.<T, TimeoutException>until(
+        end,
+        left -> {
+          try {
+            return answer.get(left, TimeUnit.NANOSECONDS);
+          } catch (ExecutionException e) {
+            throw rethrow(e.getCause());
+          }
+        });
   }
 
   private static RuntimeException rethrow(@Nullable Throwable cause) {

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -23,43 +24,35 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
 
   @Override
   public Optional<List<Gpu>> gpus() {
-    return ask("list the GPUs", inventory::gpus);
+    return ask("list the GPUs", inventory::gpus, why -> Optional.empty());
   }
 
+  /** An inventory that does not answer is a GPU that cannot be read, and not a missing one. */
   @Override
   public Optional<GpuReading> read() {
-    try {
-      BoundedCall.requireCapacity(NVML, "read the GPUs");
-      return BoundedCall.run(
-          NVML, "read the GPUs", deadline, inventory::read, (late, failure) -> {});
-    } catch (TimeoutException e) {
-      return silent("NVML did not answer within " + deadline);
-    } catch (OperationInProgressException e) {
-      return silent("NVML does not answer: " + e.getMessage());
-    }
-  }
-
-  /** There is an inventory, but it does not answer. */
-  private static Optional<GpuReading> silent(String why) {
-    LOG.warn(why);
-    return Optional.of(new GpuReading(List.of(), List.of(why)));
+    return ask(
+        "read the GPUs",
+        inventory::read,
+        why -> Optional.of(new GpuReading(List.of(), List.of(why))));
   }
 
   @Override
   public Optional<String> driverVersion() {
-    return ask("read the driver's version", inventory::driverVersion);
+    return ask("read the driver's version", inventory::driverVersion, why -> Optional.empty());
   }
 
-  private <T> Optional<T> ask(String what, Supplier<Optional<T>> question) {
+  private <T> Optional<T> ask(
+      String what, Supplier<Optional<T>> question, Function<String, Optional<T>> otherwise) {
+    String why;
     try {
       BoundedCall.requireCapacity(NVML, what);
       return BoundedCall.run(NVML, what, deadline, question, (late, failure) -> {});
     } catch (TimeoutException e) {
-      LOG.warn("NVML did not {} within {}", what, deadline);
-      return Optional.empty();
+      why = "NVML did not answer within " + deadline;
     } catch (OperationInProgressException e) {
-      LOG.warn("NVML is not asked to {}: {}", what, e.getMessage());
-      return Optional.empty();
+      why = "NVML does not answer: " + e.getMessage();
     }
+    LOG.warn("{} ({})", why, what);
+    return otherwise.apply(why);
   }
 }

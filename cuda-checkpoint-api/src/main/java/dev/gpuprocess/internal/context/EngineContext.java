@@ -31,6 +31,10 @@ public record EngineContext(
     StateDirectory state,
     @Nullable ImageKey imageKey) {
 
+  public EngineContext {
+    state = new StateDirectory(state.path(), timeouts.call());
+  }
+
   /** The GPUs, asked within a deadline. */
   public GpuInventory inventory() {
     return new BoundedInventory(gpus, timeouts.call());

@@ -59,19 +59,7 @@ final class Checkup {
    * that is a problem; late findings are dropped.
    */
   void look(String subject, Duration deadline, Runnable body) {
-    try {
-      String name = "doctor: " + subject;
-      BoundedCall.requireCapacity(name, name);
-      BoundedCall.run(name, name, deadline, () -> found(body), (value, failure) -> {})
-          .forEach(this::add);
-    } catch (TimeoutException e) {
-      problem(
-          subject,
-          "does not answer within " + Printable.of(deadline) + ": a file system may hang",
-          "look for what hangs in the kernel's log (dmesg) and in the mounts");
-    } catch (RuntimeException e) {
-      problem(subject, "cannot be checked: " + e, "run as root");
-    }
+    ask(subject, deadline, () -> found(body)).ifPresent(found -> found.forEach(this::add));
   }
 
   private List<Finding> found(Runnable body) {
@@ -133,12 +121,12 @@ final class Checkup {
       problem(
           subject,
           "does not answer within " + Printable.of(deadline),
-          "look for what hangs in the kernel's log (dmesg)");
+          "look for what hangs in the kernel's log (dmesg) and in the mounts");
     } catch (GpuCheckpointException | IllegalArgumentException e) {
       // Its message says what to do.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException | LinkageError e) {
-      problem(subject, "cannot be asked: " + e, "");
+      problem(subject, "cannot be checked: " + e, "run as root");
     }
     return Optional.empty();
   }

@@ -35,7 +35,7 @@ public final class Doctor {
     checkup.look("host memory", deadline, () -> host.lookAtMemory(onGpus));
     checkup.look("state directory", deadline, () -> host.lookAtStateDirectory(context.state()));
     if (images != null) {
-      checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images, 0));
+      checkup.look("image directory", deadline, () -> host.lookAtImageDirectory(images));
     }
     return checkup.diagnosis();
   }

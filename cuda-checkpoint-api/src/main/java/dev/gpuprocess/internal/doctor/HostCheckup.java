@@ -131,9 +131,8 @@ final class HostCheckup {
    * Checks a directory for images.
    *
    * @param directory where an image is to be written
-   * @param needed the size of the image, 0 when not known
    */
-  void lookAtImageDirectory(Path directory, long needed) {
+  void lookAtImageDirectory(Path directory) {
     if (!Files.isDirectory(directory) || !Files.isWritable(directory)) {
       checkup.problem(
           "image directory",
@@ -143,17 +142,7 @@ final class HostCheckup {
     }
     try {
       long room = Files.getFileStore(directory).getUsableSpace();
-      String what = "%s has %s free".formatted(directory, Bytes.text(room));
-      if (room < needed) {
-        checkup.problem(
-            "image directory",
-            "%s, and the image needs about %s".formatted(what, Bytes.text(needed)),
-            "free some space, or name a directory on another file system");
-      } else {
-        checkup.ok(
-            "image directory",
-            needed == 0 ? what : "%s, about %s needed".formatted(what, Bytes.text(needed)));
-      }
+      checkup.ok("image directory", "%s has %s free".formatted(directory, Bytes.text(room)));
     } catch (IOException e) {
       checkup.problem(
           "image directory", directory + " does not report its free space: " + e, "name another");

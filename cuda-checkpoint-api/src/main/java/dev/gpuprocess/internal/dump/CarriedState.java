@@ -1,13 +1,14 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -75,27 +76,27 @@ public final class CarriedState implements RestoreListener {
   /**
    * Reads it from an image.
    *
-   * @throws ImageCorruptException when it is not what this version writes
+   * @throws dev.gpuprocess.error.ImageException when it is not what this version writes, or cannot
+   *     be read
    */
   public static CarriedState read(int pid, Path images) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
-    Path file = images.resolve(FILE);
-    if (Files.exists(file)) {
-      try {
-        for (String line : Files.readAllLines(file, StandardCharsets.US_ASCII)) {
-          Optional<TaskSettings> task = TaskSettings.parse(line);
-          task.ifPresent(tasks::add);
-          if (task.isEmpty()) {
-            files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
-          }
+    try {
+      for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
+        Optional<TaskSettings> task = TaskSettings.parse(line);
+        task.ifPresent(tasks::add);
+        if (task.isEmpty()) {
+          files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
         }
-      } catch (IOException | RuntimeException e) {
-        throw new ImageCorruptException(
-            FILE + " in the image of process " + pid + " cannot be read: use another copy",
-            Failure.of("restore", pid),
-            e);
       }
+    } catch (NoSuchFileException ofAnEarlierVersion) {
+      LOG.debug("no {} in the image of process {}", FILE, pid);
+    } catch (IOException | RuntimeException e) {
+      throw UnreadableImage.of(
+          FILE + " in the image of process " + pid + " cannot be read",
+          Failure.of("restore", pid),
+          e);
     }
     return new CarriedState(tasks, files);
   }

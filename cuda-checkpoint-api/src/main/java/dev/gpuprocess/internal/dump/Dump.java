@@ -90,26 +90,24 @@ public final class Dump {
 
   private ImageDirectory dumped(Path directory) {
     int pid = target.pid();
-    DumpCheck.requireOwnMemory(options);
     // The deadline covers the checks as well.
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.requireCapacity();
-    List<Integer> children = ProcFs.descendants(pid);
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
-    new TreeCheck(operation, limit).require(children);
+    new TreeCheck(operation, limit).require(ProcFs.descendants(pid));
     CriuDriver criu = target.context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
-    new DumpCheck(target.context, target.identity, directory, inTime, false)
-        .requireSupported(
-            criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
+    DumpCheck check = new DumpCheck(target.context, target.identity, directory, inTime, false);
+    check.requireSupported(
+        criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
     Path place = disk.run("find place", () -> place(directory), found -> {});
     // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
     target.note("dump", place, log.path());
     try {
-      long bytes = expectedBytes(children);
+      long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       try {
         dump(criu, image, kept, disk);
@@ -267,11 +265,6 @@ public final class Dump {
           "the CRIU driver dumped process " + target.pid() + " without telling postDump");
     }
     return published;
-  }
-
-  private long expectedBytes(List<Integer> children) {
-    return ProcFs.anonymousBytes(target.pid())
-        + children.stream().mapToLong(ProcFs::anonymousBytes).sum();
   }
 
   private Manifest.Options keptOptions() {

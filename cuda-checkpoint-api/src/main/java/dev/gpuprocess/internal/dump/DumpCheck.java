@@ -63,7 +63,6 @@ public final class DumpCheck {
 
   /** Throws what the dump would throw, as far as it can be known; touches nothing. */
   public void require() {
-    requireOwnMemory(options);
     lookAtCriu();
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", process.pid(), directory.toAbsolutePath(), limit());
@@ -83,33 +82,10 @@ public final class DumpCheck {
   /** The checks by subject, for the doctor; each returns what is fine or throws. */
   public Map<String, Supplier<String>> looks() {
     Map<String, Supplier<String>> looks = new LinkedHashMap<>();
-    looks.put(
-        "options",
-        () -> {
-          requireOwnMemory(options);
-          return "an image can be made with them";
-        });
     looks.put("CRIU", this::lookAtCriu);
     looks.put("image directory", this::lookAtPlace);
     looks.put("temporary files", this::lookAtTemporaryFiles);
     return looks;
-  }
-
-  /** The process may be killed only for an image that holds all of its memory. */
-  static void requireOwnMemory(DumpOptions options) {
-    String outside =
-        options.pageServer().isPresent()
-            ? "pageServer"
-            : options.lazyPages().isPresent()
-                ? "lazyPages"
-                : options.parentImages().isPresent()
-                    ? "parentImages"
-                    : options.autoDedup() ? "autoDedup" : null;
-    if (outside != null) {
-      throw new IllegalArgumentException(
-          "an image with a manifest holds its own memory: dump without %s, or with CriuDriver.dump"
-              .formatted(outside));
-    }
   }
 
   private String lookAtCriu() {
@@ -136,7 +112,7 @@ public final class DumpCheck {
   }
 
   /** Estimates the size of the image, in bytes. */
-  private long bytes() {
+  long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();

@@ -52,7 +52,6 @@ public final class ImageRestore {
    * @return the process, checkpointed
    */
   public StateHandle run(RestoreOptions options) {
-    requireOwnMemory(options);
     requireExpected(options);
     RestoreOptions all =
         ManifestOptions.with(manifest.options(), options.toBuilder().expectNothing().build());
@@ -63,19 +62,6 @@ public final class ImageRestore {
       return restore(all);
     } finally {
       lock.release();
-    }
-  }
-
-  private static void requireOwnMemory(RestoreOptions options) {
-    if (options.lazyPages()) {
-      throw new IllegalArgumentException(
-          "an image with a manifest holds its own memory: restore without lazyPages, or with"
-              + " CriuDriver.restore");
-    }
-    if (options.autoDedup()) {
-      throw new IllegalArgumentException(
-          "a restore with autoDedup takes out of the image what it has restored, and the image stays:"
-              + " restore without autoDedup, or with CriuDriver.restore");
     }
   }
 

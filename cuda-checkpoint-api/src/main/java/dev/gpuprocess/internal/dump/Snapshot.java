@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.Resumption;
-import dev.gpuprocess.internal.engine.RoomWait;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.Suspension;
@@ -12,7 +11,6 @@ import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.util.List;
 
@@ -61,15 +59,8 @@ public final class Snapshot {
   }
 
   private void resume(List<Member> members) {
-    ResumeOptions patient =
-        ResumeOptions.builder().waitForMemory(target.context.timeouts().memory()).build();
     try {
-      new RoomWait(self, patient)
-          .retrying(
-              () -> {
-                new Resumption(members, patient).resume(ProcessState.CHECKPOINTED);
-                return patient;
-              });
+      Resumption.patient(members).resume(ProcessState.CHECKPOINTED);
     } finally {
       members.forEach(each -> target.leaveAt(each.operation().stateNow()));
     }

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
@@ -13,16 +14,37 @@ public final class Resumption {
 
   private final List<Member> members;
   private final ResumeOptions options;
+  private final boolean waits;
 
-  /** Prepares; nothing is done yet. */
-  public Resumption(List<Member> members, ResumeOptions options) {
+  private Resumption(List<Member> members, ResumeOptions options, boolean waits) {
     this.members = members;
     this.options = options;
+    this.waits = waits;
+  }
+
+  /** One that is refused when there is no room; its caller waits, without the lock. */
+  public Resumption(List<Member> members, ResumeOptions options) {
+    this(members, options, false);
+  }
+
+  /** One that waits for room as long as closing would, with the lock held. */
+  public static Resumption patient(List<Member> members) {
+    EngineContext context = members.get(0).target().context;
+    return new Resumption(members, RoomWait.asWhenClosing(context.timeouts()), true);
   }
 
   /** Restores checkpointed processes; they are locked afterwards. */
   public void restore() {
-    Member.all(members, this::restore);
+    Member.all(members, waits ? this::restoreWhenThereIsRoom : this::restore);
+  }
+
+  private void restoreWhenThereIsRoom(Member member) {
+    new RoomWait(member.target(), options)
+        .retrying(
+            () -> {
+              restore(member);
+              return member;
+            });
   }
 
   private void restore(Member member) {
@@ -31,9 +53,11 @@ public final class Resumption {
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
     Reservation room = target.gpuMemory(options).reserve(why -> refusal(operation, why));
     try {
-      member.steps().run("restore", held.bytes(), () -> operation.restore(options.pairs(), room));
+      member
+          .steps()
+          .run("restore", held.bytes(), () -> operation.calls().restore(options.pairs(), room));
     } finally {
-      if (!operation.isAbandoned()) {
+      if (!operation.calls().isAbandoned()) {
         room.close();
       }
     }
@@ -63,7 +87,7 @@ public final class Resumption {
       unlock(member);
     } catch (RuntimeException e) {
       // The restore would be wasted if the process stayed locked.
-      if (found == ProcessState.LOCKED || member.operation().isAbandoned()) {
+      if (found == ProcessState.LOCKED || member.operation().calls().isAbandoned()) {
         throw e;
       }
       unlockAgain(member, e);
@@ -80,6 +104,6 @@ public final class Resumption {
   }
 
   private static void unlock(Member member) {
-    member.steps().run("unlock", 0, member.operation()::unlock);
+    member.steps().run("unlock", 0, member.operation().calls()::unlock);
   }
 }

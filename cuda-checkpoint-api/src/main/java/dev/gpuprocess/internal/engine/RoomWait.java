@@ -18,6 +18,7 @@ import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
@@ -26,8 +27,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Waits until there is room on the GPUs for one restore. It does not hold the lock meanwhile:
- * others may work on the process, and the wait ends when they move it. For one thread.
+ * Waits until there is room on the GPUs for one restore. Where the caller does not hold the lock
+ * meanwhile, others may work on the process, and the wait ends when they move it. For one thread.
  */
 public final class RoomWait {
 
@@ -35,8 +36,8 @@ public final class RoomWait {
   private static final long LONGEST_PAUSE = 500_000_000;
   private static final int MOST_LOOKS_IN_VAIN = 3;
 
-  private final StateHandle self;
   private final TrackedProcess target;
+  private final int generation;
   private final ResumeOptions options;
   private final long began = System.nanoTime();
   private final long end;
@@ -44,11 +45,17 @@ public final class RoomWait {
   private boolean waited;
   private int looksInVain;
 
-  public RoomWait(StateHandle self, ResumeOptions options) {
-    this.self = self;
-    this.target = self.target();
+  /** For one restore. The wait begins now. */
+  public RoomWait(TrackedProcess target, ResumeOptions options) {
+    this.target = target;
+    this.generation = target.generation();
     this.options = options;
     this.end = Durations.end(options.waitForMemory());
+  }
+
+  /** Waits as long as the timeouts allow for closing a state object. */
+  public static ResumeOptions asWhenClosing(Timeouts timeouts) {
+    return ResumeOptions.builder().waitForMemory(timeouts.memory()).build();
   }
 
   /** What to do about a restore that found no room in time, for its message. */
@@ -78,8 +85,8 @@ public final class RoomWait {
    */
   private void orThrow(GpuCheckpointException refusal) {
     boolean byDriver = refusal.failure().cudaResult() != null;
-    boolean turnNotTaken = !(refusal instanceof InsufficientGpuMemoryException) && !waited;
-    if (byDriver || turnNotTaken) {
+    boolean isBusy = !(refusal instanceof InsufficientGpuMemoryException) && !waited;
+    if (byDriver || isBusy) {
       throw refusal;
     }
     waited = true;
@@ -148,7 +155,7 @@ public final class RoomWait {
       throw new NoSuchProcessException(
           "process %s ended while it waited for GPU memory".formatted(target.pid()), failure(null));
     }
-    if (!target.isCurrent(self.generation())) {
+    if (!target.isCurrent(generation)) {
       throw moved(null);
     }
     // A driver call on a stopped process would hang. The restore itself reports that it is stopped.
@@ -193,6 +200,7 @@ public final class RoomWait {
         ProcessState.CHECKPOINTED,
         after,
         Duration.ofNanos(System.nanoTime() - began),
+        null,
         null);
   }
 }

@@ -20,7 +20,8 @@ public final class Suspension {
 
   /** Locks running processes. */
   public void lock(Duration timeout) {
-    Member.all(members, each -> each.steps().run("lock", 0, () -> each.operation().lock(timeout)));
+    Member.all(
+        members, each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout)));
   }
 
   /** Checkpoints locked processes. */
@@ -34,7 +35,7 @@ public final class Suspension {
     Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
     target.nowHolds(held);
     target.note("checkpoint", ProcessLock.Kind.MOVE);
-    member.steps().run("checkpoint", held.bytes(), member.operation()::checkpoint);
+    member.steps().run("checkpoint", held.bytes(), member.operation().calls()::checkpoint);
   }
 
   /** Both, of running processes. */

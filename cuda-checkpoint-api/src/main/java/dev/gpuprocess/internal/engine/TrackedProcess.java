@@ -4,7 +4,6 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
@@ -14,10 +13,7 @@ import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.time.Durations;
@@ -188,6 +184,11 @@ public final class TrackedProcess {
     return current.incrementAndGet();
   }
 
+  /** That of the newest state object. */
+  int generation() {
+    return current.get();
+  }
+
   boolean isCurrent(int generation) {
     return current.get() == generation;
   }
@@ -252,7 +253,7 @@ public final class TrackedProcess {
                 .formatted(pid(), pid()),
             Failure.of(name, pid()));
       }
-      requireReachable(name);
+      ReachabilityCheck.require(this, name);
       adoptHeld();
       return body.apply(operation);
     } finally {
@@ -276,44 +277,5 @@ public final class TrackedProcess {
       LockSupport.parkNanos(POLL_NANOS);
     }
     forget();
-  }
-
-  /**
-   * Refuses what a driver call must not touch: on a stopped process it would hang for ever, on a
-   * reused pid it would hit a stranger.
-   */
-  public void requireReachable(String name) {
-    if (!identity.isAlive()) {
-      forget();
-    }
-    ProcStat stat =
-        Processes.stat(identity)
-            .orElseThrow(() -> new NoSuchProcessException(goneMessage(), Failure.of(name, pid())));
-    if (stat.isDead()) {
-      throw new NoSuchProcessException(
-          "process %s has ended; its parent %s has not reaped it yet"
-              .formatted(pid(), stat.parent()),
-          Failure.of(name, pid()));
-    }
-    if (ProcFs.isFrozen(pid())) {
-      throw new ProcessStoppedException(
-          "process %s is in a frozen cgroup, and a driver call on it would hang: thaw it and try again"
-              .formatted(pid()),
-          Failure.of(name, pid()));
-    }
-    Standstill.of(pid())
-        .ifPresent(
-            still -> {
-              throw new ProcessStoppedException(
-                  "process %s %s, and a driver call on it would hang: let it continue (%s) and try again"
-                      .formatted(pid(), still.what(), still.cure()),
-                  Failure.of(name, pid()));
-            });
-  }
-
-  private String goneMessage() {
-    return ProcessIdentity.of(pid()).isPresent()
-        ? "process %s has ended, and its pid belongs to another process now".formatted(pid())
-        : "process %s has ended".formatted(pid());
   }
 }

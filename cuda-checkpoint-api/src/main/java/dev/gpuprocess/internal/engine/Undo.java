@@ -14,8 +14,9 @@ public final class Undo {
   }
 
   /**
-   * Undoes in reverse order what was done, as the state tells, and journals the result. An
-   * abandoned call undoes everything itself when it returns.
+   * Undoes in reverse order what was done, as the state tells, and journals the result. A restore
+   * waits for GPU memory as long as closing would. An abandoned call undoes everything itself when
+   * it returns.
    *
    * @param from where the verb began
    * @param why gets what goes wrong here
@@ -29,11 +30,11 @@ public final class Undo {
     try {
       ProcessState now = operation.stateNow();
       if (now == ProcessState.CHECKPOINTED && from != now) {
-        member.steps().run("restore", 0, operation::undoCheckpoint);
+        Resumption.patient(List.of(member)).restore();
         now = operation.stateNow();
       }
       if (now == ProcessState.LOCKED && from == ProcessState.RUNNING) {
-        member.steps().run("unlock", 0, operation::unlock);
+        member.steps().run("unlock", 0, operation.calls()::unlock);
       }
     } catch (RuntimeException | Error e) {
       addTo(why, e);

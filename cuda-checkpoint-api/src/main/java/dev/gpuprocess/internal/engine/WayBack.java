@@ -3,7 +3,10 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.List;
@@ -31,38 +34,47 @@ final class WayBack {
   }
 
   /**
-   * Restores and unlocks as needed, and journals the result.
+   * Restores and unlocks as needed, and journals the result. Waits for GPU memory as long as
+   * closing would.
    *
    * @return true
+   * @throws dev.gpuprocess.error.GpuCheckpointException when there was no room for it
    */
   boolean go() {
     ProcessState state = stateIfAlive();
     if (lock != null) {
       lock.moveBack().ifPresent(move -> target.sees(Optional.of(move)));
     }
-    if (state == ProcessState.CHECKPOINTED && restoreIfThereIsRoom().ok()) {
-      state = stateIfAlive();
+    try {
+      if (state == ProcessState.CHECKPOINTED) {
+        LOG.info("process {} is restored: {}", target.pid(), restoreWhenThereIsRoom());
+        state = stateIfAlive();
+      }
+      if (state == ProcessState.LOCKED) {
+        LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
+      }
+    } finally {
+      target.leaveAt(stateIfAlive());
     }
-    if (state == ProcessState.LOCKED) {
-      LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
-    }
-    target.leaveAt(stateIfAlive());
     return true;
   }
 
-  /**
-   * Restores to where the memory was; answers OUT_OF_MEMORY without a call when there is no room.
-   */
-  CudaResult restoreIfThereIsRoom() {
-    Optional<Reservation> reserved = target.gpuMemory(ResumeOptions.ofDefaults()).reserveOrNone();
-    if (reserved.isEmpty()) {
-      return CudaResult.OUT_OF_MEMORY;
-    }
-    try {
-      return cuda.restore(target.pid(), List.of());
-    } finally {
-      reserved.get().close();
-    }
+  /** Restores to where the memory was. */
+  private CudaResult restoreWhenThereIsRoom() {
+    ResumeOptions options = RoomWait.asWhenClosing(target.context.timeouts());
+    return new RoomWait(target, options)
+        .retrying(
+            () -> {
+              try (Reservation room = target.gpuMemory(options).reserve(this::refusal)) {
+                LOG.debug("process {} is restored into {}", target.pid(), room);
+                return cuda.restore(target.pid(), List.of());
+              }
+            });
+  }
+
+  private InsufficientGpuMemoryException refusal(GpuMemoryRefusal why) {
+    return why.exception(
+        Failure.of("restore", target.pid()), "the process stays checkpointed, resume it later");
   }
 
   private @Nullable ProcessState stateIfAlive() {

@@ -63,22 +63,18 @@ public final class Journal {
             .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
     try {
       state.make();
-      SmallFile.replace(half, entry.text());
-      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+      state.files().run("write", () -> replace(file, half, entry.text()));
     } catch (IOException e) {
-      removeOwnHalf(half);
       throw state.unusable(e, entry.step(), entry.pid());
     }
   }
 
-  /**
-   * Removes a partial entry that could not be completed because descriptors or disk space ran out.
-   */
-  private static void removeOwnHalf(Path half) {
+  private static void replace(Path file, Path half, String text) throws IOException {
     try {
+      SmallFile.replace(half, text);
+      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    } finally {
       Files.deleteIfExists(half);
-    } catch (IOException e) {
-      LOG.debug("{} is not removed", half, e);
     }
   }
 
@@ -112,7 +108,7 @@ public final class Journal {
   public void remove(ProcessKey process) {
     try {
       if (state.exists()) {
-        Files.deleteIfExists(file(process));
+        state.files().run("remove", () -> Files.deleteIfExists(file(process)));
       }
     } catch (IOException e) {
       // A recovery will find that there is nothing to do.
@@ -122,12 +118,13 @@ public final class Journal {
 
   /**
    * CRIU has ended its restore. A process that it brought back within a tick of the clock has the
-   * key under which the restore was written down, and its own entry is in that place; it stays.
+   * key under which the restore was written down, and its own entry is in that place; it stays. So
+   * does an entry that cannot be read now, for a recovery.
    *
    * @param restore what {@link #writeRestore} returned
    */
   public void removeRestore(ProcessKey restore) {
-    if (ownEntry(restore).isEmpty()) {
+    if (find(restore).filter(JournalEntry::isImageRestore).isPresent()) {
       remove(restore);
     }
   }
@@ -171,11 +168,13 @@ public final class Journal {
   public void putAsideWhatIsNoEntry() {
     for (Path file : list(SUFFIX)) {
       try {
-        if (!isEntry(file)) {
+        if (!state.files().get("read", () -> isEntry(file))) {
           Path aside = file.resolveSibling(file.getFileName() + ASIDE);
           LOG.warn(
               "{} is not the journal entry that its name says, and is renamed to {}", file, aside);
-          Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING);
+          state
+              .files()
+              .run("rename", () -> Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING));
         }
       } catch (NoSuchFileException goneMeanwhile) {
         LOG.debug("{} is gone", file);
@@ -202,7 +201,7 @@ public final class Journal {
       Matcher name = HALF_OF.matcher(file.getFileName().toString());
       if (name.matches() && writerHasEnded(name.group(1))) {
         try {
-          Files.deleteIfExists(file);
+          state.files().run("remove", () -> Files.deleteIfExists(file));
         } catch (IOException e) {
           throw unreadable(e);
         }
@@ -219,21 +218,23 @@ public final class Journal {
   }
 
   private List<Path> list(String suffix) {
-    List<Path> found = new ArrayList<>();
     try {
-      if (state.exists()) {
-        try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), "*" + suffix)) {
-          files.forEach(found::add);
-        }
-      }
+      return state.exists() ? state.files().get("list", () -> files("*" + suffix)) : List.of();
     } catch (NoSuchFileException nothingYet) {
-      return found;
-    } catch (DirectoryIteratorException e) {
-      throw unreadable(new IOException(e.getCause()));
+      return List.of();
     } catch (IOException e) {
       throw unreadable(e);
     }
-    return found;
+  }
+
+  private List<Path> files(String pattern) throws IOException {
+    List<Path> found = new ArrayList<>();
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), pattern)) {
+      files.forEach(found::add);
+      return found;
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
+    }
   }
 
   /**
@@ -270,14 +271,14 @@ public final class Journal {
         e);
   }
 
-  private static Optional<JournalEntry> read(Path file) {
+  private Optional<JournalEntry> read(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(SmallFile.read(file)));
+      return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));
     } catch (NoSuchFileException none) {
       return Optional.empty();
     } catch (IOException | IllegalArgumentException e) {
       LOG.warn(
-          "{} is not a journal entry: {}",
+          "{} cannot be used as a journal entry: {}",
           Printable.of(file.toString()),
           Printable.of(e.toString()));
       return Optional.empty();

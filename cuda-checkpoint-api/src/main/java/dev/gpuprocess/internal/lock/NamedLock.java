@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.lock;
 
+import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.os.LockedFile;
 import java.io.IOException;
 import java.util.Optional;
@@ -10,22 +11,25 @@ import java.util.Optional;
  */
 public final class NamedLock implements AutoCloseable {
 
+  private final BoundedDirectory directory;
   private final LockedFile file;
   private volatile LockHolder holder;
   private volatile String note;
 
-  private NamedLock(LockedFile file, LockHolder holder, String note) {
+  private NamedLock(BoundedDirectory directory, LockedFile file, LockHolder holder, String note) {
+    this.directory = directory;
     this.file = file;
     this.holder = holder;
     this.note = note;
   }
 
   /** Writes the holder into a locked file, and releases the file when that fails. */
-  static NamedLock of(LockedFile file, LockHolder holder) throws IOException {
+  static NamedLock of(BoundedDirectory directory, LockedFile file, LockHolder holder)
+      throws IOException {
     try {
-      NamedLock lock = new NamedLock(file, holder, LockRecord.parse(file.read()).note());
-      lock.note(lock.note);
-      return lock;
+      String note = LockRecord.parse(file.read()).note();
+      file.write(new LockRecord(Optional.of(holder), note).text());
+      return new NamedLock(directory, file, holder, note);
     } catch (IOException | RuntimeException | Error e) {
       file.release();
       throw e;
@@ -39,7 +43,8 @@ public final class NamedLock implements AutoCloseable {
 
   /** Notes one line, which stays when the lock is released. */
   public void note(String line) throws IOException {
-    file.write(new LockRecord(Optional.of(holder), line).text());
+    directory.run(
+        "write a lock", () -> file.write(new LockRecord(Optional.of(holder), line).text()));
     note = line;
   }
 
@@ -52,11 +57,11 @@ public final class NamedLock implements AutoCloseable {
   /** Releases the lock. Does nothing the second time. */
   @Override
   public void close() {
-    file.release();
+    directory.runEvenLate("release a lock", file::release);
   }
 
   /** Releases the lock and removes its file with the note: what was locked is gone for good. */
-  public void closeAndForget() throws IOException {
-    file.remove();
+  public void closeAndForget() {
+    directory.runEvenLate("remove a lock", file::remove);
   }
 }

@@ -206,37 +206,29 @@ public final class ProcessLock {
    * @throws StateDirectoryException when it could not be recorded, and must be
    */
   public Optional<Generation> move() {
-    try {
-      return writeMove();
-    } catch (IOException e) {
-      if (kind == Kind.MOVE) {
-        throw state.unusable(e, verb, pid);
-      }
-      return notWritten(e);
-    }
+    return move(kind);
   }
 
   /** The same for a move towards running, which is made in any case. */
   public Optional<Generation> moveBack() {
-    try {
-      return writeMove();
-    } catch (IOException e) {
-      return notWritten(e);
-    }
+    return move(Kind.BRING_BACK);
   }
 
-  private Optional<Generation> notWritten(IOException e) {
-    LOG.warn("{} of process {} could not be recorded: {}", verb, pid, e.toString());
-    return Optional.empty();
-  }
-
-  private synchronized Optional<Generation> writeMove() throws IOException {
+  private synchronized Optional<Generation> move(Kind direction) {
     if (held == null) {
       return Optional.empty();
     }
     Generation next = Generation.next(process);
-    held.note(next.text());
-    return Optional.of(next);
+    try {
+      held.note(next.text());
+      return Optional.of(next);
+    } catch (IOException e) {
+      if (direction == Kind.MOVE) {
+        throw state.unusable(e, verb, pid);
+      }
+      LOG.warn("{} of process {} could not be recorded: {}", verb, pid, e.toString());
+      return Optional.empty();
+    }
   }
 
   /**
@@ -286,15 +278,12 @@ public final class ProcessLock {
   /** Releases the lock. Does nothing the second time. */
   public synchronized void release() {
     try {
-      if (held != null) {
-        if (Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
-          held.closeAndForget();
-        } else {
-          held.close();
-        }
+      if (held != null
+          && Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
+        held.closeAndForget();
+      } else if (held != null) {
+        held.close();
       }
-    } catch (IOException e) {
-      LOG.warn("the lock of process {} stays as a file: {}", pid, e.toString());
     } finally {
       held = null;
       TAKEN.remove(lockName(process), this);

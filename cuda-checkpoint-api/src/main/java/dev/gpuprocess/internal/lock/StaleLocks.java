@@ -22,10 +22,7 @@ public final class StaleLocks {
     for (String name : state.lockNames()) {
       Matcher of = LOCK_NAME.matcher(name);
       if (of.matches() && hasEnded(of, state.note(name))) {
-        Optional<NamedLock> lock = state.tryLock(name, "tidy up");
-        if (lock.isPresent()) {
-          lock.get().closeAndForget();
-        }
+        state.tryLock(name, "tidy up").ifPresent(NamedLock::closeAndForget);
       }
     }
   }

@@ -2,11 +2,13 @@ package dev.gpuprocess.internal.lock;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.FileSystemRoom;
 import dev.gpuprocess.internal.os.LockedFile;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -26,13 +28,27 @@ import java.util.Optional;
  * The directory that all controllers of one user on this machine share: the journal and the locks.
  * Its content is trusted, so no other user may write to it or replace it. Immutable.
  *
+ * <p>Nothing waits for its file system for longer than the limit. After that it counts as one that
+ * cannot be used, at once for all who come then, until the file system has answered.
+ *
  * @param path where it is; created when needed
+ * @param limit how long its file system may take to answer
  */
-public record StateDirectory(Path path) {
+public record StateDirectory(Path path, Duration limit) {
 
   private static final String LOCKS = "locks.d";
   private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
+
+  /** With the limit that calls have by default. */
+  public StateDirectory(Path path) {
+    this(path, Timeouts.ofDefaults().call());
+  }
+
+  /** For accesses to it. */
+  public BoundedDirectory files() {
+    return new BoundedDirectory(path, limit);
+  }
 
   /**
    * The directory that every controller of this user uses by default: that of the system property
@@ -80,6 +96,10 @@ public record StateDirectory(Path path) {
    * @throws IOException when it exists but must not be used
    */
   public boolean exists() throws IOException {
+    return files().get("look", this::isThere);
+  }
+
+  private boolean isThere() throws IOException {
     try {
       DirectoryTrust.require(path);
       return true;
@@ -94,7 +114,7 @@ public record StateDirectory(Path path) {
    * @throws IOException when it cannot be created, or must not be used
    */
   public void make() throws IOException {
-    make(path);
+    files().run("make", () -> make(path));
   }
 
   private static void make(Path directory) throws IOException {
@@ -125,12 +145,18 @@ public record StateDirectory(Path path) {
    */
   public Optional<NamedLock> tryLock(String name, String verb) throws IOException {
     Path file = file(name);
-    make();
-    make(locks());
-    Optional<LockedFile> locked = LockedFile.tryLock(file);
-    return locked.isEmpty()
-        ? Optional.empty()
-        : Optional.of(NamedLock.of(locked.get(), LockHolder.self(verb)));
+    return files()
+        .get(
+            "lock " + name,
+            () -> {
+              make(path);
+              make(locks());
+              Optional<LockedFile> locked = LockedFile.tryLock(file);
+              return locked.isEmpty()
+                  ? Optional.empty()
+                  : Optional.of(NamedLock.of(files(), locked.get(), LockHolder.self(verb)));
+            },
+            late -> late.ifPresent(NamedLock::close));
   }
 
   /**
@@ -157,7 +183,12 @@ public record StateDirectory(Path path) {
    * @return empty when nobody does, or when the directory does not exist
    */
   public Optional<LockHolder> holder(String name) throws IOException {
-    return exists() && LockedFile.isLocked(file(name)) ? record(name).holder() : Optional.empty();
+    Path file = file(name);
+    return files()
+        .get(
+            "read " + name,
+            () ->
+                isThere() && LockedFile.isLocked(file) ? record(file).holder() : Optional.empty());
   }
 
   /** Who holds a lock, in words; {@code another controller} when that cannot be found out. */
@@ -172,22 +203,27 @@ public record StateDirectory(Path path) {
 
   /** What the last holder of a lock noted; empty when nothing was noted. */
   public String note(String name) throws IOException {
-    return exists() ? record(name).note() : "";
+    Path file = file(name);
+    return files().get("read " + name, () -> isThere() ? record(file).note() : "");
   }
 
-  private LockRecord record(String name) throws IOException {
-    return LockRecord.parse(LockedFile.read(file(name)).orElse(""));
+  private static LockRecord record(Path file) throws IOException {
+    return LockRecord.parse(LockedFile.read(file).orElse(""));
   }
 
   /** The names of all locks that have a file, held or not. */
   public List<String> lockNames() throws IOException {
+    return files().get("list the locks", () -> isThere() ? names(locks()) : List.of());
+  }
+
+  private static List<String> names(Path directory) throws IOException {
     List<String> names = new ArrayList<>();
-    if (exists() && Files.isDirectory(locks(), LinkOption.NOFOLLOW_LINKS)) {
-      try (DirectoryStream<Path> files = Files.newDirectoryStream(locks())) {
-        files.forEach(file -> names.add(String.valueOf(file.getFileName())));
-      } catch (DirectoryIteratorException e) {
-        throw e.getCause();
-      }
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory)) {
+      files.forEach(file -> names.add(String.valueOf(file.getFileName())));
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
+    } catch (NoSuchFileException notYet) {
+      return names;
     }
     return names;
   }
@@ -210,20 +246,24 @@ public record StateDirectory(Path path) {
    */
   public Optional<String> trouble() {
     try {
-      Path there = exists() ? path : DirectoryTrust.requirePlaceFor(path);
-      FileSystemRoom room = FileSystemRoom.of(there);
-      if (!Files.isWritable(there)) {
-        return Optional.of(there + " cannot be written");
-      }
-      if (room.files() == 0) {
-        return Optional.of("the file system of " + there + " has no inodes left");
-      }
-      return room.bytes() < NEEDED
-          ? Optional.of("the file system of " + there + " is full")
-          : Optional.empty();
+      return files().get("look", this::troubleInTime);
     } catch (IOException e) {
       return Optional.of(path + " cannot be used: " + explain(e));
     }
+  }
+
+  private Optional<String> troubleInTime() throws IOException {
+    Path there = isThere() ? path : DirectoryTrust.requirePlaceFor(path);
+    FileSystemRoom room = FileSystemRoom.of(there);
+    if (!Files.isWritable(there)) {
+      return Optional.of(there + " cannot be written");
+    }
+    if (room.files() == 0) {
+      return Optional.of("the file system of " + there + " has no inodes left");
+    }
+    return room.bytes() < NEEDED
+        ? Optional.of("the file system of " + there + " is full")
+        : Optional.empty();
   }
 
   /** The exception for a verb that cannot do without the directory. */

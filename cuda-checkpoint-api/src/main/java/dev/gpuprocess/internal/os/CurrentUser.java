@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.os;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
@@ -14,6 +15,15 @@ public record CurrentUser(int realUid, int effectiveUid) {
 
   /** Does not change while this JVM runs; null until it was read. */
   private static volatile @Nullable CurrentUser known;
+
+  /** Whether this JVM has root's rights; also when that cannot be read, as more is checked then. */
+  public static boolean isRoot() {
+    try {
+      return get().effectiveUid == 0;
+    } catch (IOException | ProcessUnreadableException e) {
+      return true;
+    }
+  }
 
   /**
    * Reads it, once.

@@ -93,9 +93,12 @@ public final class Descriptors {
 
   /** Whether an error means that descriptors have run out, in this JVM or on the machine. */
   public static boolean areUsedUp(Throwable thrown) {
-    return thrown instanceof FileSystemException failed
-        && failed.getReason() != null
-        && (failed.getReason().contains(Libc.LIBRARY.strerror(Libc.EMFILE))
-            || failed.getReason().contains(Libc.LIBRARY.strerror(Libc.ENFILE)));
+    String reason =
+        thrown instanceof FileSystemException failed
+            ? failed.getReason()
+            : thrown instanceof FileNotFoundException ? thrown.getMessage() : null;
+    return reason != null
+        && (reason.contains(Libc.LIBRARY.strerror(Libc.EMFILE))
+            || reason.contains(Libc.LIBRARY.strerror(Libc.ENFILE)));
   }
 }

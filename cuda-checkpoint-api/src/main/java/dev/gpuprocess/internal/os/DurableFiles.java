@@ -59,11 +59,6 @@ public final class DurableFiles {
     }
   }
 
-  /** Syncs a file or a directory. */
-  public static void sync(Path path) throws IOException {
-    Descriptors.sync(path);
-  }
-
   /** The entries of a directory, ordered by name. */
   public static List<Path> list(Path directory) throws IOException {
     List<Path> entries = new ArrayList<>();

@@ -9,20 +9,22 @@ import jnr.ffi.LastError;
 import jnr.ffi.Runtime;
 
 /** The C library, and its errors as exceptions. Loaded when first needed. */
-final class Libc {
+public final class Libc {
 
   static final LibcFunctions LIBRARY = NativeLibraries.load(LibcFunctions.class, "c");
 
-  // The same on every architecture that CRIU runs on, which O_DIRECTORY and O_NOFOLLOW are not.
-  static final int O_RDONLY = 0;
-  static final int O_RDWR = 2;
+  // All but O_DIRECTORY are the same on every architecture that CRIU runs on.
+  public static final int O_RDONLY = 0;
+  public static final int O_RDWR = 2;
   static final int O_CREAT = 0x40;
-  static final int O_NONBLOCK = 0x800;
+  public static final int O_NONBLOCK = 0x800;
   static final int O_PATH = 0x200000;
   private static final int O_CLOEXEC = 0x80000;
+  public static final int O_DIRECTORY =
+      "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
 
-  static final int EINTR = 4;
-  static final int EAGAIN = 11;
+  public static final int EINTR = 4;
+  public static final int EAGAIN = 11;
   static final int EACCES = 13;
   static final int ENFILE = 23;
   static final int EMFILE = 24;
@@ -41,8 +43,42 @@ final class Libc {
     return descriptor;
   }
 
+  /** Opens what exists, not inherited by programs that this JVM starts. */
+  public static int open(Path path, int flags) throws FileSystemException {
+    return open(path, flags, 0);
+  }
+
+  /**
+   * Closes a descriptor, unless it is negative. This can fail only for a descriptor that is not
+   * ours, which would be a bug.
+   */
+  public static void close(int descriptor) {
+    if (descriptor >= 0 && LIBRARY.close(descriptor) != 0 && errno() != EINTR) {
+      throw new IllegalStateException("close " + descriptor + ": " + LIBRARY.strerror(errno()));
+    }
+  }
+
+  /** Every call whose -1 means errno goes through here, or through {@link #failed}. */
+  public static int check(long result, String call) throws NativeCallException {
+    if (result < 0) {
+      throw failure(call, errno());
+    }
+    return Math.toIntExact(result);
+  }
+
+  /** Every call that returns the error number itself goes through here. */
+  public static void checkAnswer(int error, String call) throws NativeCallException {
+    if (error != 0) {
+      throw failure(call, error);
+    }
+  }
+
+  public static NativeCallException failure(String call, int errno) {
+    return new NativeCallException(call, errno, LIBRARY.strerror(errno));
+  }
+
   /** The error of the last call of this thread. */
-  static int errno() {
+  public static int errno() {
     return LastError.getLastError(Runtime.getSystemRuntime());
   }
 

@@ -57,26 +57,19 @@ public final class NativeLibraries {
   }
 
   private static void extract() {
-    if (System.getProperty(EXTRACT_DIRECTORY) != null || System.getProperty(BOOT_PATH) != null) {
-      loadJffi();
-      return;
-    }
-    Optional<PrivateDirectory> directory = PrivateDirectory.create();
-    if (directory.isEmpty()) {
-      // No directory of ours allows executing code: jffi reports that itself.
-      loadJffi();
-      return;
-    }
-    System.setProperty(EXTRACT_DIRECTORY, directory.get().path().toString());
+    boolean chosen =
+        System.getProperty(EXTRACT_DIRECTORY) != null || System.getProperty(BOOT_PATH) != null;
+    // Where no directory of ours allows executing code, jffi reports that itself.
+    Optional<PrivateDirectory> directory = chosen ? Optional.empty() : PrivateDirectory.create();
+    directory.ifPresent(made -> System.setProperty(EXTRACT_DIRECTORY, made.path().toString()));
     try {
-      loadJffi();
+      Runtime.getSystemRuntime(); // loads jffi
     } finally {
-      System.clearProperty(EXTRACT_DIRECTORY);
-      directory.get().delete();
+      directory.ifPresent(
+          made -> {
+            System.clearProperty(EXTRACT_DIRECTORY);
+            made.delete();
+          });
     }
-  }
-
-  private static void loadJffi() {
-    Runtime.getSystemRuntime();
   }
 }

@@ -20,6 +20,7 @@ import java.util.Objects;
 public record Ownership(int uid, int mode) {
 
   private static final int WRITABLE_BY_OTHERS = 0022;
+  private static final int WRITABLE_BY_ALL = 0002;
   private static final int OPEN_TO_OTHERS = 0077;
   private static final int STICKY = 01000;
 
@@ -53,13 +54,23 @@ public record Ownership(int uid, int mode) {
   }
 
   /** Whether users other than the owner can write to it. */
-  boolean isWritableByOthers() {
+  public boolean isWritableByOthers() {
     return (mode & WRITABLE_BY_OTHERS) != 0;
+  }
+
+  /** Whether all users can write to it. */
+  public boolean isWritableByAll() {
+    return (mode & WRITABLE_BY_ALL) != 0;
+  }
+
+  /** Whether only their owners can replace the files in this directory. */
+  public boolean isSticky() {
+    return (mode & STICKY) != 0;
   }
 
   /** Whether users other than its owner can replace what is in this directory. */
   boolean letsOthersReplace() {
-    return isWritableByOthers() && (mode & STICKY) == 0;
+    return isWritableByOthers() && !isSticky();
   }
 
   /** Whether this JVM may remove it as well: what root made, only root removes. */

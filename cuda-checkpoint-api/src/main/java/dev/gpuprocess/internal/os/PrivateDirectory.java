@@ -24,7 +24,6 @@ record PrivateDirectory(Path path) {
 
   private static final Logger LOG = LoggerFactory.getLogger(PrivateDirectory.class);
 
-  private static final String PREFIX = "gpuprocess-native-";
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
       PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
 
@@ -46,7 +45,8 @@ record PrivateDirectory(Path path) {
       // A recovery recognizes leftovers of killed JVMs by this name.
       PrivateDirectory made =
           new PrivateDirectory(
-              Files.createDirectory(place.resolve(PREFIX + LogName.ours()), OURS_ALONE));
+              Files.createDirectory(
+                  place.resolve(DirectoryMaker.temporaryName("native")), OURS_ALONE));
       if (made.isUsable()) {
         return Optional.of(made);
       }

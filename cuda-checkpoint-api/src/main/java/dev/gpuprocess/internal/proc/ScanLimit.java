@@ -11,7 +11,6 @@ import java.time.Duration;
  */
 public final class ScanLimit {
 
-  private static final Duration LONGEST = Duration.ofDays(10_000);
   private static final Duration LEAST = Duration.ofMillis(1);
 
   private final String operation;
@@ -22,7 +21,7 @@ public final class ScanLimit {
   private ScanLimit(String operation, long pid, Duration total) {
     this.operation = operation;
     this.pid = pid;
-    this.total = total.compareTo(LONGEST) > 0 ? LONGEST : total;
+    this.total = total;
   }
 
   /**

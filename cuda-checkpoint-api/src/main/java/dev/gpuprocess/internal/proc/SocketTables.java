@@ -2,6 +2,8 @@ package dev.gpuprocess.internal.proc;
 
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
@@ -48,25 +50,17 @@ public final class SocketTables {
   /** The kernel prints addresses as words of four bytes in the order of this machine. */
   private static String address(String text) {
     int colon = text.indexOf(':');
-    byte[] bytes = HexFormat.of().parseHex(text, 0, colon);
-    if (java.nio.ByteOrder.nativeOrder() == java.nio.ByteOrder.LITTLE_ENDIAN) {
-      for (int word = 0; word < bytes.length; word += 4) {
-        swap(bytes, word, word + 3);
-        swap(bytes, word + 1, word + 2);
-      }
+    ByteBuffer words = ByteBuffer.wrap(HexFormat.of().parseHex(text, 0, colon));
+    ByteBuffer bytes = ByteBuffer.allocate(words.capacity()).order(ByteOrder.nativeOrder());
+    while (words.hasRemaining()) {
+      bytes.putInt(words.getInt());
     }
     try {
-      String host = InetAddress.getByAddress(bytes).getHostAddress();
+      String host = InetAddress.getByAddress(bytes.array()).getHostAddress();
       int port = Integer.parseInt(text, colon + 1, text.length(), 16);
       return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
     } catch (UnknownHostException e) {
       throw new IllegalArgumentException(text + " is not an address of 4 or 16 bytes", e);
     }
-  }
-
-  private static void swap(byte[] bytes, int one, int other) {
-    byte kept = bytes[one];
-    bytes[one] = bytes[other];
-    bytes[other] = kept;
   }
 }

@@ -23,7 +23,7 @@ public final class PidNamespace {
             .allMatch(user -> ProcessIdentity.of(user.pid()).isPresent());
   }
 
-  private static boolean isFirst() {
+  static boolean isFirst() {
     return ProcessKey.self().namespace() == FIRST;
   }
 }

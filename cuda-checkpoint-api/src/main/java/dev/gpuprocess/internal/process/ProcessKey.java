@@ -142,6 +142,11 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
    * from here.
    */
   public boolean hasEnded() {
-    return ProcessSearch.find(namespace, pid, start -> start == startTicks).isGone();
+    return find().isGone();
+  }
+
+  /** Looks for the process from here. */
+  public ProcessSearch find() {
+    return ProcessSearch.find(namespace, pid, start -> start == startTicks);
   }
 }

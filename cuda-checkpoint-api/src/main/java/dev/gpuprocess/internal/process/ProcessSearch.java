@@ -24,9 +24,6 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** {@code PROC_PID_INIT_INO}: the initial namespace, where all processes can be seen. */
-  private static final long INITIAL_NAMESPACE = 0xEFFFFFFCL;
-
   /**
    * Looks for a process.
    *
@@ -39,7 +36,8 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
     if (namespace == ours) {
       return here(pid, start);
     }
-    boolean certain = ours == INITIAL_NAMESPACE;
+    // In the first namespace all processes can be seen.
+    boolean certain = PidNamespace.isFirst();
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[1-9]*")) {
       for (Path entry : entries) {
         int candidate = Integer.parseInt(String.valueOf(entry.getFileName()));

@@ -16,54 +16,42 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An entry whose controller lives. A verb of it is under way or will be, or the entry is left over:
- * a controller that could not see what its verb came to, as for want of descriptors, leaves the
- * entry. A process that runs while no verb is at it has nothing in the journal, nor has one that is
- * gone.
+ * An entry whose controller lives. Either a verb of that controller is under way or about to begin,
+ * or the entry is left over: a controller that could not find out how its verb ended, for example
+ * for want of descriptors, leaves the entry. A process that runs while no verb works on it needs no
+ * entry, nor does one that has ended.
  */
-final class LiveControllersEntry {
+final class LiveControllersEntry extends EntryRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private static final String VERB = "recover";
-
-  private final EngineContext context;
-  private final Journal journal;
-  private final JournalEntry entry;
-
   LiveControllersEntry(EngineContext context, Journal journal, JournalEntry entry) {
-    this.context = context;
-    this.journal = journal;
-    this.entry = entry;
+    super(context, journal, entry);
   }
 
   /** Removes it if it is left over. The process is not touched. */
   RecoveredProcess run() {
     try {
-      return told(isLeftOver() ? removed() : RecoveryOutcome.IN_USE);
+      return isLeftOver() ? removed() : found(RecoveryOutcome.IN_USE);
     } catch (GpuCheckpointException e) {
       LOG.debug("whether the entry of process {} is left over is not known", entry.pid(), e);
-      return told(RecoveryOutcome.IN_USE);
+      return found(RecoveryOutcome.IN_USE);
     }
   }
 
-  private RecoveredProcess told(RecoveryOutcome outcome) {
-    return new RecoveredProcess(entry.target(), outcome, null);
-  }
-
-  /** Looked at without a turn, which would be in the way of the controller's next verb. */
+  /** Looks without taking the lock, which would make the controller's next verb wait or fail. */
   private boolean isLeftOver() {
-    if (isInTurn()) {
+    if (isLocked()) {
       return false;
     }
     Optional<Generation> move = ProcessLock.lastMove(entry.key(), context.state());
     return isThere()
         && isSettled()
-        && !isInTurn()
+        && !isLocked()
         && ProcessLock.lastMove(entry.key(), context.state()).equals(move);
   }
 
-  private boolean isInTurn() {
+  private boolean isLocked() {
     return ProcessLock.holder(entry.key(), context.state()).isPresent();
   }
 
@@ -81,50 +69,33 @@ final class LiveControllersEntry {
     return reading.target().key.equals(entry.key()) && reading.readState() == ProcessState.RUNNING;
   }
 
-  /** In a turn, so that nobody begins a verb meanwhile. */
-  private RecoveryOutcome removed() {
+  private RecoveredProcess removed() {
     return entry
         .find()
         .process()
         .filter(ProcessIdentity::isAlive)
         .map(found -> removedOfRunning(found.pid()))
-        .orElseGet(this::removedOfGone);
+        .orElseGet(() -> locked(entry.key(), entry.pid(), this::removedOfGone));
   }
 
-  private RecoveryOutcome removedOfGone() {
-    ProcessLock turn =
-        ProcessLock.take(
-            entry.key(),
-            entry.pid(),
-            VERB,
-            ProcessLock.Kind.MOVE,
-            context.state(),
-            context.timeouts().call());
-    try {
-      if (!isThere() || !entry.find().isGone()) {
-        return RecoveryOutcome.IN_USE;
-      }
-      journal.remove(entry.key());
-      return RecoveryOutcome.GONE;
-    } finally {
-      turn.release();
-    }
+  private RecoveredProcess removedOfGone() {
+    return isThere() && entry.find().isGone() ? gone() : found(RecoveryOutcome.IN_USE);
   }
 
-  private RecoveryOutcome removedOfRunning(int pid) {
+  private RecoveredProcess removedOfRunning(int pid) {
     TrackedProcess target = TrackedProcess.of(context, pid, VERB);
     return target.exclusively(
         VERB,
         ProcessLock.Kind.MOVE,
         0,
-        verb -> {
+        operation -> {
           if (!target.key.equals(entry.key())
               || !isThere()
-              || verb.readState() != ProcessState.RUNNING) {
-            return RecoveryOutcome.IN_USE;
+              || operation.readState() != ProcessState.RUNNING) {
+            return found(RecoveryOutcome.IN_USE);
           }
           target.forget();
-          return RecoveryOutcome.RUNNING;
+          return found(RecoveryOutcome.RUNNING);
         });
   }
 }

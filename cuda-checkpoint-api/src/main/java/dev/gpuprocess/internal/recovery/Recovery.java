@@ -200,7 +200,7 @@ public final class Recovery {
         yield new RecoveredProcess(process, RecoveryOutcome.RUNNING, null);
       }
       case LOCKED -> {
-        operation.unlock();
+        operation.calls().unlock();
         target.forget();
         yield new RecoveredProcess(process, RecoveryOutcome.UNLOCKED, null);
       }

@@ -9,10 +9,10 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.ReachabilityCheck;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
@@ -32,34 +32,22 @@ import org.slf4j.LoggerFactory;
  * Finds out what became of a restore whose controller died. CRIU may have finished it, given it up,
  * or died half way; and by now the pid may belong to a stranger, who must not be touched.
  */
-final class RestoreRecovery {
+final class RestoreRecovery extends EntryRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private static final String VERB = "recover";
-
-  private final EngineContext context;
-  private final Journal journal;
-  private final JournalEntry entry;
-
   RestoreRecovery(EngineContext context, Journal journal, JournalEntry entry) {
-    this.context = context;
-    this.journal = journal;
-    this.entry = entry;
+    super(context, journal, entry);
   }
 
   /** Empty when CRIU finished the restore; the process has an entry of its own then. */
   Optional<RecoveredProcess> run() {
     ProcessSearch search = entry.find();
-    if (search.isGone()) {
-      return gone();
-    }
-    if (search.process().isEmpty()) {
-      return Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null));
+    if (search.isGone() || search.process().isEmpty()) {
+      return of(search);
     }
     ProcessIdentity process = search.process().get();
-    ProcessKey key = ProcessKey.of(process);
-    return locked(process, key, () -> of(process, key));
+    return mended(process, ProcessKey.of(process), () -> of(search));
   }
 
   /**
@@ -67,49 +55,31 @@ final class RestoreRecovery {
    * does not, it could not see how its restore ended, and left the entry for that.
    */
   Optional<RecoveredProcess> runBesideController() {
-    return locked(
-        entry.target(),
-        entry.key(),
-        () -> {
-          ProcessSearch search = entry.find();
-          if (search.isGone()) {
-            return gone();
-          }
-          return search.process().isEmpty()
-              ? Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null))
-              : of(search.process().get(), ProcessKey.of(search.process().get()));
-        });
+    return mended(entry.target(), entry.key(), () -> of(entry.find()));
   }
 
-  private Optional<RecoveredProcess> locked(
+  private Optional<RecoveredProcess> mended(
       ProcessIdentity process, ProcessKey key, Supplier<Optional<RecoveredProcess>> body) {
     try {
-      ProcessLock lock =
-          ProcessLock.take(
-              key,
-              process.pid(),
-              VERB,
-              ProcessLock.Kind.MOVE,
-              context.state(),
-              context.timeouts().call());
-      try {
-        return body.get();
-      } finally {
-        lock.release();
-      }
+      return locked(key, process.pid(), body);
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
     } catch (NoSuchProcessException | NotCudaProcessException stranger) {
-      return gone();
+      return Optional.of(gone());
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null));
     }
   }
 
-  private Optional<RecoveredProcess> gone() {
-    journal.remove(entry.key());
-    return Optional.of(new RecoveredProcess(entry.target(), RecoveryOutcome.GONE, null));
+  private Optional<RecoveredProcess> of(ProcessSearch search) {
+    if (search.isGone()) {
+      return Optional.of(gone());
+    }
+    return search
+        .process()
+        .map(process -> of(process, ProcessKey.of(process)))
+        .orElseGet(() -> Optional.of(found(RecoveryOutcome.UNREACHABLE)));
   }
 
   private Optional<RecoveredProcess> of(ProcessIdentity process, ProcessKey key) {
@@ -122,7 +92,7 @@ final class RestoreRecovery {
     }
     if (journal.ownEntry(key).isEmpty()) {
       if (!isRestored(process)) {
-        return gone();
+        return Optional.of(gone());
       }
       journal.write(
           new JournalEntry(
@@ -153,7 +123,7 @@ final class RestoreRecovery {
    */
   private boolean isRestored(ProcessIdentity process) {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
-    target.requireReachable(VERB);
+    ReachabilityCheck.require(target, VERB);
     return target.identity.equals(process)
         && new DriverOperation(target, VERB, null).readState() == ProcessState.CHECKPOINTED
         && isOfImage(process);

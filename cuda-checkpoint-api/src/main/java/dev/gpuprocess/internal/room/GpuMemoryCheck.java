@@ -1,10 +1,7 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuPair;
@@ -20,8 +17,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Function;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Checks that there is enough GPU memory to restore a process, and reserves it. A restore that runs
@@ -29,8 +24,6 @@ import org.slf4j.LoggerFactory;
  * inventory nothing is known, and nothing is refused.
  */
 public final class GpuMemoryCheck {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final GpuInventory inventory;
   private final Reservations reservations;
@@ -51,6 +44,7 @@ public final class GpuMemoryCheck {
     this.reservations =
         new Reservations(
             context.state(),
+            context.timeouts().transfer(),
             // Nobody else restores a process that CRIU works on.
             other ->
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
@@ -91,19 +85,6 @@ public final class GpuMemoryCheck {
           }
           return reservations.add(ReservedMemory.of(process, need(reading.get()).bytes()));
         });
-  }
-
-  /** Reserves the memory for an undo; empty when there is too little. */
-  public Optional<Reservation> reserveOrNone() {
-    try {
-      return Optional.of(
-          reserve(refusal -> refusal.exception(Failure.of("undo", process.pid()), "free it")));
-    } catch (InsufficientGpuMemoryException
-        | OperationInProgressException
-        | StateDirectoryException e) {
-      LOG.warn("process {} stays checkpointed: {}", process.pid(), e.getMessage());
-      return Optional.empty();
-    }
   }
 
   private GpuMemoryNeed need(GpuReading reading) {

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -21,8 +22,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The GPU memory that restores under way have reserved, across all JVMs with the same state
- * directory. Each reservation is a lock with a note, so it ends with its holder. Checking and
- * reserving is exclusive; restores run in parallel.
+ * directory. Each reservation is a lock with a note: whether its holder lives is told by the lock,
+ * in every pid namespace. Checking and reserving is exclusive; restores run in parallel.
  *
  * <p>If the state directory cannot be used, restores go on, and only those of this JVM know of each
  * other. Safe for use by several threads.
@@ -39,16 +40,21 @@ public final class Reservations {
   private static final Set<ReservedMemory> HERE = ConcurrentHashMap.newKeySet();
 
   private final StateDirectory directory;
+  private final Duration longestRestore;
   private final Predicate<ProcessIdentity> restoreIsOver;
 
   /**
    * The reservations of a state directory.
    *
+   * @param longestRestore how long a restore can take whose controller died and whose process
+   *     cannot be seen from this pid namespace
    * @param restoreIsOver tells whether a restore whose controller died has ended; the driver
    *     completes it without the controller
    */
-  public Reservations(StateDirectory state, Predicate<ProcessIdentity> restoreIsOver) {
+  public Reservations(
+      StateDirectory state, Duration longestRestore, Predicate<ProcessIdentity> restoreIsOver) {
     this.directory = state;
+    this.longestRestore = longestRestore;
     this.restoreIsOver = restoreIsOver;
   }
 
@@ -95,7 +101,7 @@ public final class Reservations {
     try {
       return body.apply(claimsAlone(pid));
     } finally {
-      forget(gate.get());
+      gate.get().closeAndForget();
     }
   }
 
@@ -138,7 +144,7 @@ public final class Reservations {
     }
   }
 
-  private Optional<ReservedMemory> leftBy(NamedLock dead, String name) throws IOException {
+  private Optional<ReservedMemory> leftBy(NamedLock dead, String name) {
     Optional<ReservedMemory> claim = parsed(name, dead.note());
     if (claim.filter(this::isUnderWay).isPresent()) {
       dead.close();
@@ -149,9 +155,12 @@ public final class Reservations {
   }
 
   private boolean isUnderWay(ReservedMemory claim) {
-    return claim.isOfOurNamespace()
-        && claim.process().isAlive()
-        && !restoreIsOver.test(claim.process());
+    ProcessSearch search = claim.process().find();
+    return !search.isGone()
+        && search
+            .process()
+            .map(found -> !restoreIsOver.test(found))
+            .orElseGet(() -> claim.isYoungerThan(longestRestore));
   }
 
   private Optional<ReservedMemory> parsed(String name) throws IOException {
@@ -177,9 +186,9 @@ public final class Reservations {
               .orElseThrow(() -> new IOException(name + " is locked already"));
       try {
         held.note(claim.text());
-        return () -> forget(held);
+        return held::closeAndForget;
       } catch (IOException | RuntimeException e) {
-        forget(held);
+        held.closeAndForget();
         throw e;
       }
     } catch (IOException | IllegalArgumentException e) {
@@ -197,15 +206,6 @@ public final class Reservations {
   private void requireDescriptors(Exception e, long pid) {
     if (e instanceof IOException io && Descriptors.areUsedUp(io)) {
       throw directory.unusable(io, VERB, pid);
-    }
-  }
-
-  private static void forget(NamedLock held) {
-    try {
-      held.closeAndForget();
-    } catch (IOException e) {
-      // The lock is released nevertheless; the next controller that checks removes the file.
-      LOG.warn("a lock file could not be removed: {}", e.toString());
     }
   }
 }

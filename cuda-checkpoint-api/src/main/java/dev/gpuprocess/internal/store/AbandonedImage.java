@@ -70,14 +70,16 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
     }
     try {
       // Other users can give their directories such names too.
-      if (!name.get().isAbandoned() || !Ownership.of(directory).isOurs()) {
+      if (!name.get().maker().isAbandoned() || !Ownership.of(directory).isOurs()) {
         return Optional.empty();
       }
       return Optional.of(
           new AbandonedImage(
               directory,
-              name.get().maker(),
-              name.get().isOfThisBoot() ? Optional.of(name.get().process()) : Optional.empty()));
+              name.get().maker().process(),
+              name.get().maker().isOfThisBoot()
+                  ? Optional.of(name.get().process())
+                  : Optional.empty()));
     } catch (NoSuchFileException removedMeanwhile) {
       return Optional.empty();
     }

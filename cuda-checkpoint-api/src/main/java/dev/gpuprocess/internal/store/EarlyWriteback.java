@@ -2,10 +2,13 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -22,7 +25,7 @@ final class EarlyWriteback implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(EarlyWriteback.class);
   private static final long STEP_BYTES = 8L << 20;
   private static final long PAUSE_NANOS = 10_000_000;
-  private static final long PATIENCE_MILLIS = 10_000;
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
 
   private final Path images;
   private final Map<Path, Long> begun = new HashMap<>();
@@ -73,20 +76,14 @@ final class EarlyWriteback implements AutoCloseable {
   public void close() {
     closed = true;
     LockSupport.unpark(thread);
-    boolean interrupted = false;
-    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
-    for (long left = PATIENCE_MILLIS; left > 0 && thread.isAlive(); ) {
-      try {
-        thread.join(left);
-      } catch (InterruptedException e) {
-        interrupted = true;
-      }
-      left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
-    if (thread.isAlive()) {
+    boolean ended =
+        Uninterrupted.until(
+            Durations.end(PATIENCE),
+            left -> {
+              TimeUnit.NANOSECONDS.timedJoin(thread, left);
+              return !thread.isAlive();
+            });
+    if (!ended) {
       LOG.warn("the disk of an image does not accept data: look at the disk");
     }
   }

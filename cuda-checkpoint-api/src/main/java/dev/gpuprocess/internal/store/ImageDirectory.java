@@ -10,6 +10,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -75,7 +76,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
       }
       return open(held, key);
     } catch (IOException e) {
-      throw corrupt(path + " cannot be read: " + e, e);
+      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
     }
   }
 
@@ -94,7 +95,8 @@ public record ImageDirectory(Path path, Manifest manifest) {
               key);
       return new ImageDirectory(held.name(), manifest);
     } catch (IOException e) {
-      throw corrupt("the image cannot be read: " + held.explain(e), e);
+      throw UnreadableImage.of(
+          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
     }
   }
 
@@ -167,14 +169,15 @@ public record ImageDirectory(Path path, Manifest manifest) {
     try {
       held = PinnedDirectory.openItself(path);
     } catch (IOException e) {
-      throw corrupt(path + " cannot be read: " + e, e);
+      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
     }
     try {
       new Verification(held, manifest, reading).run();
       return new VerifiedImage(held);
     } catch (IOException e) {
       held.close();
-      throw corrupt("the image cannot be read: " + held.explain(e), e);
+      throw UnreadableImage.of(
+          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
     } catch (RuntimeException | Error e) {
       held.close();
       throw e;

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Objects;
 
 /**
  * The directory of a future image, as the kernel resolves it. A path with {@code ..} or links is
@@ -34,7 +35,7 @@ public final class ImagePlace {
       }
       Files.createDirectories(parent);
     }
-    return parent.toRealPath().resolve(name(place));
+    return parent.toRealPath().resolve(Objects.requireNonNull(place.getFileName()));
   }
 
   /**
@@ -74,14 +75,6 @@ public final class ImagePlace {
       throw new FileSystemException(path.toString(), null, "is not a name for an image");
     }
     return parent;
-  }
-
-  private static Path name(Path path) throws IOException {
-    Path name = path.getFileName();
-    if (name == null) {
-      throw new FileSystemException(path.toString(), null, "is not a name for an image");
-    }
-    return name;
   }
 
   /**

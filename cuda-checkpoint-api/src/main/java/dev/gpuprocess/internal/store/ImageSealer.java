@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -67,7 +68,7 @@ final class ImageSealer {
   }
 
   private static Path synced(Path file) throws IOException {
-    DurableFiles.sync(file);
+    Descriptors.sync(file);
     return file;
   }
 }

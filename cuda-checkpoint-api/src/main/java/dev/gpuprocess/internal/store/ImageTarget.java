@@ -34,17 +34,10 @@ public final class ImageTarget {
     int pid = process.pid();
     try {
       Path nearest = ImagePlace.nearest(directory);
-      if (!Files.isDirectory(nearest)) {
+      if (!Files.isDirectory(nearest) || !Files.isWritable(nearest)) {
+        String why = Files.isDirectory(nearest) ? "cannot be written" : "is not a directory";
         throw unusable(
-            pid,
-            "no image can be made at " + directory + ": " + nearest + " is not a directory",
-            null);
-      }
-      if (!Files.isWritable(nearest)) {
-        throw unusable(
-            pid,
-            "no image can be made at " + directory + ": " + nearest + " cannot be written",
-            null);
+            pid, "no image can be made at %s: %s %s".formatted(directory, nearest, why), null);
       }
       try (PinnedDirectory held = PinnedDirectory.open(nearest)) {
         if (ImagePlace.isDirectlyIn(directory, nearest)) {

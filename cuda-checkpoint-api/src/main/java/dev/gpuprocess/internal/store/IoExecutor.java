@@ -1,7 +1,10 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutorService;
@@ -14,7 +17,7 @@ import org.slf4j.LoggerFactory;
 final class IoExecutor implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(IoExecutor.class);
-  private static final int PATIENCE_SECONDS = 10;
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
 
   /** A task that may fail. */
   interface Work<T> {
@@ -76,20 +79,11 @@ final class IoExecutor implements AutoCloseable {
     threads.shutdownNow();
     // After a failure the caller may remove the files or unmount their file system, so this waits
     // even when it is interrupted.
-    boolean interrupted = false;
-    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
-    while (true) {
-      try {
-        if (!threads.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
-          LOG.warn("a read or sync of an image does not end: look at the disk");
-        }
-        break;
-      } catch (InterruptedException e) {
-        interrupted = true;
-      }
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
+    boolean ended =
+        Uninterrupted.until(
+            Durations.end(PATIENCE), left -> threads.awaitTermination(left, TimeUnit.NANOSECONDS));
+    if (!ended) {
+      LOG.warn("a read or sync of an image does not end: look at the disk");
     }
   }
 }

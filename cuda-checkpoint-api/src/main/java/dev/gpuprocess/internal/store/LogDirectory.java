@@ -3,8 +3,8 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.LogName;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -50,7 +50,7 @@ public record LogDirectory(Path path) {
    */
   public static LogDirectory planned(String operation) {
     try {
-      return new LogDirectory(temporary().resolve(PREFIX + operation + "-" + LogName.ours()));
+      return new LogDirectory(temporary().resolve(DirectoryMaker.temporaryName(operation)));
     } catch (IOException e) {
       throw unmade(operation, e);
     }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.LogName;
 import dev.gpuprocess.internal.os.Ownership;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -52,11 +52,12 @@ final class OldLogs {
     try {
       List<Path> named = new ArrayList<>();
       for (Path directory : DurableFiles.list(temporary)) {
-        Optional<LogName> name = LogName.parse(String.valueOf(directory.getFileName()));
-        if (name.isPresent() && isOurs(directory)) {
+        Optional<DirectoryMaker> maker =
+            DirectoryMaker.ofTemporary(String.valueOf(directory.getFileName()));
+        if (maker.isPresent() && isOurs(directory)) {
           if (Files.exists(directory.resolve(LogDirectory.KEPT))) {
             named.add(directory);
-          } else if (name.get().isAbandoned() && isOlder(directory, patience)) {
+          } else if (maker.get().isAbandoned() && isOlder(directory, patience)) {
             new LogDirectory(directory).delete();
           }
         }

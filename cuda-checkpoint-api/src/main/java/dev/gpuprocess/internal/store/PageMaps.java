@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;

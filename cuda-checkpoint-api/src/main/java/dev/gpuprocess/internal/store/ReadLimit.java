@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
@@ -43,13 +44,7 @@ public final class ReadLimit {
    */
   public static ReadLimit within(
       String operation, int pid, Duration deadline, @Nullable Cancellation cancellation) {
-    long nanos;
-    try {
-      nanos = deadline.toNanos();
-    } catch (ArithmeticException forEver) {
-      nanos = Long.MAX_VALUE;
-    }
-    return new ReadLimit(operation, pid, cancellation, nanos);
+    return new ReadLimit(operation, pid, cancellation, Durations.nanos(deadline));
   }
 
   /**

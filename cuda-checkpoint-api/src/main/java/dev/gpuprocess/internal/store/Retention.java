@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.StagingName;
@@ -126,17 +127,9 @@ public final class Retention {
   }
 
   private void remove(ImageDirectory image) {
-    try (PinnedDirectory parent = PinnedDirectory.open(parent())) {
-      remove(image, parent);
-    } catch (IOException e) {
-      throw failed(image.path(), e);
-    }
-    LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
-  }
-
-  private void remove(ImageDirectory image, PinnedDirectory parent) throws IOException {
     String name = String.valueOf(image.path().getFileName());
-    try (PinnedDirectory held = parent.child(name)) {
+    try (PinnedDirectory parent = PinnedDirectory.open(parent());
+        PinnedDirectory held = parent.child(name)) {
       if (!ImageDirectory.open(held, key).manifest().equals(image.manifest())) {
         throw new FileSystemException(image.path().toString(), null, "was replaced just now");
       }
@@ -151,10 +144,13 @@ public final class Retention {
       if (!held.isAt(half)) {
         throw new FileSystemException(image.path().toString(), null, "was replaced just now");
       }
-      DurableFiles.sync(parent.path());
+      Descriptors.sync(parent.path());
       DurableFiles.deleteContent(held.path());
       Files.deleteIfExists(half);
+    } catch (IOException e) {
+      throw failed(image.path(), e);
     }
+    LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
   }
 
   private Path parent() {

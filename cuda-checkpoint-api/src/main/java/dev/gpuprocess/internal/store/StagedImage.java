@@ -8,6 +8,7 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -187,8 +188,8 @@ public final class StagedImage implements AutoCloseable {
       Checksum checksum = key == null ? Checksum.CRC32C : Checksum.SHA256;
       Manifest sealed = manifest.apply(ImageSealer.files(staging, checksum, pid));
       write(sealed);
-      DurableFiles.sync(staging.images());
-      DurableFiles.sync(image.path());
+      Descriptors.sync(staging.images());
+      Descriptors.sync(image.path());
       staging.moveTo(target);
       published = true;
       return new ImageDirectory(target, sealed);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -78,15 +79,24 @@ final class StagingDirectory implements AutoCloseable {
       throw replaced(staging.name());
     }
     moved = there;
-    DurableFiles.sync(parent.path());
+    Descriptors.sync(parent.path());
   }
 
-  /** Removes it with its content; its final name goes first, atomically. */
+  /**
+   * Removes it with its content; its final name goes first, atomically.
+   *
+   * @throws FileSystemException when it was moved away since it got its final name; it stays then,
+   *     and so does what has its name now
+   */
   void remove() throws IOException {
     if (moved != null) {
+      if (!staging.isAt(moved)) {
+        throw new FileSystemException(
+            staging.name().toString(), null, "was moved since, and stays where it is");
+      }
       Files.move(moved, ownPath(), StandardCopyOption.ATOMIC_MOVE);
       moved = null;
-      DurableFiles.sync(parent.path());
+      Descriptors.sync(parent.path());
     }
     DurableFiles.deleteContent(staging.path());
     Files.deleteIfExists(ownPath());

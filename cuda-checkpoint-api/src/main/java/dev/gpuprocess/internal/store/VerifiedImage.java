@@ -6,14 +6,10 @@ import java.nio.file.Path;
 /**
  * An image that was just verified and is pinned, so that a restore reads the files that were
  * verified: while this is open, replacing the directory of the image has no effect. For one thread.
+ *
+ * @param directory the image
  */
-public final class VerifiedImage implements AutoCloseable {
-
-  private final PinnedDirectory directory;
-
-  VerifiedImage(PinnedDirectory directory) {
-    this.directory = directory;
-  }
+public record VerifiedImage(PinnedDirectory directory) implements AutoCloseable {
 
   /**
    * The directory of the CRIU image files. The path goes through a descriptor of this process

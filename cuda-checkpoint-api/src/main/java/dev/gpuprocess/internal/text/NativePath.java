@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HexFormat;
 
 /**
  * Converts between paths and the bytes of their names. To the kernel a name is bytes; the JDK
@@ -32,9 +33,7 @@ public final class NativePath {
       if (each == '/') {
         uri.append('/');
       } else {
-        uri.append('%')
-            .append(Character.forDigit(each >> 4 & 0xf, 16))
-            .append(Character.forDigit(each & 0xf, 16));
+        uri.append('%').append(HexFormat.of().toHexDigits(each));
       }
     }
     // A URI carries bytes, which the JDK keeps unchanged.

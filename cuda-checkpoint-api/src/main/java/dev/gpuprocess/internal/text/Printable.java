@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.text;
 
 import java.time.Duration;
+import java.util.HexFormat;
 
 /**
  * Escapes text from outside for printing: names of processes, files and sockets, lines of logs. A
@@ -96,16 +97,11 @@ public final class Printable {
           printable.appendCodePoint(codePoint);
         } else {
           for (char unit : Character.toChars(codePoint)) {
-            printable.append("\\u").append(hex(unit));
+            printable.append("\\u").append(HexFormat.of().toHexDigits(unit));
           }
         }
       }
     }
-  }
-
-  private static String hex(char unit) {
-    String digits = Integer.toHexString(unit);
-    return "0".repeat(4 - digits.length()) + digits;
   }
 
   /** Format characters reorder, join or hide other characters. */

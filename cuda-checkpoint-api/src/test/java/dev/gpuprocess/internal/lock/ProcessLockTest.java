@@ -5,19 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.OtherController;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
-import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -28,44 +25,20 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** One verb at a time on a process, over the JVMs of a machine. */
 @Tag("jdk")
 class ProcessLockTest {
 
-  @TempDir Path directory;
-  private Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
-
-  @BeforeEach
-  void start() {
-    state = directory.resolve("state");
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
-    counter = Counter.start(machine);
-  }
-
-  @AfterEach
-  void end() {
-    counter.close();
-    machine.close();
-  }
+  @RegisterExtension final CountingJob job = new CountingJob();
 
   /** Keeps the other controller in the middle of its lock; what this JVM calls goes through. */
   private OtherController otherLocks() throws IOException {
-    machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).call(1).hangs());
-    return OtherController.locking(machine, state, counter.pid());
+    job.machine().faults(Fault.in("cuCheckpointProcessLock").pid(job.pid()).call(1).hangs());
+    return OtherController.locking(job.machine(), job.state(), job.pid());
   }
 
   private void assertRefused(OtherController other, Runnable verb) {
@@ -78,21 +51,21 @@ class ProcessLockTest {
 
   @Test
   void verb_otherJvmIsAtTheProcess_refusedNamingIt() throws IOException {
-    RunningProcess running = checkpoints.process(counter.pid());
+    RunningProcess running = job.checkpoints().process(job.pid());
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);
-      assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+      assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
       assertTrue(
-          checkpoints.doctor(counter.pid()).toString().contains("pid " + other.pid()),
-          () -> checkpoints.doctor(counter.pid()).toString());
+          job.checkpoints().doctor(job.pid()).toString().contains("pid " + other.pid()),
+          () -> job.checkpoints().doctor(job.pid()).toString());
     }
   }
 
   @Test
   void verb_otherJvmIsAtAnotherProcess_goesThrough() throws IOException {
     try (OtherController other = otherLocks();
-        Counter neighbour = Counter.start(machine)) {
-      checkpoints.process(neighbour.pid()).suspend().resume();
+        Counter neighbour = Counter.start(job.machine())) {
+      job.checkpoints().process(neighbour.pid()).suspend().resume();
       assertEquals(101, neighbour.increment(), () -> "beside " + other.pid());
     }
   }
@@ -100,14 +73,14 @@ class ProcessLockTest {
   @Test
   void verb_otherJvmWasKilled_goesThroughAndNothingPilesUp() throws IOException {
     otherLocks().close();
-    machine.clearFaults();
+    job.machine().clearFaults();
     assertEquals(
         List.of(RecoveryOutcome.RUNNING),
-        checkpoints.recover().stream().map(Recovered::outcome).toList());
-    checkpoints.process(counter.pid()).suspend().resume();
-    assertEquals(101, counter.increment());
-    try (Stream<Path> left = Files.list(state)) {
-      assertEquals(List.of(state.resolve("locks.d")), left.toList());
+        job.checkpoints().recover().stream().map(Recovered::outcome).toList());
+    job.checkpoints().process(job.pid()).suspend().resume();
+    assertEquals(101, job.counter().increment());
+    try (Stream<Path> left = Files.list(job.state())) {
+      assertEquals(List.of(job.state().resolve("locks.d")), left.toList());
     }
   }
 
@@ -116,7 +89,7 @@ class ProcessLockTest {
     try (OtherController other = otherLocks()) {
       assertEquals(
           List.of(RecoveryOutcome.IN_USE),
-          checkpoints.recover().stream().map(Recovered::outcome).toList(),
+          job.checkpoints().recover().stream().map(Recovered::outcome).toList(),
           () -> "beside " + other.pid());
     }
   }
@@ -124,12 +97,12 @@ class ProcessLockTest {
   @Test
   @OutsideUse("A3")
   void holder_criuIsAtTheProcess_otherJvmsReadThat() throws IOException {
-    StateDirectory directory = new StateDirectory(state);
-    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+    StateDirectory directory = new StateDirectory(job.state());
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(job.pid()).orElseThrow());
     ProcessLock turn =
         ProcessLock.take(
             key,
-            Math.toIntExact(counter.pid()),
+            Math.toIntExact(job.pid()),
             "snapshot",
             ProcessLock.Kind.MOVE,
             directory,
@@ -153,11 +126,11 @@ class ProcessLockTest {
 
   @Test
   void verb_lockFileWasTidiedAway_nextVerbsLockAnew() throws IOException {
-    LockedProcess locked = checkpoints.process(counter.pid()).lock();
-    for (String name : new StateDirectory(state).lockNames()) {
-      Files.delete(state.resolve("locks.d").resolve(name));
+    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
+    for (String name : new StateDirectory(job.state()).lockNames()) {
+      Files.delete(job.state().resolve("locks.d").resolve(name));
     }
-    Files.delete(state.resolve("locks.d"));
+    Files.delete(job.state().resolve("locks.d"));
     RunningProcess running = locked.unlock();
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);
@@ -166,13 +139,13 @@ class ProcessLockTest {
 
   @Test
   void verb_stateDirectoryIsAFile_refusedUnlessItBringsBack() throws IOException {
-    LockedProcess locked = checkpoints.process(counter.pid()).lock();
-    Files.move(state, directory.resolve("away"));
-    Files.createFile(state);
+    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
+    Files.move(job.state(), job.directory().resolve("away"));
+    Files.createFile(job.state());
     GpuCheckpointException refused = assertThrows(GpuCheckpointException.class, locked::checkpoint);
     assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
-    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+    assertInstanceOf(LockedProcess.class, job.checkpoints().inspect(job.pid()));
     locked.unlock();
-    assertEquals(101, counter.increment());
+    assertEquals(101, job.counter().increment());
   }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -64,11 +65,7 @@ class AbandonedImageTest {
   }
 
   private static StagingName abandoned() throws IOException {
-    StagingName current = StagingName.of(TestImages.PROCESS);
-    // This JVM's pid with another start time is somebody who had the pid before.
-    ProcessIdentity before =
-        new ProcessIdentity(current.maker().pid(), current.maker().startTicks() + 1);
-    return new StagingName(current.boot(), current.namespace(), before, current.process());
+    return new StagingName(TestImages.deadMaker(), TestImages.PROCESS);
   }
 
   @Test
@@ -79,9 +76,10 @@ class AbandonedImageTest {
 
   @Test
   void aMakerFromBeforeTheLastBootIsDead(@TempDir Path parent) throws IOException {
-    StagingName current = StagingName.of(TestImages.PROCESS);
+    DirectoryMaker self = DirectoryMaker.current();
     StagingName before =
-        new StagingName("00000000", current.namespace(), current.maker(), current.process());
+        new StagingName(
+            new DirectoryMaker("00000000", self.namespace(), self.process()), TestImages.PROCESS);
     Files.createDirectory(parent.resolve(before.text()));
     AbandonedImage half = AbandonedImage.in(parent).get(0);
     assertEquals(Optional.empty(), half.process(), "its pid means nothing any more");
@@ -89,8 +87,9 @@ class AbandonedImageTest {
 
   @Test
   void aMakerInAnotherPidNamespaceCountsAsAlive(@TempDir Path parent) throws IOException {
-    StagingName dead = abandoned();
-    StagingName elsewhere = new StagingName(dead.boot(), "1", dead.maker(), dead.process());
+    DirectoryMaker dead = TestImages.deadMaker();
+    StagingName elsewhere =
+        new StagingName(new DirectoryMaker(dead.boot(), "1", dead.process()), TestImages.PROCESS);
     Files.createDirectory(parent.resolve(elsewhere.text()));
     assertEquals(List.of(), AbandonedImage.in(parent));
   }
@@ -116,8 +115,8 @@ class AbandonedImageTest {
   void namesAreReadBack() throws IOException {
     StagingName name = StagingName.of(TestImages.PROCESS);
     assertEquals(Optional.of(name), StagingName.parse(name.text()));
-    assertFalse(name.isAbandoned());
-    assertTrue(name.isOfThisBoot());
+    assertFalse(name.maker().isAbandoned());
+    assertTrue(name.maker().isOfThisBoot());
     String large = name.text().replace("-4242-", "-9999999999-");
     assertEquals(Optional.empty(), StagingName.parse(large));
     assertEquals(Optional.empty(), StagingName.parse("x" + name.text()));

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.LogName;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -30,7 +30,7 @@ class OldLogsTest {
   @TempDir Path temporary;
 
   private Path ours() throws IOException {
-    Path made = temporary.resolve("gpuprocess-dump-" + LogName.ours());
+    Path made = temporary.resolve(DirectoryMaker.temporaryName("dump"));
     DurableFiles.createDirectory(made);
     return made;
   }
@@ -38,7 +38,7 @@ class OldLogsTest {
   /** Of this JVM's pid with another start time: somebody who had the pid before. */
   private Path ofADeadMaker() throws IOException {
     String name = String.valueOf(ours().getFileName());
-    ProcessIdentity self = LogName.parse(name).orElseThrow().maker();
+    ProcessIdentity self = DirectoryMaker.ofTemporary(name).orElseThrow().process();
     String other = name.replace("-" + self.startTicks() + "-", "-" + (self.startTicks() + 1) + "-");
     Path made = temporary.resolve(other);
     DurableFiles.createDirectory(made);

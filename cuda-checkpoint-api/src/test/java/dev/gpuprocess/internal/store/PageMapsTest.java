@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.io.RandomAccessFile;

@@ -53,6 +53,7 @@ class RetentionTest {
         manifest.criuVersion(),
         manifest.kernel(),
         manifest.options(),
+        null,
         manifest.files());
   }
 

@@ -17,6 +17,7 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -139,6 +140,25 @@ class StagedImageTest {
     assertEquals(List.of(), entries(parent));
   }
 
+  /** An operator may move an image as soon as it has its name, and the next one may get that. */
+  @OutsideUse("A1")
+  @Test
+  void retractingRemovesNoOtherImage() throws IOException {
+    Path elsewhere = parent.resolve("elsewhere");
+    try (StagedImage staged = create(target)) {
+      TestImages.fill(staged.images(), new Random(7));
+      staged.publish(TestImages::manifest);
+      Files.move(target, elsewhere);
+      try (StagedImage other = create(target)) {
+        TestImages.fill(other.images(), new Random(8));
+        other.publish(TestImages::manifest);
+      }
+      staged.retractWhenClosed();
+    }
+    ImageDirectory.open(target).verify();
+    ImageDirectory.open(elsewhere).verify();
+  }
+
   @Test
   void theLogOutlivesAFailureAndNotASuccess() throws IOException {
     Path failed;
@@ -210,18 +230,13 @@ class StagedImageTest {
   @Test
   @OutsideUse("A21")
   void whatADeadMakerLeftBesideIsRemoved() throws IOException {
-    StagingName current = StagingName.of(TestImages.PROCESS);
-    ProcessIdentity dead =
-        new ProcessIdentity(current.maker().pid(), current.maker().startTicks() + 1);
+    DirectoryMaker dead = TestImages.deadMaker();
     Path left =
-        Files.createDirectories(
-            parent.resolve(
-                new StagingName(current.boot(), current.namespace(), dead, current.process())
-                    .text()));
+        Files.createDirectories(parent.resolve(new StagingName(dead, TestImages.PROCESS).text()));
+    DirectoryMaker stranger = new DirectoryMaker("00000000", dead.namespace(), dead.process());
     Path elsewhere =
         Files.createDirectories(
-            parent.resolve(
-                new StagingName("00000000", current.namespace(), dead, current.process()).text()));
+            parent.resolve(new StagingName(stranger, TestImages.PROCESS).text()));
     create(target).close();
     assertFalse(Files.exists(left));
     assertTrue(Files.exists(elsewhere), "of another machine that has the directory too");
@@ -412,6 +427,7 @@ class StagedImageTest {
         usual.criuVersion(),
         usual.kernel(),
         usual.options(),
+        null,
         files);
   }
 

@@ -7,7 +7,9 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -31,6 +33,16 @@ public final class TestImages {
   static final int PAGES = 12;
 
   private TestImages() {}
+
+  /** Somebody who had this JVM's pid before: the pid with another start time. */
+  static DirectoryMaker deadMaker() throws IOException {
+    DirectoryMaker self = DirectoryMaker.current();
+    ProcessIdentity process = self.process();
+    return new DirectoryMaker(
+        self.boot(),
+        self.namespace(),
+        new ProcessIdentity(process.pid(), process.startTicks() + 1));
+  }
 
   /** Publishes an image of random content. */
   static ImageDirectory publish(Path directory, @Nullable ImageKey key) {

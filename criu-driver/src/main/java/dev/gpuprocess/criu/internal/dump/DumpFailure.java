@@ -2,7 +2,6 @@ package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.Tracer;
@@ -15,9 +14,11 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Path;
@@ -36,6 +37,7 @@ final class DumpFailure {
   private static final int ESRCH = 3;
 
   private final DumpOptions options;
+  private final @Nullable PageEndpoint pageServer;
   private final ProcessIdentity root;
   private final String subject;
   private final DumpStages stages;
@@ -44,6 +46,7 @@ final class DumpFailure {
 
   DumpFailure(DumpRequest request, String subject, DumpStages stages, CriuResult result, Path log) {
     this.options = request.options();
+    this.pageServer = request.memory().pageServer();
     this.root = request.process();
     this.subject = subject;
     this.stages = stages;
@@ -57,7 +60,7 @@ final class DumpFailure {
     TreeFate fate;
     try {
       fate = TreeFate.of(stages.tree(), mayDie);
-      if (fate == TreeFate.RUNS && (mayDie || result.crashed())) {
+      if (fate == TreeFate.RUNS && (mayDie || result.crashed() || result.givenUp() != null)) {
         fate = TreeFate.onceItHasRun(stages.tree(), mayDie);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
@@ -173,8 +176,7 @@ final class DumpFailure {
   /** CRIU does not report this as an error. */
   private Optional<GpuCheckpointException> nobodyListens(
       CriuFailureBuilder builder, TreeOutcome outcome) {
-    return options
-        .pageServer()
+    return Optional.ofNullable(pageServer)
         .filter(server -> builder.criu().logTail().contains("Can't connect to server"))
         .map(
             server ->
@@ -182,7 +184,7 @@ final class DumpFailure {
                     builder.message(
                         outcome,
                         "no page server listens at " + server,
-                        "start one there, or correct DumpOptions.pageServer"),
+                        "start one there, or correct DumpMemory.pageServer"),
                     builder.failure(outcome),
                     builder.criu(),
                     null));

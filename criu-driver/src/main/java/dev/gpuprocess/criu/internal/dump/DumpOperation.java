@@ -6,7 +6,6 @@ import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
-import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogLimit;
 import dev.gpuprocess.criu.internal.rpc.FeatureCheck;
@@ -67,8 +66,7 @@ public final class DumpOperation {
 
   /** Takes only the memory; the tree runs on. */
   public static DumpOperation preDump(RpcLink criu, Call call, DumpRequest request) {
-    DumpOptions options = request.options();
-    if (options.lazyPages().isPresent() || options.leaveStopped()) {
+    if (request.memory().lazyPages() != null || request.options().leaveStopped()) {
       throw new IllegalArgumentException(
           "a pre-dump takes the memory of a tree that runs on: pre-dump without lazyPages and"
               + " leaveStopped");
@@ -87,7 +85,8 @@ public final class DumpOperation {
     this.subject = (whole ? "dump of " : "pre-dump of ") + ProcessDescriptions.process(root.pid());
     this.log = request.work().resolve(RpcLink.DUMP_LOG);
     this.stages =
-        new DumpStages(root, listener, options.lazyPages().isPresent(), this::imagesAreComplete);
+        new DumpStages(
+            root, listener, request.memory().lazyPages() != null, this::imagesAreComplete);
   }
 
   public DumpReport run() {
@@ -106,7 +105,7 @@ public final class DumpOperation {
                   Deadline.after(options.deadline()),
                   stages,
                   new LogLimit(log),
-                  CriuCall.BeforeKill.NONE,
+                  new KillMoment(root.pid()),
                   wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(
@@ -146,10 +145,10 @@ public final class DumpOperation {
   }
 
   private void requireFeatures() {
-    if (options.trackMemory() || !whole) {
+    if (request.memory().trackMemory() || !whole) {
       require(CriuFeature.MEMORY_TRACKING);
     }
-    if (options.lazyPages().isPresent()) {
+    if (request.memory().lazyPages() != null) {
       require(CriuFeature.LAZY_PAGES);
       PipeSize.require(criu.command(), subject, Failure.of("dump", root.pid()));
     }

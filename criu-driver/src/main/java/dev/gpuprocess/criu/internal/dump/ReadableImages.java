@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.dump;
 
-import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -19,7 +19,7 @@ final class ReadableImages {
 
   /** Vetoes the dump if something cannot be read. */
   static void require(String subject, DumpRequest request) {
-    if (ProgramTrust.weAreRoot()) {
+    if (CurrentUser.isRoot()) {
       return;
     }
     try (Stream<Path> files = Files.list(request.images())) {

@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu.internal.log;
 
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.criu.internal.process.Privilege;
@@ -14,6 +13,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -164,7 +164,7 @@ public final class CriuFailureBuilder {
   }
 
   private Optional<String> privilegeHint() {
-    return result.errno() == EBADRQC && !Posix.isRoot()
+    return result.errno() == EBADRQC && !CurrentUser.isRoot()
         ? Optional.of(
             "CRIU needs root, or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE: " + Privilege.CURE)
         : Optional.empty();
@@ -247,6 +247,10 @@ public final class CriuFailureBuilder {
   }
 
   private String whatBecameOfCriu() {
+    if (result.exit().equals(ExitStatus.SPARED)) {
+      return "(process %s) could not be ended without the process, and gives up at its next step"
+          .formatted(result.criu());
+    }
     return result.exit().equals(ExitStatus.STILL_RUNS)
         ? "%s belongs to another user, could not be ended, and is refused at its next step"
             .formatted(result.criu() == 0 ? "" : "(process " + result.criu() + ")")

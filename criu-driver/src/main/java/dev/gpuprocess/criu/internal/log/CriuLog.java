@@ -61,6 +61,7 @@ public record CriuLog(
           "Dump mappings (pid",
           "handle_device_vma plugin failed",
           "Message reply from daemon is trimmed",
+          "si_code=",
           "Can't send response",
           "Dumping FAILED",
           "Pre-dumping FAILED",

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.log;
 
 import dev.gpuprocess.criu.internal.images.TreeReader;
-import dev.gpuprocess.criu.internal.os.LibC;
 import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.internal.os.PageSize;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,7 +37,7 @@ public final class DumpReports {
         micros(stats.getFrozenTime()),
         micros(stats.getMemdumpTime()),
         micros(stats.getMemwriteTime()),
-        pages * LibC.functions().getpagesize());
+        pages * PageSize.BYTES);
   }
 
   private static Duration micros(int unsigned) {
@@ -47,6 +47,6 @@ public final class DumpReports {
   /** Reads images, with their statistics if these are in the same directory. */
   public static DumpedTree describe(Path images) {
     boolean known = Files.exists(images.resolve(StatsFile.DUMP));
-    return new TreeReader(images).read(LibC.functions().getpagesize(), known ? read(images) : null);
+    return new TreeReader(images).read(PageSize.BYTES, known ? read(images) : null);
   }
 }

@@ -7,6 +7,10 @@ import java.util.Optional;
 /** What to do about CRIU's errors, in this library's words instead of CRIU's flags. */
 public final class Hints {
 
+  private static final String STOPPED =
+      "somebody sent the process SIGSTOP or SIGCONT while CRIU dumped it, which CRIU does not stand and"
+          + " the process may die of: let nobody send these signals during a dump";
+
   private static final Map<String, String> DUMP = new LinkedHashMap<>();
   private static final Map<String, String> RESTORE = new LinkedHashMap<>();
   private static final Map<String, String> OTHER = new LinkedHashMap<>();
@@ -25,10 +29,12 @@ public final class Hints {
         "OOM storing pipe",
         "CRIU dumps at most 1024 pipes per tree: let the processes close some first");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
-    DUMP.put("Tracking memory is not available", "do not set DumpOptions.trackMemory(true)");
+    DUMP.put("Tracking memory is not available", "do not set DumpMemory.trackMemory(true)");
     DUMP.put(
         "Can't get rlimit",
         "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");
+    DUMP.put("task interruption, aborting", STOPPED);
+    DUMP.put("was stopped by", STOPPED);
     OTHER.put("Address already in use", "listen on another port, or on port 0 for any free one");
     OTHER.put("Cannot assign requested", "listen on an address of this machine");
     RESTORE.put(

@@ -14,6 +14,9 @@ public record ExitStatus(int code, int signal) {
   /** It has not ended, and we could not end it. */
   public static final ExitStatus STILL_RUNS = new ExitStatus(-1, -2);
 
+  /** It has not ended, and was not killed, as that would have harmed the process it dumps. */
+  public static final ExitStatus SPARED = new ExitStatus(-1, -3);
+
   private static final int SIGNALLED = 128;
   private static final int LAST_SIGNAL = 64;
 
@@ -42,6 +45,6 @@ public record ExitStatus(int code, int signal) {
     if (signal == 0) {
       return "exit " + code;
     }
-    return equals(STILL_RUNS) ? "still running" : "unknown exit";
+    return equals(STILL_RUNS) || equals(SPARED) ? "still running" : "unknown exit";
   }
 }

@@ -1,7 +1,9 @@
 package dev.gpuprocess.criu.internal.os;
 
-import static dev.gpuprocess.criu.internal.os.LibC.check;
+import static dev.gpuprocess.internal.os.Libc.check;
 
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.nio.ByteBuffer;
 import java.util.Optional;
 import jnr.ffi.Pointer;
@@ -36,7 +38,8 @@ public final class PacketSocket {
   public void askForSenders() throws NativeCallException {
     int[] on = {1};
     check(
-        LibC.functions().setsockopt(socket, LibC.SOL_SOCKET, LibC.SO_PASSCRED, on, Integer.BYTES),
+        LinuxCalls.functions()
+            .setsockopt(socket, LinuxCalls.SOL_SOCKET, LinuxCalls.SO_PASSCRED, on, Integer.BYTES),
         "setsockopt SO_PASSCRED");
   }
 
@@ -51,15 +54,16 @@ public final class PacketSocket {
    */
   public boolean send(byte[] message) throws NativeCallException {
     while (true) {
-      long sent = LibC.functions().send(socket, message, message.length, LibC.MSG_NOSIGNAL);
+      long sent =
+          LinuxCalls.functions().send(socket, message, message.length, LinuxCalls.MSG_NOSIGNAL);
       if (sent >= 0) {
         return true;
       }
-      int errno = LibC.errno();
-      if (errno == LibC.EPIPE || errno == LibC.ECONNRESET) {
+      int errno = Libc.errno();
+      if (errno == LinuxCalls.EPIPE || errno == LinuxCalls.ECONNRESET) {
         return false;
       }
-      if (errno != LibC.EINTR) {
+      if (errno != Libc.EINTR) {
         check(sent, "send of " + message.length + " bytes to CRIU");
       }
     }
@@ -73,31 +77,36 @@ public final class PacketSocket {
   public Optional<Packet> receive() throws NativeCallException {
     long size =
         again(
-            () -> LibC.functions().recv(socket, peeked, 1, LibC.MSG_PEEK | LibC.MSG_TRUNC), "recv");
+            () ->
+                LinuxCalls.functions()
+                    .recv(socket, peeked, 1, LinuxCalls.MSG_PEEK | LinuxCalls.MSG_TRUNC),
+            "recv");
     if (size <= 0) {
       return Optional.empty();
     }
     int length = (int) Math.min(size, MESSAGE_LIMIT);
-    Pointer data = LibC.allocate(length);
-    Pointer vector = LibC.allocate(IOVEC_BYTES);
+    Pointer data = LinuxCalls.allocate(length);
+    Pointer vector = LinuxCalls.allocate(IOVEC_BYTES);
     vector.putPointer(0, data);
     vector.putLong(8, length);
-    Pointer control = LibC.allocate(CMSG_BYTES);
-    Pointer message = LibC.allocate(MSGHDR_BYTES);
+    Pointer control = LinuxCalls.allocate(CMSG_BYTES);
+    Pointer message = LinuxCalls.allocate(MSGHDR_BYTES);
     message.putPointer(MSG_IOV, vector);
     message.putLong(MSG_IOVLEN, 1);
     message.putPointer(MSG_CONTROL, control);
     message.putLong(MSG_CONTROLLEN, CMSG_BYTES);
     long received =
-        again(() -> LibC.functions().recvmsg(socket, message, LibC.MSG_CMSG_CLOEXEC), "recvmsg");
+        again(
+            () -> LinuxCalls.functions().recvmsg(socket, message, LinuxCalls.MSG_CMSG_CLOEXEC),
+            "recvmsg");
     byte[] bytes = new byte[(int) Math.max(0, received)];
     data.get(0, bytes, 0, bytes.length);
     long controlLength = message.getLong(MSG_CONTROLLEN);
     return Optional.of(
         new Packet(
             ByteBuffer.wrap(bytes),
-            find(control, controlLength, LibC.SCM_RIGHTS, -1),
-            find(control, controlLength, LibC.SCM_CREDENTIALS, 0)));
+            find(control, controlLength, LinuxCalls.SCM_RIGHTS, -1),
+            find(control, controlLength, LinuxCalls.SCM_CREDENTIALS, 0)));
   }
 
   /** The first number in the control message of the given type: a descriptor or a pid. */
@@ -105,7 +114,7 @@ public final class PacketSocket {
     long at = 0;
     while (at + CMSG_DATA + Integer.BYTES <= length) {
       long size = control.getLong(at);
-      if (control.getInt(at + CMSG_LEVEL) == LibC.SOL_SOCKET
+      if (control.getInt(at + CMSG_LEVEL) == LinuxCalls.SOL_SOCKET
           && control.getInt(at + CMSG_TYPE) == type) {
         return control.getInt(at + CMSG_DATA);
       }
@@ -119,11 +128,11 @@ public final class PacketSocket {
 
   /** Ends the conversation; CRIU takes this as a refusal of a notification not yet answered. */
   public boolean hangUp() {
-    return LibC.functions().shutdown(socket, LibC.SHUT_RDWR) == 0;
+    return LinuxCalls.functions().shutdown(socket, LinuxCalls.SHUT_RDWR) == 0;
   }
 
   public void close() {
-    LibC.close(socket);
+    Libc.close(socket);
   }
 
   private interface Call {
@@ -136,11 +145,11 @@ public final class PacketSocket {
       if (size >= 0) {
         return size;
       }
-      int errno = LibC.errno();
-      if (errno == LibC.ECONNRESET) {
+      int errno = Libc.errno();
+      if (errno == LinuxCalls.ECONNRESET) {
         return 0;
       }
-      if (errno != LibC.EINTR) {
+      if (errno != Libc.EINTR) {
         check(size, name);
       }
     }

@@ -1,7 +1,9 @@
 package dev.gpuprocess.criu.internal.os;
 
-import static dev.gpuprocess.criu.internal.os.LibC.check;
+import static dev.gpuprocess.internal.os.Libc.check;
 
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import jnr.ffi.Pointer;
 
 /** Waits until a descriptor is readable. Not thread-safe. */
@@ -11,6 +13,8 @@ public final class Poll {
   private static final int EVENTS = 4;
   private static final int RESULT = 6;
   private static final int BYTES = 8;
+  private static final int POLLERR = 0x8;
+  private static final int POLLHUP = 0x10;
 
   private final int count;
   private final Pointer polled;
@@ -22,7 +26,7 @@ public final class Poll {
    */
   public Poll(int count) {
     this.count = count;
-    this.polled = LibC.allocate(count * BYTES);
+    this.polled = LinuxCalls.allocate(count * BYTES);
   }
 
   /**
@@ -35,14 +39,19 @@ public final class Poll {
   public boolean await(int millis, int... descriptors) throws NativeCallException {
     for (int i = 0; i < count; i++) {
       polled.putInt((long) i * BYTES, descriptors[i]);
-      polled.putShort((long) i * BYTES + EVENTS, LibC.POLLIN);
+      polled.putShort((long) i * BYTES + EVENTS, LinuxCalls.POLLIN);
       polled.putShort((long) i * BYTES + RESULT, (short) 0);
     }
-    int ready = LibC.functions().poll(polled, count, millis);
-    if (ready < 0 && LibC.errno() != LibC.EINTR) {
+    int ready = LinuxCalls.functions().poll(polled, count, millis);
+    if (ready < 0 && Libc.errno() != Libc.EINTR) {
       check(ready, "poll");
     }
     return ready > 0;
+  }
+
+  /** Whether nobody had the other end open in the last wait that returned true. */
+  public boolean isHungUp(int index) {
+    return (polled.getShort((long) index * BYTES + RESULT) & (POLLERR | POLLHUP)) != 0;
   }
 
   /** Whether this descriptor was readable or at its end in the last wait that returned true. */

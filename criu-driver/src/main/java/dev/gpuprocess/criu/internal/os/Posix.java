@@ -1,8 +1,12 @@
 package dev.gpuprocess.criu.internal.os;
 
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
 import java.util.Optional;
+import jnr.posix.FileStat;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
 
@@ -13,9 +17,10 @@ import jnr.posix.POSIXFactory;
 public final class Posix {
 
   private static final int SIGKILL = 9;
-  private static final int SIGTERM = 15;
   private static final int SIGCONT = 18;
+  private static final int SIGSTOP = 19;
   private static final int WNOHANG = 1;
+  private static final int BLOCK_BYTES = 512;
   private static final POSIX LIBRARY;
 
   static {
@@ -30,8 +35,10 @@ public final class Posix {
     LIBRARY.getpid();
   }
 
-  public static boolean isRoot() {
-    return LIBRARY.geteuid() == 0;
+  /** What a file takes on its disk; 0 if it is gone. */
+  public static long allocatedBytes(Path file) {
+    FileStat stat = LIBRARY.allocateStat();
+    return LIBRARY.stat(file.toString(), stat) == 0 ? stat.blocks() * BLOCK_BYTES : 0;
   }
 
   /**
@@ -44,7 +51,7 @@ public final class Posix {
     int result;
     do {
       result = LIBRARY.waitpid(pid, status, WNOHANG);
-    } while (result < 0 && LIBRARY.errno() == LibC.EINTR);
+    } while (result < 0 && LIBRARY.errno() == Libc.EINTR);
     if (result == 0) {
       return Optional.empty();
     }
@@ -62,12 +69,31 @@ public final class Posix {
   }
 
   /**
-   * Sends SIGTERM to exactly this process.
+   * Signals a child that has not been reaped, or its process group.
+   *
+   * @param target its pid, which nobody else can have; negative for its group
+   * @return false if there is no such process
+   */
+  static boolean signalChild(int target, int number) throws NativeCallException {
+    if (Math.abs(target) <= 1) {
+      throw new IllegalArgumentException("never signals pid " + target);
+    }
+    if (LIBRARY.kill(target, number) == 0) {
+      return true;
+    }
+    if (LIBRARY.errno() == LinuxCalls.ESRCH) {
+      return false;
+    }
+    throw Libc.failure("kill " + target, LIBRARY.errno());
+  }
+
+  /**
+   * Sends SIGSTOP to exactly this process.
    *
    * @return false if it is already gone
    */
-  public static boolean terminate(ProcessIdentity process) throws NativeCallException {
-    return signal(process, SIGTERM);
+  public static boolean stop(ProcessIdentity process) throws NativeCallException {
+    return signal(process, SIGSTOP);
   }
 
   /**
@@ -85,12 +111,12 @@ public final class Posix {
     }
     int pidfd;
     try {
-      pidfd = LibC.pidfdOpen(process.pid());
+      pidfd = LinuxCalls.pidfdOpen(process.pid());
     } catch (NativeCallException e) {
-      if (e.errno() == LibC.ESRCH) {
+      if (e.errno() == LinuxCalls.ESRCH) {
         return false;
       }
-      if (e.errno() != LibC.ENOSYS) {
+      if (e.errno() != LinuxCalls.ENOSYS) {
         throw e;
       }
       // Before Linux 5.3. The pid could be reused between these two calls only if the process is
@@ -102,15 +128,15 @@ public final class Posix {
       if (!process.isAlive()) {
         return false;
       }
-      LibC.pidfdSendSignal(pidfd, number);
+      LinuxCalls.pidfdSendSignal(pidfd, number);
       return true;
     } catch (NativeCallException e) {
-      if (e.errno() == LibC.ESRCH) {
+      if (e.errno() == LinuxCalls.ESRCH) {
         return false;
       }
       throw e;
     } finally {
-      LibC.close(pidfd);
+      Libc.close(pidfd);
     }
   }
 }

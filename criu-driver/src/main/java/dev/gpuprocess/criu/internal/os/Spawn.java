@@ -1,8 +1,12 @@
 package dev.gpuprocess.criu.internal.os;
 
-import static dev.gpuprocess.criu.internal.os.LibC.checkAnswer;
+import static dev.gpuprocess.internal.os.Libc.checkAnswer;
 
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import jnr.ffi.Pointer;
@@ -40,11 +44,11 @@ public final class Spawn {
    * @param program an absolute path
    * @param arguments without the program's name
    * @param output becomes 1 and 2
-   * @param numbered become {@link #SOCKET} and the numbers after it; these descriptors and the
-   *     output must be above all of those numbers
-   * @return the child's pid
+   * @param numbered become {@link #SOCKET} and the numbers after it
+   * @throws NativeCallException if it cannot be started
    */
-  public static int start(Path program, List<String> arguments, int output, List<Integer> numbered)
+  public static ChildProcess start(
+      Path program, List<String> arguments, int output, List<Integer> numbered)
       throws NativeCallException {
     return start(program, arguments, NOTHING, output, numbered);
   }
@@ -52,14 +56,43 @@ public final class Spawn {
   /**
    * The same, with a descriptor as standard input.
    *
-   * @param input becomes 0; must be above those numbers too
+   * @param input becomes 0
    */
-  public static int start(
+  public static ChildProcess start(
       Path program, List<String> arguments, int input, int output, List<Integer> numbered)
       throws NativeCallException {
-    LibC.Functions c = LibC.functions();
-    Pointer actions = LibC.allocate(ACTIONS_BYTES);
-    Pointer attributes = LibC.allocate(ATTRIBUTES_BYTES);
+    // Copies numbered above those that the child uses, so that none gets in the way of another.
+    List<Integer> copies = new ArrayList<>();
+    try {
+      int above = SOCKET + numbered.size();
+      int in = input == NOTHING ? NOTHING : copy(input, above, copies);
+      int out = copy(output, above, copies);
+      List<Integer> rest = new ArrayList<>();
+      for (int descriptor : numbered) {
+        rest.add(copy(descriptor, above, copies));
+      }
+      return new ChildProcess(spawn(program, arguments, in, out, rest));
+    } finally {
+      copies.forEach(Libc::close);
+    }
+  }
+
+  private static int copy(int descriptor, int above, List<Integer> copies)
+      throws NativeCallException {
+    int copy =
+        Libc.check(
+            LinuxCalls.functions().fcntl(descriptor, LinuxCalls.F_DUPFD_CLOEXEC, above),
+            "copy of descriptor " + descriptor);
+    copies.add(copy);
+    return copy;
+  }
+
+  private static int spawn(
+      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
+    LinuxCalls.Functions c = LinuxCalls.functions();
+    Pointer actions = LinuxCalls.allocate(ACTIONS_BYTES);
+    Pointer attributes = LinuxCalls.allocate(ATTRIBUTES_BYTES);
     checkAnswer(c.posix_spawn_file_actions_init(actions), "posix_spawn_file_actions_init");
     try {
       checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
@@ -70,7 +103,7 @@ public final class Spawn {
         checkAnswer(
             c.posix_spawn(
                 pid,
-                LibC.cString(program),
+                NativePath.cString(program),
                 actions,
                 attributes,
                 arguments(program, arguments),
@@ -78,20 +111,21 @@ public final class Spawn {
             "start " + program);
         return pid[0];
       } finally {
-        checkAnswer(c.posix_spawnattr_destroy(attributes), "posix_spawnattr_destroy");
+        // Nothing is thrown once there is a child.
+        c.posix_spawnattr_destroy(attributes);
       }
     } finally {
-      checkAnswer(c.posix_spawn_file_actions_destroy(actions), "posix_spawn_file_actions_destroy");
+      c.posix_spawn_file_actions_destroy(actions);
     }
   }
 
   private static void describeDescriptors(
-      LibC.Functions c, Pointer actions, int input, int output, List<Integer> numbered)
+      LinuxCalls.Functions c, Pointer actions, int input, int output, List<Integer> numbered)
       throws NativeCallException {
     if (input == NOTHING) {
       checkAnswer(
           c.posix_spawn_file_actions_addopen(
-              actions, 0, LibC.cString(Path.of("/dev/null")), LibC.O_RDONLY, 0),
+              actions, 0, NativePath.cString(Path.of("/dev/null")), Libc.O_RDONLY, 0),
           "addopen");
     } else {
       checkAnswer(c.posix_spawn_file_actions_adddup2(actions, input, 0), "adddup2");
@@ -105,12 +139,12 @@ public final class Spawn {
     checkAnswer(c.posix_spawn_file_actions_addclosefrom_np(actions, next), "addclosefrom_np");
   }
 
-  private static void describeSignals(LibC.Functions c, Pointer attributes)
+  private static void describeSignals(LinuxCalls.Functions c, Pointer attributes)
       throws NativeCallException {
-    Pointer signals = LibC.allocate(SIGNAL_SET_BYTES);
-    LibC.check(c.sigemptyset(signals), "sigemptyset");
+    Pointer signals = LinuxCalls.allocate(SIGNAL_SET_BYTES);
+    Libc.check(c.sigemptyset(signals), "sigemptyset");
     checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
-    LibC.check(c.sigfillset(signals), "sigfillset");
+    Libc.check(c.sigfillset(signals), "sigfillset");
     checkAnswer(c.posix_spawnattr_setsigdefault(attributes, signals), "setsigdefault");
     checkAnswer(
         c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | SETSID)),

@@ -1,5 +1,7 @@
 package dev.gpuprocess.criu.internal.os;
 
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.options.Cancellation;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -30,12 +32,13 @@ public final class Wakeup implements AutoCloseable {
     }
     return new Wakeup(
         cancellation.get(),
-        LibC.check(LibC.functions().eventfd(0, LibC.CLOEXEC | LibC.O_NONBLOCK), "eventfd"));
+        Libc.check(
+            LinuxCalls.functions().eventfd(0, LinuxCalls.CLOEXEC | Libc.O_NONBLOCK), "eventfd"));
   }
 
   private void wake() {
     // The write fails only if the counter is full, and then it is readable anyway.
-    LibC.functions().write(event, ONE, ONE.length);
+    LinuxCalls.functions().write(event, ONE, ONE.length);
   }
 
   /**
@@ -55,6 +58,6 @@ public final class Wakeup implements AutoCloseable {
     if (registration != null) {
       registration.close();
     }
-    LibC.close(event);
+    Libc.close(event);
   }
 }

@@ -1,11 +1,13 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +15,8 @@ import java.util.Set;
 
 /** The open files of the tree. */
 final class DescriptorCheck {
+
+  private static final long MQUEUE_MAGIC = 0x19800202;
 
   private static final String ANONYMOUS = "anon_inode:";
 
@@ -92,7 +96,7 @@ final class DescriptorCheck {
     } else if (target.equals(SECRET)) {
       findings.problem(
           place, target, "is secret memory, which nobody else can read", "close it first");
-    } else if (queues.computeIfAbsent(node.device(), none -> Kernel.isQueue(place.link()))) {
+    } else if (queues.computeIfAbsent(node.device(), none -> isQueue(place.link()))) {
       findings.problem(
           place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
     } else {
@@ -106,5 +110,10 @@ final class DescriptorCheck {
     if (!KNOWN_ANONYMOUS.contains(name)) {
       findings.problem(place, target, "is of a kind that CRIU does not dump", "close it first");
     }
+  }
+
+  /** Whether a file is a POSIX message queue. */
+  private static boolean isQueue(Path file) {
+    return LinuxCalls.fileSystemType(file).orElse(0) == MQUEUE_MAGIC;
   }
 }

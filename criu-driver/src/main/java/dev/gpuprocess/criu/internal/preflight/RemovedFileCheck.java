@@ -1,19 +1,15 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import jnr.posix.FileStat;
-import jnr.posix.POSIX;
-import jnr.posix.POSIXFactory;
 
 /** Files that have been removed but are still open or mapped. */
 final class RemovedFileCheck {
 
   private static final String REMOVED = " (deleted)";
-  private static final int BLOCK_BYTES = 512;
 
   private final FindingCollector findings;
   private final DumpOptions options;
@@ -61,7 +57,8 @@ final class RemovedFileCheck {
     if (node.bytes() <= options.ghostLimit() / 2) {
       return;
     }
-    long bytes = Blocks.bytes(place.link().toString());
+    // Only here, as loading jnr-posix takes a third of a second.
+    long bytes = Posix.allocatedBytes(place.link());
     if (bytes > options.ghostLimit()) {
       findings.needs(
           place,
@@ -69,24 +66,6 @@ final class RemovedFileCheck {
           "was removed, and its %s bytes are more than CRIU may copy into the image"
               .formatted(bytes),
           "DumpOptions.ghostLimit(%s)".formatted(bytes));
-    }
-  }
-
-  /** Loaded only for a file that may be too large, as loading takes a third of a second. */
-  private static final class Blocks {
-
-    private static final POSIX LIBRARY;
-
-    static {
-      NativeLibraries.prepare();
-      LIBRARY = POSIXFactory.getNativePOSIX();
-    }
-
-    private Blocks() {}
-
-    static long bytes(String path) {
-      FileStat stat = LIBRARY.allocateStat();
-      return LIBRARY.stat(path, stat) == 0 ? stat.blocks() * BLOCK_BYTES : 0;
     }
   }
 }

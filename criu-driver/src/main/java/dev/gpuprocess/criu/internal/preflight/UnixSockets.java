@@ -1,5 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.os.Libc;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -69,11 +71,11 @@ final class UnixSockets {
 
   private static void visit(Path namespace, CompletableFuture<Map<Long, UnixSocket>> answer) {
     try {
-      int descriptor = Kernel.check(Kernel.C.open(namespace.toString(), Kernel.CLOEXEC), "open");
+      int descriptor = Libc.open(namespace, Libc.O_RDONLY);
       try {
-        Kernel.check(Kernel.C.setns(descriptor, CLONE_NEWNET), "setns");
+        Libc.check(LinuxCalls.functions().setns(descriptor, CLONE_NEWNET), "setns");
       } finally {
-        Kernel.close(descriptor);
+        Libc.close(descriptor);
       }
       answer.complete(ask());
     } catch (IOException | RuntimeException | Error e) {
@@ -83,19 +85,22 @@ final class UnixSockets {
 
   private static Map<Long, UnixSocket> ask() throws IOException {
     int socket =
-        Kernel.check(
-            Kernel.C.socket(AF_NETLINK, SOCK_RAW | Kernel.CLOEXEC, NETLINK_SOCK_DIAG), "socket");
+        Libc.check(
+            LinuxCalls.functions()
+                .socket(AF_NETLINK, SOCK_RAW | LinuxCalls.CLOEXEC, NETLINK_SOCK_DIAG),
+            "socket");
     try {
       byte[] request = request();
-      Kernel.check(Kernel.C.send(socket, request, request.length, 0), "send");
+      Libc.check(LinuxCalls.functions().send(socket, request, request.length, 0), "send");
       Map<Long, UnixSocket> sockets = new HashMap<>();
       byte[] bytes = new byte[BUFFER_BYTES];
       while (true) {
         // The kernel has the next part ready as soon as the previous one is read, so there is
         // nothing to wait for.
         int length =
-            Kernel.check(
-                Kernel.C.recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC), "recv");
+            Libc.check(
+                LinuxCalls.functions().recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC),
+                "recv");
         if (length > bytes.length || length < HEADER_BYTES) {
           throw new IOException("the kernel answered " + length + " bytes");
         }
@@ -106,7 +111,7 @@ final class UnixSockets {
     } catch (IllegalArgumentException e) {
       throw new IOException("the kernel's answer cannot be read: " + e.getMessage(), e);
     } finally {
-      Kernel.close(socket);
+      Libc.close(socket);
     }
   }
 

@@ -2,8 +2,6 @@ package dev.gpuprocess.criu.internal.process;
 
 import com.google.protobuf.InvalidProtocolBufferException;
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Packet;
 import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.proto.Rpc.criu_notify;
@@ -11,6 +9,9 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.options.External;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -122,7 +123,7 @@ public final class Conversation {
       return new Reply(converse(request).orElse(null), null);
     } catch (GivenUpException e) {
       return new Reply(null, e);
-    } catch (NativeCallException e) {
+    } catch (NativeCallException | ProcessUnreadableException e) {
       return new Reply(null, GivenUpException.broken(e));
     }
   }
@@ -130,7 +131,7 @@ public final class Conversation {
   /** Returns empty if CRIU exited without a reply. */
   private Optional<criu_resp> converse(criu_req request)
       throws NativeCallException, GivenUpException {
-    LOG.debug("criu {}: {}", criu.child(), request.getType());
+    LOG.debug("criu {}: {}", criu.pid(), request.getType());
     requireWanted(notifications.canStop());
     if (!criu.send(request.toByteArray())) {
       return Optional.empty();
@@ -151,7 +152,7 @@ public final class Conversation {
           return Optional.empty();
         }
       } finally {
-        LibC.close(packet.get().descriptor());
+        Libc.close(packet.get().descriptor());
       }
     }
   }
@@ -164,7 +165,7 @@ public final class Conversation {
         notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
     // The answer has not been sent yet, so it can still be withdrawn.
     requireWanted(canStop);
-    LOG.debug("criu {}: {} answered {}", criu.child(), notify.getScript(), answer);
+    LOG.debug("criu {}: {} answered {}", criu.pid(), notify.getScript(), answer);
     criu_req.Builder message =
         criu_req.newBuilder().setType(criu_req_type.NOTIFY).setNotifySuccess(answer.agreed());
     if (!answer.external().isEmpty()) {

@@ -2,9 +2,9 @@ package dev.gpuprocess.criu.internal.process;
 
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
@@ -37,6 +37,16 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
      * @param criu its pid
      */
     void aboutToKill(int criu);
+
+    /**
+     * Waits for a moment at which CRIU can be killed and nobody else is harmed. It may be stopped
+     * (SIGSTOP) when this returns true, and is not when this returns false.
+     *
+     * @return false if no such moment came; CRIU is not killed then
+     */
+    default boolean awaitMoment(ProcessIdentity criu) {
+      return true;
+    }
   }
 
   /** A request without notifications. */
@@ -63,6 +73,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
    */
   public CriuResult over(CriuProcess criu, criu_req request, boolean last)
       throws NativeCallException {
+    criu.killOnly(context.beforeKill());
     Reply reply = new Conversation(criu, context).ask(request);
     boolean waits = !last && reply.good();
     ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, reply.givenUp());
@@ -77,7 +88,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
         return exit.get();
       }
     }
-    context.beforeKill().aboutToKill(criu.criu().map(ProcessIdentity::pid).orElse(criu.child()));
+    context.beforeKill().aboutToKill(criu.criuPid() == 0 ? criu.pid() : criu.criuPid());
     // A CRIU that waits for our answer takes this for a refusal and cleans up after itself.
     criu.hangUp();
     Optional<ExitStatus> exit = criu.awaitExit(Deadline.after(HANG_UP_GRACE));

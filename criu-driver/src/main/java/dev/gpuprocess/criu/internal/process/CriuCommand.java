@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.process;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -67,7 +68,7 @@ public record CriuCommand(List<String> words, boolean direct) {
 
   /** Whether CRIU runs as another user, so that its files and processes are not ours. */
   boolean isOfAnotherUser() {
-    return !direct && !ProgramTrust.weAreRoot();
+    return !direct && !CurrentUser.isRoot();
   }
 
   /**

@@ -1,7 +1,8 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
@@ -42,21 +43,30 @@ public final class CriuKill {
 
   /** Kills them; {@link CriuProcess#hasEnded} tells whether that succeeded. */
   void run() throws NativeCallException {
-    Optional<ProcessIdentity> child = process.identity();
-    if (process.command().direct() && child.isPresent() && mayKill(child.get())) {
+    ChildProcess child = process.child();
+    if (process.command().direct() && killed(child)) {
       return;
     }
     List<ProcessIdentity> rootOwned = killOurs(line());
     if (rootOwned.isEmpty()) {
-      child.ifPresent(CriuKill::mayKill);
+      killed(child);
       return;
     }
     if (!process.isErrand()) {
       errand(process.command(), rootOwned, withTree);
     }
-    if (child.isPresent()) {
-      // Sudo forwards SIGTERM; a restoring CRIU blocks it, a dumping one does not.
-      Posix.terminate(child.get());
+    // Sudo forwards SIGTERM; a restoring CRIU blocks it, a dumping one does not.
+    child.terminate();
+  }
+
+  /** Returns false if it belongs to another user. */
+  private static boolean killed(ChildProcess child) {
+    try {
+      child.kill();
+      return true;
+    } catch (NativeCallException e) {
+      LOG.debug("process {} cannot be killed", child.pid(), e);
+      return false;
     }
   }
 
@@ -66,15 +76,15 @@ public final class CriuKill {
    */
   private List<ProcessIdentity> line() {
     if (process.command().direct()) {
-      return process.identity().stream().toList();
+      return process.criu().stream().toList();
     }
-    List<Integer> descendants = ProcFs.descendants(process.child());
+    List<Integer> descendants = ProcFs.descendants(process.pid());
     if (process.criu().isEmpty()) {
       return descendants.stream().flatMap(pid -> ProcessIdentity.of(pid).stream()).toList();
     }
     List<ProcessIdentity> line = new ArrayList<>();
     Optional<ProcessIdentity> next = process.criu();
-    while (next.isPresent() && next.get().pid() != process.child()) {
+    while (next.isPresent() && next.get().pid() != process.pid()) {
       line.add(next.get());
       next =
           Processes.stat(next.get())

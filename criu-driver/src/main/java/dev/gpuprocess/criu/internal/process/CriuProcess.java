@@ -1,26 +1,26 @@
 package dev.gpuprocess.criu.internal.process;
 
-import static dev.gpuprocess.criu.internal.os.LibC.check;
+import static dev.gpuprocess.internal.os.Libc.check;
 
+import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Packet;
 import dev.gpuprocess.criu.internal.os.PacketSocket;
 import dev.gpuprocess.criu.internal.os.Poll;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.internal.os.TailBuffer;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -39,14 +39,12 @@ public final class CriuProcess implements AutoCloseable {
 
   private static final int OUTPUT_LIMIT = 16 << 10;
 
-  public static final Duration REAP_LIMIT = Duration.ofSeconds(5);
+  private static final Duration REAP_LIMIT = Duration.ofSeconds(5);
   private static final long REAP_PAUSE_NANOS = 200_000;
-  private static final long LATE_PAUSE_NANOS = 100_000_000;
 
   private final CriuCommand command;
   private final boolean errand;
-  private final int child;
-  private final @Nullable ProcessIdentity identity;
+  private final ChildProcess child;
   private final PacketSocket socket;
   private final int output;
   private final TailBuffer printed = new TailBuffer(OUTPUT_LIMIT);
@@ -54,14 +52,14 @@ public final class CriuProcess implements AutoCloseable {
   private final Poll poll = new Poll(3);
   private boolean outputOpen = true;
   private @Nullable ProcessIdentity criu;
-  private @Nullable ExitStatus exit;
-  private boolean outlived;
+  private @Nullable ExitStatus outlived;
+  private CriuCall.BeforeKill beforeKill = CriuCall.BeforeKill.NONE;
 
-  private CriuProcess(CriuCommand command, boolean errand, int child, int socket, int output) {
+  private CriuProcess(
+      CriuCommand command, boolean errand, ChildProcess child, int socket, int output) {
     this.command = command;
     this.errand = errand;
     this.child = child;
-    this.identity = ProcessIdentity.of(child).orElse(null);
     this.socket = new PacketSocket(socket);
     this.output = output;
   }
@@ -72,8 +70,6 @@ public final class CriuProcess implements AutoCloseable {
    * @param inherited descriptors that CRIU inherits, numbered from the one after its socket; empty
    *     unless CRIU is started directly
    * @throws NativeCallException if it cannot be started; nothing is left open
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if it cannot be examined; it has been
-   *     ended, and nothing is left open
    */
   public static CriuProcess start(CriuCommand command, List<Integer> inherited)
       throws NativeCallException {
@@ -87,89 +83,40 @@ public final class CriuProcess implements AutoCloseable {
 
   private static CriuProcess start(CriuCommand command, List<Integer> inherited, boolean errand)
       throws NativeCallException {
-    CriuCommand readable = command.withReadableFiles();
     int[] sockets = {-1, -1};
     int[] pipe = {-1, -1};
-    List<Integer> copies = new ArrayList<>();
-    OptionalInt started = OptionalInt.empty();
-    CriuProcess process = null;
+    boolean started = false;
     try {
-      sockets = LibC.packetSockets();
-      pipe = LibC.pipe();
+      sockets = LinuxCalls.packetSockets();
+      pipe = LinuxCalls.pipe();
       if (!command.direct()) {
         new PacketSocket(sockets[0]).askForSenders();
       }
       // Only our end is non-blocking: CRIU must not lose what it prints.
-      check(LibC.functions().fcntl(pipe[0], LibC.F_SETFL, LibC.O_NONBLOCK), "fcntl");
-      // Copies numbered above those that the child uses, so that none gets in the way of another.
-      int above = Spawn.SOCKET + 1 + inherited.size();
-      copies.add(copy(pipe[1], above));
-      copies.add(copy(sockets[1], above));
-      for (int descriptor : inherited) {
-        copies.add(copy(descriptor, above));
-      }
-      int pid = spawn(readable, copies);
-      started = OptionalInt.of(pid);
-      LOG.debug("started {} as {}", command, pid);
-      process = new CriuProcess(command, errand, pid, sockets[0], pipe[0]);
-      return process;
+      check(LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
+      ChildProcess child = spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited);
+      started = true;
+      LOG.debug("started {} as {}", command, child.pid());
+      return new CriuProcess(command, errand, child, sockets[0], pipe[0]);
     } finally {
-      LibC.close(sockets[1]);
-      LibC.close(pipe[1]);
-      copies.forEach(LibC::close);
-      if (process == null) {
-        LibC.close(sockets[0]);
-        LibC.close(pipe[0]);
-        if (started.isPresent()) {
-          reapUnheard(started.getAsInt());
-        }
+      Libc.close(sockets[1]);
+      Libc.close(pipe[1]);
+      if (!started) {
+        Libc.close(sockets[0]);
+        Libc.close(pipe[0]);
       }
     }
   }
 
-  /**
-   * Starts the command.
-   *
-   * @param copies the output, the socket, and the inherited descriptors
-   */
-  private static int spawn(CriuCommand command, List<Integer> copies) throws NativeCallException {
-    return command.direct()
-        ? Spawn.start(
-            command.program(), command.arguments(), copies.get(0), copies.subList(1, copies.size()))
-        : Spawn.start(
-            command.program(), command.arguments(), copies.get(1), copies.get(0), List.of());
-  }
-
-  /** Reaps a child that exits because its socket has been closed. */
-  private static void reapUnheard(int pid) throws NativeCallException {
-    Deadline deadline = Deadline.after(REAP_LIMIT);
-    while (Posix.reap(pid).isEmpty() && !deadline.passed()) {
-      LockSupport.parkNanos(REAP_PAUSE_NANOS);
+  private static ChildProcess spawn(
+      CriuCommand command, int socket, int output, List<Integer> inherited)
+      throws NativeCallException {
+    if (!command.direct()) {
+      return Spawn.start(command.program(), command.arguments(), socket, output, List.of());
     }
-  }
-
-  /** Reaps a child that could not be killed, which would otherwise stay a zombie once it exits. */
-  private static void reapLater(int child) {
-    Thread reaper =
-        new Thread(
-            () -> {
-              try {
-                while (Posix.reap(child).isEmpty()) {
-                  LockSupport.parkNanos(LATE_PAUSE_NANOS);
-                }
-              } catch (NativeCallException e) {
-                LOG.debug("process {} cannot be reaped", child, e);
-              }
-            },
-            "gpuprocess-reaper-" + child);
-    reaper.setDaemon(true);
-    reaper.start();
-  }
-
-  private static int copy(int descriptor, int above) throws NativeCallException {
-    return check(
-        LibC.functions().fcntl(descriptor, LibC.F_DUPFD_CLOEXEC, above),
-        "copy of descriptor " + descriptor);
+    List<Integer> numbered = new ArrayList<>(List.of(socket));
+    numbered.addAll(inherited);
+    return Spawn.start(command.program(), command.arguments(), output, numbered);
   }
 
   CriuCommand command() {
@@ -180,19 +127,27 @@ public final class CriuProcess implements AutoCloseable {
     return errand;
   }
 
-  /** The pid of our child: CRIU, or the command that runs it. */
-  public int child() {
+  /** Our child: CRIU, or the command that runs it. */
+  ChildProcess child() {
     return child;
   }
 
-  /** Our child; empty if it had already been gone when we looked. */
-  Optional<ProcessIdentity> identity() {
-    return Optional.ofNullable(identity);
+  /** The pid of our child. */
+  public int pid() {
+    return child.pid();
   }
 
   /** CRIU itself; empty if it is not our child and has not sent anything yet. */
   Optional<ProcessIdentity> criu() {
-    return command.direct() ? identity() : Optional.ofNullable(criu);
+    return command.direct() ? ProcessIdentity.of(pid()) : Optional.ofNullable(criu);
+  }
+
+  /** The pid of CRIU itself; 0 if it is not our child and has not sent anything yet. */
+  int criuPid() {
+    if (command.direct()) {
+      return pid();
+    }
+    return criu == null ? 0 : criu.pid();
   }
 
   /**
@@ -228,31 +183,45 @@ public final class CriuProcess implements AutoCloseable {
   public Optional<Packet> receive() throws NativeCallException {
     Optional<Packet> packet = socket.receive();
     if (criu == null && packet.isPresent() && packet.get().sender() > 1) {
-      criu = ProcessIdentity.of(packet.get().sender()).orElse(null);
+      criu = identify(packet.get().sender());
     }
     return packet;
   }
 
+  private static @Nullable ProcessIdentity identify(int sender) {
+    try {
+      return ProcessIdentity.of(sender).orElse(null);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} is not yet known", sender, e);
+      return null; // until its next message
+    }
+  }
+
   private void drain() throws NativeCallException {
     while (outputOpen) {
-      long count = LibC.functions().read(output, chunk, chunk.length);
+      long count = LinuxCalls.functions().read(output, chunk, chunk.length);
       if (count > 0) {
         printed.add(chunk, (int) count);
       } else if (count == 0) {
         outputOpen = false;
-      } else if (LibC.errno() == LibC.EAGAIN) {
+      } else if (Libc.errno() == Libc.EAGAIN) {
         return;
-      } else if (LibC.errno() != LibC.EINTR) {
+      } else if (Libc.errno() != Libc.EINTR) {
         check(count, "read");
       }
     }
+  }
+
+  /** From now on it is killed only at a moment that this allows. */
+  void killOnly(CriuCall.BeforeKill when) {
+    beforeKill = when;
   }
 
   /** Ends the conversation; CRIU takes this as a refusal of a notification not yet answered. */
   public void hangUp() {
     // Fails only if CRIU is already gone.
     if (!socket.hangUp()) {
-      LOG.debug("{} had hung up", child);
+      LOG.debug("{} had hung up", pid());
     }
   }
 
@@ -271,7 +240,7 @@ public final class CriuProcess implements AutoCloseable {
       LockSupport.parkNanos(REAP_PAUSE_NANOS);
     }
     drain();
-    return Optional.ofNullable(exit);
+    return exit();
   }
 
   /**
@@ -279,15 +248,15 @@ public final class CriuProcess implements AutoCloseable {
    * else would have stopped what was started a moment ago.
    */
   private void resumeIfStopped() {
-    if (command.direct() || identity == null) {
+    if (command.direct()) {
       return;
     }
     try {
-      if (Processes.stat(identity).filter(ProcStat::isStopped).isPresent()) {
-        Posix.resume(identity);
+      if (ProcFs.stat(pid()).filter(ProcStat::isStopped).isPresent()) {
+        child.resume();
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
-      LOG.debug("process {} stays stopped", child, e);
+      LOG.debug("process {} stays stopped", pid(), e);
     }
   }
 
@@ -296,21 +265,19 @@ public final class CriuProcess implements AutoCloseable {
    * waiting. Both are checked, because sudo may have been killed while CRIU works on.
    */
   boolean hasEnded() throws NativeCallException {
-    if (exit == null) {
-      exit = Posix.reap(child).map(this::asOfCriu).orElse(null);
-    }
-    return exit != null && (criu == null || !criu.isAlive());
+    return child.reap().isPresent() && (criu == null || !criu.isAlive());
   }
 
   /** A shell's exit code tells which signal killed the command it ran. */
-  private ExitStatus asOfCriu(ExitStatus status) {
-    return command.direct() ? status : status.throughShell();
+  private Optional<ExitStatus> exit() throws NativeCallException {
+    return child.reap().map(status -> command.direct() ? status : status.throughShell());
   }
 
   /**
    * Kills CRIU, and reaps our child.
    *
-   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed
+   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed, {@link ExitStatus#SPARED} if
+   *     it may not be
    */
   ExitStatus kill() throws NativeCallException {
     return kill(CriuKill.alone(this));
@@ -321,14 +288,19 @@ public final class CriuProcess implements AutoCloseable {
     hangUp();
     if (hasEnded()) {
       drain();
-      return exit == null ? ExitStatus.UNKNOWN : exit;
+      return exit().orElse(ExitStatus.UNKNOWN);
     }
-    if (outlived) {
-      return ExitStatus.STILL_RUNS;
+    if (outlived != null) {
+      return outlived;
+    }
+    Optional<ProcessIdentity> dumping = criu();
+    if (dumping.isPresent() && !beforeKill.awaitMoment(dumping.get())) {
+      outlived = ExitStatus.SPARED;
+      return outlived;
     }
     kill.run();
     Optional<ExitStatus> status = awaitExit(Deadline.after(REAP_LIMIT));
-    outlived = status.isEmpty();
+    outlived = status.isPresent() ? null : ExitStatus.STILL_RUNS;
     return status.orElse(ExitStatus.STILL_RUNS);
   }
 
@@ -341,13 +313,11 @@ public final class CriuProcess implements AutoCloseable {
   public void close() throws NativeCallException {
     try {
       ExitStatus status = kill();
-      LOG.debug("{} ended: {}", child, status);
-      if (outlived) {
-        reapLater(child);
-      }
+      LOG.debug("{} ended: {}", pid(), status);
     } finally {
       socket.close();
-      LibC.close(output);
+      Libc.close(output);
+      child.reapLater();
     }
   }
 }

@@ -3,7 +3,6 @@ package dev.gpuprocess.criu.internal.process;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
-import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -32,7 +31,7 @@ public record CriuResult(
         reply.givenUp(),
         criu.output(),
         context.deadline().elapsed(),
-        criu.criu().map(ProcessIdentity::pid).orElse(0));
+        criu.criuPid());
   }
 
   public boolean success() {

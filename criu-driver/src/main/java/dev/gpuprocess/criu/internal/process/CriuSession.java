@@ -2,9 +2,10 @@ package dev.gpuprocess.criu.internal.process;
 
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -12,6 +13,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A CRIU that serves several requests, as with {@code keep_open}. Closing kills and reaps it. For
@@ -19,6 +22,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class CriuSession implements AutoCloseable {
 
+  private static final Logger LOG = LoggerFactory.getLogger(CriuSession.class);
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
 
   private final CriuProcess criu;
@@ -49,7 +53,7 @@ public final class CriuSession implements AutoCloseable {
    * itself.
    */
   public List<Integer> descendants() {
-    return ProcFs.descendants(criu.child());
+    return ProcFs.descendants(criu.pid());
   }
 
   /** Makes a request; CRIU keeps running if it succeeds. */
@@ -86,11 +90,17 @@ public final class CriuSession implements AutoCloseable {
    */
   private void endChildren() throws NativeCallException {
     List<ProcessIdentity> children = new ArrayList<>();
-    for (int child : descendants()) {
-      Optional<ProcessIdentity> process = ProcessIdentity.of(child);
-      if (process.isPresent() && descendants().contains(child)) {
-        children.add(process.get());
+    try {
+      for (int child : descendants()) {
+        Optional<ProcessIdentity> process = ProcessIdentity.of(child);
+        if (process.isPresent() && descendants().contains(child)) {
+          children.add(process.get());
+        }
       }
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("killing the process group of CRIU {}", criu.pid(), e);
+      criu.child().killGroup();
+      return;
     }
     CriuKill.end(criu.command(), children);
   }

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import org.jspecify.annotations.Nullable;
 
 /** There is no point in waiting for CRIU any longer; it has to be killed. */
@@ -54,7 +53,7 @@ public final class GivenUpException extends Exception {
         "process " + pid + " died, and CRIU would wait for it forever", Why.MISBEHAVIOUR, null);
   }
 
-  static GivenUpException broken(NativeCallException cause) {
+  static GivenUpException broken(Exception cause) {
     return new GivenUpException(
         "the connection to CRIU failed, " + cause.getMessage(), Why.MISBEHAVIOUR, cause);
   }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.Libc;
+import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 
 /**
@@ -11,7 +11,7 @@ import java.nio.file.Path;
  */
 public final class ImageDirectories implements AutoCloseable {
 
-  private static final int DIRECTORY = LibC.O_RDONLY | LibC.O_DIRECTORY;
+  private static final int DIRECTORY = Libc.O_RDONLY | Libc.O_DIRECTORY;
 
   private final int images;
   private final int work;
@@ -21,12 +21,12 @@ public final class ImageDirectories implements AutoCloseable {
     this.work = work;
   }
 
-  public static ImageDirectories open(Path images, Path work) throws NativeCallException {
-    int first = LibC.open(images, DIRECTORY);
+  public static ImageDirectories open(Path images, Path work) throws FileSystemException {
+    int first = Libc.open(images, DIRECTORY);
     try {
-      return new ImageDirectories(first, LibC.open(work, DIRECTORY));
-    } catch (NativeCallException e) {
-      LibC.close(first);
+      return new ImageDirectories(first, Libc.open(work, DIRECTORY));
+    } catch (FileSystemException e) {
+      Libc.close(first);
       throw e;
     }
   }
@@ -46,7 +46,7 @@ public final class ImageDirectories implements AutoCloseable {
 
   @Override
   public void close() {
-    LibC.close(images);
-    LibC.close(work);
+    Libc.close(images);
+    Libc.close(work);
   }
 }

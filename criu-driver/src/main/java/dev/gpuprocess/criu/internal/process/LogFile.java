@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.os.CurrentUser;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -15,7 +16,7 @@ public final class LogFile {
   /** Removes an old log, and creates an empty one of ours unless CRIU's will be ours anyway. */
   public static void create(Path file) throws IOException {
     Files.deleteIfExists(file);
-    if (!ProgramTrust.weAreRoot()) {
+    if (!CurrentUser.isRoot()) {
       Files.createFile(file);
     }
   }

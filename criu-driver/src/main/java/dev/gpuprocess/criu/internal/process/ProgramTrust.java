@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.os.Ownership;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -7,7 +8,6 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -16,20 +16,7 @@ import java.util.Optional;
  */
 public final class ProgramTrust {
 
-  private static final int WRITABLE_BY_GROUP = 0020;
-  private static final int WRITABLE_BY_ALL = 0002;
-  private static final int STICKY = 01000;
-
   private ProgramTrust() {}
-
-  /** Whether this JVM runs as root; only then does it matter. */
-  public static boolean weAreRoot() {
-    try {
-      return Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0);
-    } catch (IOException e) {
-      return true;
-    }
-  }
 
   /**
    * Looks for anything that another user could change.
@@ -68,26 +55,16 @@ public final class ProgramTrust {
   }
 
   private static Optional<String> of(Path path, boolean provisioned) throws IOException {
-    Map<String, Object> found =
-        Files.readAttributes(
-            path, "unix:uid,mode,isSymbolicLink,isDirectory", LinkOption.NOFOLLOW_LINKS);
-    int owner = number(found, "uid");
-    int mode = number(found, "mode");
-    if (owner != 0) {
-      return Optional.of("%s belongs to uid %s".formatted(path, Integer.toUnsignedString(owner)));
+    Ownership found = Ownership.of(path);
+    if (found.uid() != 0) {
+      return Optional.of(
+          "%s belongs to uid %s".formatted(path, Integer.toUnsignedString(found.uid())));
     }
-    if (Boolean.TRUE.equals(found.get("isSymbolicLink"))) {
-      return Optional.empty();
-    }
-    // In a sticky directory such as /tmp, nobody else can replace root's files.
-    boolean sticky = Boolean.TRUE.equals(found.get("isDirectory")) && (mode & STICKY) != 0;
-    int forbidden = provisioned ? WRITABLE_BY_ALL | WRITABLE_BY_GROUP : WRITABLE_BY_ALL;
-    return !sticky && (mode & forbidden) != 0
-        ? Optional.of(path + " can be written by others")
-        : Optional.empty();
-  }
-
-  private static int number(Map<String, Object> attributes, String name) {
-    return ((Number) attributes.getOrDefault(name, 0)).intValue();
+    // Nobody else can replace root's files in a sticky directory such as /tmp.
+    boolean safe =
+        Files.isSymbolicLink(path)
+            || (found.isSticky() && Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS));
+    boolean writable = provisioned ? found.isWritableByOthers() : found.isWritableByAll();
+    return writable && !safe ? Optional.of(path + " can be written by others") : Optional.empty();
   }
 }

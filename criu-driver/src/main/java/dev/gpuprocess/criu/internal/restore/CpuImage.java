@@ -2,7 +2,6 @@ package dev.gpuprocess.criu.internal.restore;
 
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.ImageDirectories;
@@ -18,6 +17,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.options.CpuCheck;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -108,7 +108,7 @@ public final class CpuImage {
               .setLogLevel(ERRORS_ONLY)
               .setLogToStderr(true);
       return request.ask(criu_req.newBuilder().setType(type).setOpts(opts).build());
-    } catch (NativeCallException e) {
+    } catch (IOException e) {
       throw new CriuUnavailableException(
           request.subject() + " did not begin: " + e.getMessage(),
           Failure.of(request.operation(), 0),

@@ -9,6 +9,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.PluginImageException;
+import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -85,7 +86,7 @@ final class ImageSet {
     try {
       return reading.read();
     } catch (IOException e) {
-      throw new ImageCorruptException(
+      throw UnreadableImage.of(
           "%s did not begin: %s cannot be read, %s".formatted(subject, name, e.getMessage()),
           failure,
           e);

@@ -5,8 +5,6 @@ import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -26,9 +24,13 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PageSize;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -50,6 +52,10 @@ public final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
   private static final int EEXIST = 17;
+
+  /** More than the kernel needs to release a pid, also on a busy machine. */
+  private static final Duration PID_PATIENCE = Duration.ofSeconds(10);
+
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
 
   private final RpcLink criu;
@@ -63,7 +69,9 @@ public final class RestoreOperation {
   public RestoreOperation(RpcLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
     this.options = withRecordedCpu(request);
-    this.request = new RestoreRequest(request.images(), request.work(), request.pid(), options);
+    this.request =
+        new RestoreRequest(
+            request.images(), request.work(), request.pid(), options, request.flags());
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
     this.log = request.work().resolve(RpcLink.RESTORE_LOG);
@@ -85,7 +93,7 @@ public final class RestoreOperation {
     }
     checkDirectories();
     requireOurChild();
-    if (options.lazyPages()) {
+    if (request.flags().contains(RestoreFlag.LAZY_PAGES)) {
       requireHelper();
     }
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid);
@@ -122,10 +130,38 @@ public final class RestoreOperation {
     }
   }
 
+  /**
+   * On a busy machine the kernel may release a pid a moment after its process is gone from {@code
+   * /proc}: CRIU is then asked again.
+   */
   private RestoreReport restore(boolean ownNumbers) {
+    Deadline deadline = Deadline.after(options.deadline());
     RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
+    try (Polling patience = new Polling(PID_PATIENCE)) {
+      while (true) {
+        try {
+          return restore(stages, deadline);
+        } catch (PidNotYetFreeException e) {
+          if (stages.root() != null
+              || request
+                  .flags()
+                  .contains(RestoreFlag.LAZY_PAGES) // its helper has seen the connection end
+              || e.failure().fate() != Fate.HALF_RESTORED_REMOVED
+              || deadline.passed()
+              || !patience.pause()) {
+            throw e;
+          }
+          LOG.debug("asking CRIU again", e);
+          stages = stages.again();
+        }
+      }
+    }
+  }
+
+  private RestoreReport restore(RestoreStages stages, Deadline deadline) {
     PartialRestoreCleanup cleanup =
-        new PartialRestoreCleanup(criu.command(), ownNumbers ? 0 : pid, log, stages);
+        new PartialRestoreCleanup(
+            criu.command(), stages.otherNumberOutside() ? 0 : pid, log, stages);
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
@@ -134,7 +170,7 @@ public final class RestoreOperation {
           criu.restore(
               request,
               new CallContext(
-                  Deadline.after(options.deadline()),
+                  deadline,
                   stages,
                   new RootDeathWatch(stages, new LogLimit(log)),
                   cleanup,
@@ -221,14 +257,20 @@ public final class RestoreOperation {
     if (result.errno() == EEXIST || taken.isPresent()) {
       int wanted = taken.orElse(pid);
       checkPidIsFree(wanted, builder.general(outcome, null));
-      String by =
-          ProcessDescriptions.member(wanted)
-              .map(member -> "is still the session or group of " + member)
-              .orElse("was taken for a moment; try again");
-      return new PidTakenException(
-          subject + " needs pid " + wanted + ", which " + by,
-          builder.failure(outcome),
-          builder.general(outcome, null));
+      String needs = subject + " needs pid " + wanted + ", which ";
+      return ProcessDescriptions.member(wanted)
+          .map(
+              member ->
+                  new PidTakenException(
+                      needs + "is still the session or group of " + member,
+                      builder.failure(outcome),
+                      builder.general(outcome, null)))
+          .orElseGet(
+              () ->
+                  new PidNotYetFreeException(
+                      needs + "the kernel has not released yet: try again",
+                      builder.failure(outcome),
+                      builder.general(outcome, null)));
     }
     return builder
         .typed(outcome, options.deadline())
@@ -278,7 +320,7 @@ public final class RestoreOperation {
         root,
         micros(stats.getForkingTime()),
         micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * LibC.functions().getpagesize());
+        stats.getPagesRestored() * PageSize.BYTES);
   }
 
   private static Duration micros(int unsigned) {

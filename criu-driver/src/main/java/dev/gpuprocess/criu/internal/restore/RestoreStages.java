@@ -17,6 +17,7 @@ final class RestoreStages implements Conversation.Notifications {
   private final RestoreListener listener;
   private final boolean otherNumberOutside;
   private @Nullable ProcessIdentity root;
+  private boolean begun;
   private boolean resumed;
   private @Nullable Throwable thrown;
 
@@ -31,6 +32,13 @@ final class RestoreStages implements Conversation.Notifications {
     this.expected = expected;
     this.otherNumberOutside = otherNumberOutside;
     this.listener = listener;
+  }
+
+  /** The stages of another attempt; the listener is not told a second time that it begins. */
+  RestoreStages again() {
+    RestoreStages next = new RestoreStages(expected, otherNumberOutside, listener);
+    next.begun = begun;
+    return next;
   }
 
   @Override
@@ -52,7 +60,12 @@ final class RestoreStages implements Conversation.Notifications {
 
   private void tell(Stage stage) throws VetoException {
     switch (stage.script()) {
-      case "pre-restore" -> listener.preRestore();
+      case "pre-restore" -> {
+        if (!begun) {
+          begun = true;
+          listener.preRestore();
+        }
+      }
       case "setup-namespaces" -> {
         checkPid(stage.pid());
         root = ProcessIdentity.of(stage.pid()).orElse(null);
@@ -87,6 +100,11 @@ final class RestoreStages implements Conversation.Notifications {
       throw new ImageCorruptException(
           "the images hold process " + pid + ", not " + expected, Failure.of("restore", expected));
     }
+  }
+
+  /** Whether the root may have any pid outside. */
+  boolean otherNumberOutside() {
+    return otherNumberOutside;
   }
 
   /** The root, or null until it exists. */

@@ -1,7 +1,9 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.TreeOptions;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -15,14 +17,26 @@ public final class ConfigFile {
 
   private ConfigFile() {}
 
-  /**
-   * Writes the file, if there is anything to write.
-   *
-   * @param work the directory to write it to
-   * @return whether a file was written
-   */
-  static boolean write(TreeOptions options, Path work) throws IOException {
-    List<String> lines = lines(options);
+  /** Writes the file, if there is anything to write; tells whether it did. */
+  static boolean write(DumpRequest request) throws IOException {
+    List<String> lines = lines(request.options());
+    if (request.options().ghostFiemap()) {
+      lines.add("ghost-fiemap");
+    }
+    PageEndpoint here = request.memory().lazyPages();
+    if (here != null) {
+      // RPC carries only the port, and CRIU would listen on every address.
+      lines.add("address " + here.host());
+    }
+    return write(lines, request.work());
+  }
+
+  /** Writes the file, if there is anything to write; tells whether it did. */
+  static boolean write(RestoreRequest request) throws IOException {
+    return write(lines(request.options()), request.work());
+  }
+
+  private static boolean write(List<String> lines, Path work) throws IOException {
     if (!lines.isEmpty()) {
       Files.write(work.resolve(NAME), lines);
     }
@@ -43,13 +57,6 @@ public final class ConfigFile {
                         }));
     if (options.allowUprobes()) {
       lines.add("allow-uprobes");
-    }
-    if (options instanceof DumpOptions dump && dump.ghostFiemap()) {
-      lines.add("ghost-fiemap");
-    }
-    if (options instanceof DumpOptions dump) {
-      // RPC carries only the port, and CRIU would listen on every address.
-      dump.lazyPages().ifPresent(here -> lines.add("address " + here.host()));
     }
     return lines;
   }

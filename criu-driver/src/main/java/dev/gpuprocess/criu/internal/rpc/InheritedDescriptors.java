@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.criu.internal.os.LibC;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.options.InheritedDescriptor;
+import java.nio.file.FileSystemException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -18,23 +18,23 @@ final class InheritedDescriptors implements AutoCloseable {
   private InheritedDescriptors() {}
 
   /** Opens those that are given as files. */
-  static InheritedDescriptors open(List<InheritedDescriptor> wanted) throws NativeCallException {
+  static InheritedDescriptors open(List<InheritedDescriptor> wanted) throws FileSystemException {
     InheritedDescriptors all = new InheritedDescriptors();
     try {
       for (InheritedDescriptor each : wanted) {
         all.add(each);
       }
       return all;
-    } catch (NativeCallException e) {
+    } catch (FileSystemException e) {
       all.close();
       throw e;
     }
   }
 
-  private void add(InheritedDescriptor wanted) throws NativeCallException {
+  private void add(InheritedDescriptor wanted) throws FileSystemException {
     int descriptor = wanted.descriptor();
     if (wanted.file() != null) {
-      descriptor = LibC.open(wanted.file(), LibC.O_RDWR);
+      descriptor = Libc.open(wanted.file(), Libc.O_RDWR);
       opened.add(descriptor);
     }
     int inCriu = Spawn.SOCKET + 1 + descriptors.size();
@@ -54,7 +54,7 @@ final class InheritedDescriptors implements AutoCloseable {
 
   @Override
   public void close() {
-    opened.forEach(LibC::close);
+    opened.forEach(Libc::close);
     opened.clear();
   }
 }

@@ -62,14 +62,14 @@ public record RpcLink(CriuCommand command) {
   public CriuResult dump(DumpRequest request, boolean shellJob, Exchange exchange)
       throws IOException {
     NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
-    criu_opts.Builder opts = RpcOptions.of(request.options(), lock).setShellJob(shellJob);
+    criu_opts.Builder opts = RpcOptions.of(request, lock).setShellJob(shellJob);
     return make(criu_req_type.DUMP, opts, request, exchange);
   }
 
   public CriuResult preDump(
       criu_req_type type, DumpRequest request, boolean shellJob, Exchange exchange)
       throws IOException {
-    criu_opts.Builder opts = RpcOptions.ofPreDump(request.options()).setShellJob(shellJob);
+    criu_opts.Builder opts = RpcOptions.ofPreDump(request).setShellJob(shellJob);
     return make(type, opts, request, exchange);
   }
 
@@ -81,7 +81,7 @@ public record RpcLink(CriuCommand command) {
           .setWorkDirFd(directories.work())
           .setPid(request.process().pid())
           .setLogFile(DUMP_LOG);
-      if (ConfigFile.write(request.options(), request.work())) {
+      if (ConfigFile.write(request)) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       LogFile.create(request.work().resolve(DUMP_LOG));
@@ -93,12 +93,12 @@ public record RpcLink(CriuCommand command) {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
         InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit())) {
       criu_opts.Builder opts =
-          RpcOptions.of(request.options())
+          RpcOptions.of(request)
               .setImagesDirFd(directories.images())
               .setWorkDirFd(directories.work())
               .setLogFile(RESTORE_LOG)
               .addAllInheritFd(inherited.names());
-      if (ConfigFile.write(request.options(), request.work())) {
+      if (ConfigFile.write(request)) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       LogFile.create(request.work().resolve(RESTORE_LOG));

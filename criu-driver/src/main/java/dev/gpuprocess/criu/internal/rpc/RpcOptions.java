@@ -20,6 +20,10 @@ import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.options.TreeOptions;
+import dev.gpuprocess.spi.DumpMemory;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreFlag;
+import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.function.Consumer;
@@ -42,7 +46,8 @@ public final class RpcOptions {
 
   private RpcOptions() {}
 
-  public static criu_opts.Builder of(DumpOptions options, NetworkLock networkLock) {
+  public static criu_opts.Builder of(DumpRequest request, NetworkLock networkLock) {
+    DumpOptions options = request.options();
     criu_opts.Builder opts =
         common(options)
             .setLeaveRunning(options.leaveRunning())
@@ -51,13 +56,10 @@ public final class RpcOptions {
             .setGhostLimit((int) options.ghostLimit())
             .setEvasiveDevices(options.evasiveDevices())
             .setForceIrmap(options.forceIrmap())
-            .setTimeout(seconds(options))
-            .setTrackMem(options.trackMemory());
+            .setTimeout(seconds(options));
     options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
-    options.parentImages().map(Path::toString).ifPresent(opts::setParentImg);
-    options.pageServer().ifPresent(server -> add(opts, server));
-    options.lazyPages().ifPresent(here -> add(opts.setLazyPages(true), here));
+    add(opts, request.memory());
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -68,14 +70,25 @@ public final class RpcOptions {
   }
 
   /** A pre-dump tracks memory whatever the options say. */
-  public static criu_opts.Builder ofPreDump(DumpOptions options) {
-    return of(options, options.networkLock())
+  public static criu_opts.Builder ofPreDump(DumpRequest request) {
+    return of(request, request.options().networkLock())
         .setTrackMem(true)
         .setPreDumpMode(
-            switch (options.preDumpMode()) {
+            switch (request.memory().preDumpMode()) {
               case SPLICE -> criu_pre_dump_mode.SPLICE;
               case READ -> criu_pre_dump_mode.VM_READ;
             });
+  }
+
+  private static void add(criu_opts.Builder opts, DumpMemory memory) {
+    opts.setTrackMem(memory.trackMemory()).setAutoDedup(memory.autoDedup());
+    setPath(memory.parentImages(), opts::setParentImg);
+    if (memory.pageServer() != null) {
+      add(opts, memory.pageServer());
+    }
+    if (memory.lazyPages() != null) {
+      add(opts.setLazyPages(true), memory.lazyPages());
+    }
   }
 
   /** Sets the address that pages are sent to, and its TLS options, for either end. */
@@ -110,15 +123,17 @@ public final class RpcOptions {
     return (int) Math.min(Durations.seconds(options.freezeTimeout()), MOST_SECONDS);
   }
 
-  public static criu_opts.Builder of(RestoreOptions options) {
+  public static criu_opts.Builder of(RestoreRequest request) {
+    RestoreOptions options = request.options();
     criu_opts.Builder opts =
         common(options)
             .setShellJob(options.shellJob())
             .setWeakSysctls(options.weakSysctls())
-            .setOrphanPtsMaster(options.orphanTerminals())
+            .setOrphanPtsMaster(request.flags().contains(RestoreFlag.ORPHAN_TERMINALS))
             .setMntnsCompatMode(options.mountCompatibility())
             .setSkipFileRwxCheck(options.skipFileModeCheck())
-            .setLazyPages(options.lazyPages())
+            .setLazyPages(request.flags().contains(RestoreFlag.LAZY_PAGES))
+            .setAutoDedup(request.flags().contains(RestoreFlag.AUTO_DEDUP))
             .setRstSibling(options.asChild());
     options.root().map(Path::toString).ifPresent(opts::setRoot);
     options.join().forEach(joined -> opts.addJoinNs(of(joined)));
@@ -150,7 +165,6 @@ public final class RpcOptions {
             .setExtUnixSk(options.externalUnixSockets())
             .setFileLocks(options.fileLocks())
             .setLeaveStopped(options.leaveStopped())
-            .setAutoDedup(options.autoDedup())
             .setUnprivileged(options.unprivileged())
             .setAutoExtMnt(options.mounts().autoDetect())
             .setExtSharing(options.mounts().allowShared())

@@ -3,7 +3,6 @@ package dev.gpuprocess.criu.internal.rpc;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.NativeCallException;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
@@ -12,6 +11,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.time.Duration;
 
 /**

@@ -52,7 +52,18 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Tag("jdk")
 class TreeReaderTest {
 
+  // Magic numbers of CRIU's images.
   private static final int COMMON = 0x54564319;
+  private static final int INVENTORY = 0x58313116;
+  private static final int PSTREE = 0x50273030;
+  private static final int IDS = 0x54432030;
+  private static final int CORE = 0x55053847;
+  private static final int FS = 0x51403912;
+  private static final int MM = 0x57492820;
+  private static final int PAGEMAP = 0x56084025;
+  private static final int FILES = 0x56303138;
+  private static final int FDINFO = 0x56213732;
+
   private static final int PAGE = 4096;
   private static final int ANONYMOUS = 1 | 1 << 9;
   private static final int SHARED = 1 | 1 << 8;
@@ -61,7 +72,7 @@ class TreeReaderTest {
 
   private static byte[] file(int magic, MessageLite... messages) {
     ByteArrayOutputStream out = new ByteArrayOutputStream();
-    if (magic != 0x58313116) {
+    if (magic != INVENTORY) {
       out.writeBytes(number(COMMON));
     }
     out.writeBytes(number(magic));
@@ -79,6 +90,23 @@ class TreeReaderTest {
 
   private void write(String name, byte[] content) throws IOException {
     Files.write(images.resolve(name), content);
+  }
+
+  private void write(String name, int magic, MessageLite... messages) throws IOException {
+    write(name, file(magic, messages));
+  }
+
+  private void writePageMap(String of, int pages, pagemap_entry... runs) throws IOException {
+    MessageLite[] all = new MessageLite[runs.length + 1];
+    all[0] = pagemap_head.newBuilder().setPagesId(pages).build();
+    System.arraycopy(runs, 0, all, 1, runs.length);
+    write("pagemap-" + of + ".img", PAGEMAP, all);
+  }
+
+  /** Reads what is refused, saying this. */
+  private void assertRefused(String reason) {
+    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
+    assertTrue(e.getMessage().contains(reason), e.getMessage());
   }
 
   private static file_entry regular(int id, String path, long position) {
@@ -101,37 +129,34 @@ class TreeReaderTest {
             .build();
     write(
         "inventory.img",
-        file(
-            0x58313116,
-            inventory_entry
-                .newBuilder()
-                .setImgVersion(2)
-                .setRootIds(ids.toBuilder().setNetNsId(9))
-                .setPluginsEntry(plugins_entry.newBuilder().addPlugins("cuda_plugin"))
-                .setUnknownFields(later)
-                .build()));
+        INVENTORY,
+        inventory_entry
+            .newBuilder()
+            .setImgVersion(2)
+            .setRootIds(ids.toBuilder().setNetNsId(9))
+            .setPluginsEntry(plugins_entry.newBuilder().addPlugins("cuda_plugin"))
+            .setUnknownFields(later)
+            .build());
     write(
         "pstree.img",
-        file(
-            0x50273030,
-            pstree_entry.newBuilder().setPid(40).setPgid(40).setSid(40).addThreads(40).build(),
-            pstree_entry.newBuilder().setPid(41).setPpid(40).setPgid(40).setSid(40).build()));
-    write("ids-40.img", file(0x54432030, ids));
-    write("core-40.img", file(0x55053847, core(1, "tool")));
-    write("core-41.img", file(0x55053847, core(6, "gone")));
-    write("fs-40.img", file(0x51403912, fs_entry.newBuilder().setCwdId(2).build()));
+        PSTREE,
+        pstree_entry.newBuilder().setPid(40).setPgid(40).setSid(40).addThreads(40).build(),
+        pstree_entry.newBuilder().setPid(41).setPpid(40).setPgid(40).setSid(40).build());
+    write("ids-40.img", IDS, ids);
+    write("core-40.img", CORE, core(1, "tool"));
+    write("core-41.img", CORE, core(6, "gone"));
+    write("fs-40.img", FS, fs_entry.newBuilder().setCwdId(2).build());
     write(
         "mm-40.img",
-        file(
-            0x57492820,
-            mm_entry
-                .newBuilder()
-                .setExeFileId(1)
-                .setMmArgStart(0x11ff8)
-                .setMmArgEnd(0x12004)
-                .addVmas(vma(0x10000, 8, ANONYMOUS))
-                .addVmas(vma(0x40000, 2, SHARED).setShmid(77).setPgoff(PAGE))
-                .build()));
+        MM,
+        mm_entry
+            .newBuilder()
+            .setExeFileId(1)
+            .setMmArgStart(0x11ff8)
+            .setMmArgEnd(0x12004)
+            .addVmas(vma(0x10000, 8, ANONYMOUS))
+            .addVmas(vma(0x40000, 2, SHARED).setShmid(77).setPgoff(PAGE))
+            .build());
     writePages();
     writeFiles();
   }
@@ -162,25 +187,12 @@ class TreeReaderTest {
   }
 
   private void writePages() throws IOException {
-    write(
-        "pagemap-40.img",
-        file(
-            0x56084025,
-            pagemap_head.newBuilder().setPagesId(3).build(),
-            run(0x10000, 1, 1),
-            run(0x11000, 1, 4),
-            run(0x12000, 1, 4)));
+    writePageMap("40", 3, run(0x10000, 1, 1), run(0x11000, 1, 4), run(0x12000, 1, 4));
     byte[] pages = new byte[2 * PAGE];
     byte[] arguments = "tool\0-x\0a b".getBytes(StandardCharsets.UTF_8);
     System.arraycopy(arguments, 0, pages, 0xff8, arguments.length);
     write("pages-3.img", pages);
-    write(
-        "pagemap-shmem-77.img",
-        file(
-            0x56084025,
-            pagemap_head.newBuilder().setPagesId(4).build(),
-            run(0, 1, 4),
-            run(2 * PAGE, 1, 4)));
+    writePageMap("shmem-77", 4, run(0, 1, 4), run(2 * PAGE, 1, 4));
   }
 
   private void writeFiles() throws IOException {
@@ -205,17 +217,21 @@ class TreeReaderTest {
             .build();
     write(
         "files.img",
-        file(
-            0x56303138,
-            regular(1, "usr/bin/tool", 0),
-            regular(2, ".", 0),
-            regular(3, "var/log/x", 12),
-            file_entry.newBuilder().setType(4).setId(4).setIsk(tcp).build(),
-            file_entry.newBuilder().setType(5).setId(5).setUsk(unix).build(),
-            file_entry.newBuilder().setType(99).setId(6).build()));
+        FILES,
+        regular(1, "usr/bin/tool", 0),
+        regular(2, ".", 0),
+        regular(3, "var/log/x", 12),
+        file_entry.newBuilder().setType(4).setId(4).setIsk(tcp).build(),
+        file_entry.newBuilder().setType(5).setId(5).setUsk(unix).build(),
+        file_entry.newBuilder().setType(99).setId(6).build());
     write(
         "fdinfo-1.img",
-        file(0x56213732, fd(7, 3, 1), fd(4, 4, 4), fd(5, 5, 5), fd(6, 6, 99), fd(9, 1234, 1)));
+        FDINFO,
+        fd(7, 3, 1),
+        fd(4, 4, 4),
+        fd(5, 5, 5),
+        fd(6, 6, 99),
+        fd(9, 1234, 1));
   }
 
   private static fdinfo_entry fd(int number, int id, int type) {
@@ -263,15 +279,14 @@ class TreeReaderTest {
   void timeIsInProportionToMappings() throws IOException {
     int count = 65_000;
     mm_entry.Builder mm = mm_entry.newBuilder().setExeFileId(1);
-    MessageLite[] runs = new MessageLite[count + 1];
-    runs[0] = pagemap_head.newBuilder().setPagesId(3).build();
+    pagemap_entry[] runs = new pagemap_entry[count];
     for (int i = 0; i < count; i++) {
       long start = 0x10000 + 3L * PAGE * i;
       mm.addVmas(vma(start, 2, ANONYMOUS));
-      runs[i + 1] = run(start, 1, 4);
+      runs[i] = run(start, 1, 4);
     }
-    write("mm-40.img", file(0x57492820, mm.build()));
-    write("pagemap-40.img", file(0x56084025, runs));
+    write("mm-40.img", MM, mm.build());
+    writePageMap("40", 3, runs);
     DumpedTree tree = assertTimeout(Duration.ofSeconds(10), this::read);
     assertEquals(
         List.of(
@@ -282,14 +297,7 @@ class TreeReaderTest {
 
   @Test
   void runsAreFoundWhereverAMappingBegins() throws IOException {
-    write(
-        "pagemap-40.img",
-        file(
-            0x56084025,
-            pagemap_head.newBuilder().setPagesId(3).build(),
-            run(0x10000, 4, 4),
-            run(0x20000, 4, 1),
-            run(0x30000, 4, 4)));
+    writePageMap("40", 3, run(0x10000, 4, 4), run(0x20000, 4, 1), run(0x30000, 4, 4));
     PageMap map = PageMap.read(images, "40", PAGE).orElseThrow();
     for (long from = 0xf000; from <= 0x35000; from += 0x800) {
       for (long to = 0xf000; to <= 0x35000; to += 0x800) {
@@ -320,12 +328,11 @@ class TreeReaderTest {
   @OutsideUse("D5")
   void whatThisJvmHasNoMemoryForIsRefused() throws IOException {
     try (RandomAccessFile file = new RandomAccessFile(images.resolve("mm-40.img").toFile(), "rw")) {
-      file.write(file(0x57492820));
+      file.write(file(MM));
       file.write(number(Integer.MAX_VALUE));
       file.setLength(3L << 30);
     }
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains("mm-40.img has more than"), e.getMessage());
+    assertRefused("mm-40.img has more than");
   }
 
   @Test
@@ -333,26 +340,17 @@ class TreeReaderTest {
   void aThreadThatIsListedTwiceIsNotReadTwice() throws IOException {
     write(
         "pstree.img",
-        file(
-            0x50273030,
-            pstree_entry.newBuilder().setPid(40).addThreads(40).addThreads(40).build()));
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains("thread 40 twice"), e.getMessage());
+        PSTREE,
+        pstree_entry.newBuilder().setPid(40).addThreads(40).addThreads(40).build());
+    assertRefused("thread 40 twice");
     pstree_entry one = pstree_entry.newBuilder().setPid(41).build();
-    write("pstree.img", file(0x50273030, one, one));
-    e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains("process 41 twice"), e.getMessage());
+    write("pstree.img", PSTREE, one, one);
+    assertRefused("process 41 twice");
   }
 
   @Test
   void commandLineThatIsNotInTheImagesIsLeftOut() throws IOException {
-    write(
-        "pagemap-40.img",
-        file(
-            0x56084025,
-            pagemap_head.newBuilder().setPagesId(3).build(),
-            run(0x11000, 1, 4),
-            run(0x12000, 1, 1)));
+    writePageMap("40", 3, run(0x11000, 1, 4), run(0x12000, 1, 1));
     assertEquals(List.of(), read().root().commandLine());
   }
 
@@ -370,8 +368,7 @@ class TreeReaderTest {
       })
   void missingFileIsNamed(String name) throws IOException {
     Files.delete(images.resolve(name));
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains(name), e.getMessage());
+    assertRefused(name);
   }
 
   @ParameterizedTest
@@ -392,8 +389,7 @@ class TreeReaderTest {
   void fileThatIsCutOffIsNamed(String name) throws IOException {
     byte[] whole = Files.readAllBytes(images.resolve(name));
     write(name, java.util.Arrays.copyOf(whole, name.startsWith("pages") ? 4000 : whole.length - 1));
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains(name + " is cut off"), e.getMessage());
+    assertRefused(name + " is cut off");
   }
 
   @Test
@@ -401,8 +397,7 @@ class TreeReaderTest {
     Files.copy(images.resolve("core-40.img"), images.resolve("core-42.img"));
     Files.delete(images.resolve("core-40.img"));
     Files.copy(images.resolve("ids-40.img"), images.resolve("core-40.img"));
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
-    assertTrue(e.getMessage().contains("not an image of the kind CORE"), e.getMessage());
+    assertRefused("not an image of the kind CORE");
   }
 
   /** Whatever is in the files, they are read or refused, and nothing else happens. */

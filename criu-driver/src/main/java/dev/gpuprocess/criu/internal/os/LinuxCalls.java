@@ -1,8 +1,13 @@
 package dev.gpuprocess.criu.internal.os;
 
+import static dev.gpuprocess.internal.os.Libc.check;
+
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
+import java.util.OptionalLong;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -10,11 +15,11 @@ import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
 /**
- * The functions of the C library that neither the JDK nor jnr-posix offers: a SEQPACKET socket, and
- * a spawn that passes on exactly the given descriptors. There is no policy here, except that every
- * result goes through {@link #check}.
+ * The functions of the C library for sockets, pipes, namespaces and processes that neither the JDK
+ * nor jnr-posix offers, such as a spawn that passes on exactly the given descriptors. There is no
+ * policy here, except that every result goes through {@link Libc#check}.
  */
-public final class LibC {
+public final class LinuxCalls {
 
   public static final int AF_UNIX = 1;
   static final int SOCK_SEQPACKET = 5;
@@ -30,40 +35,35 @@ public final class LibC {
   static final int SHUT_RDWR = 2;
   public static final int F_SETFL = 4;
   public static final int F_DUPFD_CLOEXEC = 1030;
-  public static final int O_RDONLY = 0;
-  public static final int O_RDWR = 2;
-  public static final int O_NONBLOCK = 0x800;
-  public static final int O_DIRECTORY =
-      "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
   static final short POLLIN = 1;
 
   static final int ESRCH = 3;
-  public static final int EINTR = 4;
-  public static final int EAGAIN = 11;
   static final int EPIPE = 32;
   static final int ENOSYS = 38;
   static final int ECONNRESET = 104;
 
-  // These two have the same number on every architecture.
+  // These have the same number on every architecture.
   private static final long SYS_PIDFD_SEND_SIGNAL = 424;
   private static final long SYS_PIDFD_OPEN = 434;
+  private static final long SYS_PIDFD_GETFD = 438;
+
+  // struct statfs begins with the type.
+  private static final int STATFS_BYTES = 256;
 
   private static final Functions FUNCTIONS = NativeLibraries.load(Functions.class, "c");
   private static final Runtime RUNTIME = Runtime.getRuntime(FUNCTIONS);
 
-  private LibC() {}
+  private LinuxCalls() {}
 
   /** The C names and signatures. Public because JNR's generated class needs it to be. */
   public interface Functions {
+    int socket(int domain, int type, int protocol);
+
     int socketpair(int domain, int type, int protocol, @Out int[] pair);
 
     int pipe2(@Out int[] pair, int flags);
 
     int fcntl(int descriptor, int command, int argument);
-
-    public int open(@In byte[] path, int flags);
-
-    public int close(int descriptor);
 
     int shutdown(int descriptor, int how);
 
@@ -77,15 +77,15 @@ public final class LibC {
 
     int eventfd(int initial, int flags);
 
+    int setns(int descriptor, int type);
+
+    int statfs(@In byte[] path, Pointer answer);
+
     long write(int descriptor, @In byte[] bytes, long length);
 
     long read(int descriptor, @Out byte[] bytes, long length);
 
     int poll(Pointer descriptors, long count, int timeoutMillis);
-
-    int getpagesize();
-
-    String strerror(int errno);
 
     long syscall(long number, long first, long second, long third, long fourth);
 
@@ -132,14 +132,6 @@ public final class LibC {
     return Memory.allocateDirect(RUNTIME, bytes, true);
   }
 
-  /** Every call whose -1 means errno goes through here. */
-  public static int check(long result, String call) throws NativeCallException {
-    if (result < 0) {
-      throw failure(call, errno());
-    }
-    return Math.toIntExact(result);
-  }
-
   /**
    * Makes a pipe. After a failed call JNR copies back values that are not descriptors, mostly 0;
    * they never leave this method, so that nobody closes them.
@@ -162,37 +154,7 @@ public final class LibC {
     return pair;
   }
 
-  /** Every call that returns the error number itself goes through here. */
-  static void checkAnswer(int error, String call) throws NativeCallException {
-    if (error != 0) {
-      throw failure(call, error);
-    }
-  }
-
-  private static NativeCallException failure(String call, int errno) {
-    return new NativeCallException(call, errno, FUNCTIONS.strerror(errno));
-  }
-
-  /** The errno of the last failed call of this thread. */
-  public static int errno() {
-    return RUNTIME.getLastError();
-  }
-
-  public static int open(Path file, int flags) throws NativeCallException {
-    return check(FUNCTIONS.open(cString(file), flags | CLOEXEC), "open " + file);
-  }
-
-  /**
-   * Closes a descriptor, unless it is negative. This can fail only for a descriptor that is not
-   * ours, which would be a bug.
-   */
-  public static void close(int descriptor) {
-    if (descriptor >= 0 && FUNCTIONS.close(descriptor) != 0 && errno() != EINTR) {
-      throw new IllegalStateException("close " + descriptor + ": " + FUNCTIONS.strerror(errno()));
-    }
-  }
-
-  static int pidfdOpen(int pid) throws NativeCallException {
+  public static int pidfdOpen(int pid) throws NativeCallException {
     return check(FUNCTIONS.syscall(SYS_PIDFD_OPEN, pid, 0, 0, 0), "pidfd_open " + pid);
   }
 
@@ -202,8 +164,17 @@ public final class LibC {
         "pidfd_send_signal " + signal);
   }
 
-  /** A path as bytes for the kernel, terminated by a zero byte. */
-  static byte[] cString(Path path) {
-    return NativePath.cString(path);
+  /** A copy of a descriptor of another process. */
+  public static int pidfdGetfd(int pidfd, int descriptor) throws NativeCallException {
+    return check(
+        FUNCTIONS.syscall(SYS_PIDFD_GETFD, pidfd, descriptor, 0, 0), "pidfd_getfd " + descriptor);
+  }
+
+  /** The magic number of the type of file system that a file is on; empty if it cannot be asked. */
+  public static OptionalLong fileSystemType(Path file) {
+    Pointer answer = allocate(STATFS_BYTES);
+    return FUNCTIONS.statfs(NativePath.cString(file), answer) == 0
+        ? OptionalLong.of(answer.getLong(0))
+        : OptionalLong.empty();
   }
 }

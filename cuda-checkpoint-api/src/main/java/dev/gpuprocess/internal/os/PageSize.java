@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.store;
+package dev.gpuprocess.internal.os;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -9,11 +9,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** The page size of this machine, which the kernel hands to every process. */
-final class PageSize {
+public final class PageSize {
 
   private static final long AT_PAGESZ = 6;
 
-  static final long BYTES = read();
+  public static final long BYTES = read();
 
   private PageSize() {}
 

@@ -1,10 +1,11 @@
-package dev.gpuprocess.criu;
+package dev.gpuprocess.contract;
 
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
@@ -29,14 +30,10 @@ public final class PlainImage {
 
   /** Dumps as a checkpointed process is dumped: the image is on disk before the process may die. */
   public static void dump(
-      CriuDriver driver, ProcessIdentity process, Path directory, boolean leaveRunning) {
+      CriuDriver driver, ProcessIdentity process, Path directory, DumpOptions options) {
     try (StagedImage image = StagedImage.create(directory, process, 0, null)) {
       driver.dump(
-          new DumpRequest(
-              process,
-              image.images(),
-              image.work(),
-              DumpDirectories.dump().leaveRunning(leaveRunning).build()),
+          new DumpRequest(process, image.images(), image.work(), options),
           new DumpListener() {
             @Override
             public void postDump() {
@@ -47,10 +44,10 @@ public final class PlainImage {
     }
   }
 
-  private static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
+  public static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
     return new Manifest(
         Manifest.FORMAT,
-        Instant.EPOCH,
+        Instant.now(),
         process.pid(),
         process.startTicks(),
         List.of(),
@@ -60,17 +57,18 @@ public final class PlainImage {
         "",
         "",
         SHELL_JOB,
+        null,
         files);
   }
 
   /** Restores what is proven to be as it was made. */
   public static RestoreReport restore(
-      CriuDriver driver, Path directory, Path work, RestoreListener listener) {
+      CriuDriver driver, Path directory, Path work, RestoreOptions options) {
     ImageDirectory image = ImageDirectory.open(directory);
-    RestoreOptions options = DumpDirectories.shellJob().build();
     try (VerifiedImage verified = image.verified()) {
       return driver.restore(
-          new RestoreRequest(verified.images(), work, image.manifest().pid(), options), listener);
+          new RestoreRequest(verified.images(), work, image.manifest().pid(), options),
+          RestoreListener.NONE);
     }
   }
 }

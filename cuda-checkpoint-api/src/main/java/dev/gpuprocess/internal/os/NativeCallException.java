@@ -1,4 +1,4 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.internal.os;
 
 import java.io.IOException;
 
@@ -7,6 +7,8 @@ public final class NativeCallException extends IOException {
 
   private static final long serialVersionUID = 1L;
 
+  private static final int EPERM = 1;
+
   private final int errno;
 
   NativeCallException(String call, int errno, String text) {
@@ -14,7 +16,12 @@ public final class NativeCallException extends IOException {
     this.errno = errno;
   }
 
-  int errno() {
+  public int errno() {
     return errno;
+  }
+
+  /** Whether the caller may not do that. */
+  public boolean isNotPermitted() {
+    return errno == EPERM;
   }
 }

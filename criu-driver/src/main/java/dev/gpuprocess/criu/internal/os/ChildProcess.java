@@ -1,0 +1,127 @@
+package dev.gpuprocess.criu.internal.os;
+
+import dev.gpuprocess.internal.os.NativeCallException;
+import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A child of this JVM that the JDK does not know. Its pid belongs to nobody else until it is
+ * reaped, which happens only here, so it can be signalled by its pid. None of this needs a
+ * descriptor, or {@code /proc}: it also works when no more files can be opened. Safe for use by
+ * several threads.
+ */
+public final class ChildProcess {
+
+  private static final Logger LOG = LoggerFactory.getLogger(ChildProcess.class);
+  private static final int SIGKILL = 9;
+  private static final int SIGTERM = 15;
+  private static final int SIGCONT = 18;
+  private static final long PAUSE_NANOS = 200_000;
+  private static final long LATE_PAUSE_NANOS = 100_000_000;
+
+  private final int pid;
+  private @Nullable ExitStatus exit;
+
+  ChildProcess(int pid) {
+    this.pid = pid;
+  }
+
+  public int pid() {
+    return pid;
+  }
+
+  /**
+   * Reaps it if it has ended.
+   *
+   * @return how it ended; empty while it runs
+   */
+  public synchronized Optional<ExitStatus> reap() throws NativeCallException {
+    if (exit == null) {
+      exit = Posix.reap(pid).orElse(null);
+    }
+    return Optional.ofNullable(exit);
+  }
+
+  /**
+   * Waits until it has ended, and reaps it.
+   *
+   * @return how it ended; empty if it still runs at the deadline
+   */
+  public Optional<ExitStatus> await(Deadline deadline) throws NativeCallException {
+    Optional<ExitStatus> ended = reap();
+    while (ended.isEmpty() && !deadline.passed()) {
+      LockSupport.parkNanos(PAUSE_NANOS);
+      ended = reap();
+    }
+    return ended;
+  }
+
+  /**
+   * Reaps it in the background once it ends; it would otherwise stay a zombie. It is let go on if
+   * it was stopped, so that it can end.
+   */
+  public void reapLater() throws NativeCallException {
+    if (reap().isPresent()) {
+      return;
+    }
+    Thread reaper =
+        new Thread(
+            () -> {
+              try {
+                while (reap().isEmpty()) {
+                  boolean unused = resume();
+                  LockSupport.parkNanos(LATE_PAUSE_NANOS);
+                }
+              } catch (NativeCallException e) {
+                LOG.debug("process {} cannot be reaped", pid, e);
+              }
+            },
+            "gpuprocess-reaper-" + pid);
+    reaper.setDaemon(true);
+    reaper.start();
+  }
+
+  /**
+   * Sends it SIGKILL.
+   *
+   * @return false if it had ended
+   */
+  public boolean kill() throws NativeCallException {
+    return signal(pid, SIGKILL);
+  }
+
+  /**
+   * Sends SIGKILL to it and to all that it has started, as far as they have not left its process
+   * group, which it is the leader of.
+   *
+   * @return false if it had ended, and nothing was killed
+   */
+  public boolean killGroup() throws NativeCallException {
+    return signal(-pid, SIGKILL);
+  }
+
+  /**
+   * Sends it SIGTERM.
+   *
+   * @return false if it had ended
+   */
+  public boolean terminate() throws NativeCallException {
+    return signal(pid, SIGTERM);
+  }
+
+  /**
+   * Sends it SIGCONT.
+   *
+   * @return false if it had ended
+   */
+  public boolean resume() throws NativeCallException {
+    return signal(pid, SIGCONT);
+  }
+
+  private synchronized boolean signal(int target, int number) throws NativeCallException {
+    return reap().isEmpty() && Posix.signalChild(target, number);
+  }
+}

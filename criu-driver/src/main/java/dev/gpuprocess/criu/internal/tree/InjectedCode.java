@@ -1,0 +1,69 @@
+package dev.gpuprocess.criu.internal.tree;
+
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import java.nio.file.AccessDeniedException;
+import java.util.Map;
+import java.util.stream.Stream;
+
+/**
+ * The code that CRIU has a process execute while it dumps it. A process whose tracer dies meanwhile
+ * goes on in that code and dies: of SIGTRAP at the breakpoint at its end, or of SIGPIPE when it
+ * answers. While the code only waits for CRIU's next command it is safe: it finds that CRIU is gone
+ * and returns to where the process was.
+ */
+public final class InjectedCode {
+
+  /**
+   * All signals but SIGKILL and SIGSTOP: CRIU's {@code parasite_run} blocks them before it changes
+   * a register, and unblocks them when the registers are restored. What a program blocks with glibc
+   * does not include signals 32 and 33.
+   */
+  private static final long ALL_SIGNALS = ~(1L << (9 - 1) | 1L << (19 - 1));
+
+  /** The kernel unblocks SIGTRAP again when the breakpoint at the end of the code is reached. */
+  private static final long TRAP = 1L << (5 - 1);
+
+  /** The number of recvfrom, with which the code waits for a command. */
+  private static final Map<String, String> RECVFROM = Map.of("amd64", "45", "aarch64", "207");
+
+  private InjectedCode() {}
+
+  /**
+   * Whether a task of a tree would be harmed by the death of its tracer.
+   *
+   * @param root the root of the tree
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if {@code /proc} cannot be read
+   */
+  public static boolean runsIn(int root) {
+    return Stream.concat(Stream.of(root), ProcFs.descendants(root).stream())
+        .flatMap(process -> ProcFs.threads(process).stream())
+        .anyMatch(InjectedCode::isExecutedBy);
+  }
+
+  private static boolean isExecutedBy(int task) {
+    Map<String, String> status = ProcFs.status(task);
+    return !status.getOrDefault("TracerPid", "0").equals("0")
+        && (Long.parseUnsignedLong(status.getOrDefault("SigBlk", "0"), 16) | TRAP) == ALL_SIGNALS
+        && !waitsForCommand(task, status);
+  }
+
+  private static boolean waitsForCommand(int task, Map<String, String> status) {
+    return status.getOrDefault("State", "").startsWith("S") && isInRecvfrom(task);
+  }
+
+  /** Whoever may not see the system call takes a task that sleeps for one that waits. */
+  private static boolean isInRecvfrom(int task) {
+    String recvfrom = RECVFROM.get(System.getProperty("os.arch"));
+    try {
+      return ProcFs.read(task, "syscall")
+          .filter(call -> recvfrom != null && call.startsWith(recvfrom + " "))
+          .isPresent();
+    } catch (ProcessUnreadableException e) {
+      if (e.getCause() instanceof AccessDeniedException) {
+        return true;
+      }
+      throw e;
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.dump.CarriedState;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import java.nio.file.Path;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+
+/** Reads a good image with fewer descriptors than that needs; a JVM of its own. */
+final class DescriptorlessReader {
+
+  /** More than reading needs. */
+  private static final int ENOUGH = 20;
+
+  private DescriptorlessReader() {}
+
+  /**
+   * Prints what became of it.
+   *
+   * @param args an image, and a directory with what is carried beside CRIU's files
+   * @throws Exception when it cannot be tried
+   */
+  public static void main(String[] args) throws Exception {
+    Hoard.loadClasses(DescriptorlessReader.class.getClassLoader());
+    List<Runnable> readings =
+        List.of(
+            () -> ImageDirectory.open(Path.of(args[0])).verify(),
+            () -> CarriedState.read(1, Path.of(args[1])));
+    Set<String> ends = new LinkedHashSet<>();
+    for (Runnable reading : readings) {
+      reading.run();
+      for (int free = ENOUGH; free >= 0; free--) {
+        ends.add(end(reading, free));
+      }
+    }
+    System.out.println(
+        ends.equals(Set.of("good", "unreadable"))
+            ? "good with enough descriptors, unreadable without"
+            : ends.toString());
+  }
+
+  private static String end(Runnable reading, int free) {
+    try (Hoard all = new Hoard(free)) {
+      reading.run();
+      return "good";
+    } catch (ImageCorruptException e) {
+      return "corrupt with " + free + " descriptors: " + e.getMessage();
+    } catch (ImageException e) {
+      return "unreadable";
+    } catch (RuntimeException | Error e) {
+      return free + " " + e;
+    }
+  }
+}

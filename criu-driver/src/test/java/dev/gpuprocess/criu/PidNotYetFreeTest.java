@@ -1,0 +1,96 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreListener;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.NullUnmarked;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** CRIU says that a pid is taken, as on a busy machine, although there is no such process. */
+@NullUnmarked
+class PidNotYetFreeTest {
+
+  /** Answers restores with EEXIST as often as the file says; all else is the real CRIU's. */
+  private static final String REFUSING =
+      """
+      #!/usr/bin/perl
+      use strict; use Socket; BEGIN { $^F = 255 }
+      open my $socket, '+<&=', $ARGV[-1] or die $!;
+      recv $socket, my $request, 1 << 20, MSG_PEEK;
+      my ($RESTORE, $EEXIST) = (2, 17);
+      open my $file, '+<', "$0.refusals" or die $!;
+      my $left = <$file>;
+      exec '%s', @ARGV if $left == 0 || $RESTORE != ord substr $request, 1, 1;
+      seek $file, 0, 0; print $file $left - 1; close $file;
+      sysread $socket, $request, 1 << 20;
+      syswrite $socket, pack 'C*', 1 << 3, $RESTORE, 2 << 3, 0, 7 << 3, $EEXIST;
+      """;
+
+  @TempDir Path directory;
+  private DumpDirectories site;
+  private int pid;
+
+  @BeforeEach
+  void dump() {
+    RealCriu.assume();
+    site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver(RawCriu.program()));
+    try (Workload counter = Workload.counter(directory)) {
+      site.dump(counter.identity(), DumpDirectories.dump().build());
+      pid = counter.pid();
+    }
+  }
+
+  private DumpDirectories refusing(int restores) throws Exception {
+    Path program =
+        FakeCriu.write(
+            directory.resolve("refusing").resolve("criu"), REFUSING.formatted(RawCriu.program()));
+    Files.writeString(program.resolveSibling("criu.refusals"), restores + "\n");
+    return site.with(new RpcCriuDriver(program));
+  }
+
+  @Test
+  void theRestoreWaitsForThePid() throws Exception {
+    AtomicInteger begun = new AtomicInteger();
+    RestoreListener listener =
+        new RestoreListener() {
+          @Override
+          public void preRestore() {
+            begun.incrementAndGet();
+          }
+        };
+    ProcessIdentity restored =
+        refusing(3).restore(pid, DumpDirectories.shellJob().build(), listener).process();
+    try {
+      assertEquals(pid, restored.pid());
+      assertEquals(1, begun.get());
+    } finally {
+      Workload.end(restored);
+    }
+  }
+
+  @Test
+  void untilItsDeadline() throws Exception {
+    RestoreOptions options = DumpDirectories.shellJob().deadline(Duration.ofSeconds(1)).build();
+    // Which of the two depends on where the deadline finds it.
+    RetryLaterException e =
+        assertThrows(RetryLaterException.class, () -> refusing(1000).restore(pid, options));
+    assertTrue(
+        e instanceof OperationTimedOutException
+            || e.getMessage().contains("the kernel has not released yet"),
+        e.getMessage());
+    TrapFixture.assertNothingLeft(pid);
+  }
+}

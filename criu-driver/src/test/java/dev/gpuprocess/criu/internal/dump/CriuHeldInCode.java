@@ -1,0 +1,85 @@
+package dev.gpuprocess.criu.internal.dump;
+
+import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.tree.InjectedCode;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
+
+/** Stops the CRIU that dumps a process while the process executes code of CRIU's. */
+final class CriuHeldInCode {
+
+  private static final long SETTLED_NANOS = 5_000_000;
+
+  private final int pid;
+  private volatile boolean over;
+
+  private CriuHeldInCode(int pid) {
+    this.pid = pid;
+  }
+
+  /**
+   * Waits for such a moment, and does the dump meanwhile.
+   *
+   * @param held gets CRIU once it is stopped
+   * @return whether the moment was caught before the dump was over
+   */
+  static boolean during(int pid, Runnable dump, Consumer<ProcessIdentity> held) {
+    CriuHeldInCode catcher = new CriuHeldInCode(pid);
+    CompletableFuture<Boolean> caught =
+        CompletableFuture.supplyAsync(
+            () -> {
+              Optional<ProcessIdentity> criu = catcher.catchIt();
+              criu.ifPresent(held);
+              return criu.isPresent();
+            });
+    try {
+      dump.run();
+    } finally {
+      catcher.over = true;
+    }
+    return caught.join();
+  }
+
+  private Optional<ProcessIdentity> catchIt() {
+    while (!over) {
+      if (InjectedCode.runsIn(pid)) {
+        Optional<ProcessIdentity> criu = tracer();
+        if (criu.isPresent() && isHeld(criu.get())) {
+          return criu;
+        }
+      }
+    }
+    return Optional.empty();
+  }
+
+  private Optional<ProcessIdentity> tracer() {
+    OptionalInt tracer = ProcFs.tracer(pid);
+    return tracer.isPresent() ? ProcessIdentity.of(tracer.getAsInt()) : Optional.empty();
+  }
+
+  /** Stops it, and lets it go on again when the process has left the code by then. */
+  private boolean isHeld(ProcessIdentity criu) {
+    try {
+      Posix.stop(criu);
+      while (criu.isAlive() && Processes.stat(criu).filter(ProcStat::isStopped).isEmpty()) {
+        Thread.onSpinWait();
+      }
+      LockSupport.parkNanos(SETTLED_NANOS);
+      if (criu.isAlive() && InjectedCode.runsIn(pid)) {
+        return true;
+      }
+      Posix.resume(criu);
+      return false;
+    } catch (NativeCallException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

@@ -1,0 +1,107 @@
+package dev.gpuprocess.internal.call;
+
+import dev.gpuprocess.internal.text.Printable;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Accesses to a directory, none of which waits for its file system longer than a limit. While one
+ * of them hangs the others are refused at once.
+ *
+ * @param path the directory
+ * @param limit how long its file system may take to answer
+ */
+public record BoundedDirectory(Path path, Duration limit) {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** What is done in the directory. */
+  public interface Access<T> {
+    T run() throws IOException;
+  }
+
+  /** The same without a result. */
+  public interface Task {
+    void run() throws IOException;
+  }
+
+  /**
+   * Does something in the directory.
+   *
+   * @param late gets the result when it comes after the limit
+   * @throws IOException what it throws; also when the file system does not answer in time
+   */
+  public <T> T get(String what, Access<T> access, Consumer<T> late) throws IOException {
+    try {
+      if (BoundedCall.hangs(this)) {
+        throw new TimeoutException();
+      }
+      return call(what, limit, access, late);
+    } catch (TimeoutException e) {
+      throw new FileSystemException(
+          path.toString(),
+          null,
+          "does not answer within %s: its file system hangs".formatted(Printable.of(limit)));
+    }
+  }
+
+  /** Does something whose result nobody misses. */
+  public <T> T get(String what, Access<T> access) throws IOException {
+    return get(what, access, late -> {});
+  }
+
+  /** Does something without a result. */
+  public void run(String what, Task task) throws IOException {
+    boolean unused = get(what, done(task));
+  }
+
+  /** Does something in any case: later, when the file system does not answer in time. */
+  public void runEvenLate(String what, Task task) {
+    try {
+      boolean unused =
+          call(what, BoundedCall.hangs(this) ? Duration.ZERO : limit, done(task), late -> {});
+    } catch (TimeoutException e) {
+      LOG.warn("the file system of {} hangs: {} when it answers", path, what);
+    } catch (IOException e) {
+      LOG.warn("{} in {} failed: {}", what, path, e.toString());
+    }
+  }
+
+  private static Access<Boolean> done(Task task) {
+    return () -> {
+      task.run();
+      return true;
+    };
+  }
+
+  private <T> T call(String what, Duration patience, Access<T> access, Consumer<T> late)
+      throws IOException, TimeoutException {
+    try {
+      return BoundedCall.run(
+          this,
+          what + " in " + path,
+          patience,
+          () -> {
+            try {
+              return access.run();
+            } catch (IOException e) {
+              throw new UncheckedIOException(e);
+            }
+          },
+          (value, failure) -> {
+            if (value != null) {
+              late.accept(value);
+            }
+          });
+    } catch (UncheckedIOException e) {
+      throw e.getCause();
+    }
+  }
+}

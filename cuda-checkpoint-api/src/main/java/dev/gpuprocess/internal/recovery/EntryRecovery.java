@@ -1,0 +1,51 @@
+package dev.gpuprocess.internal.recovery;
+
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import java.util.function.Supplier;
+
+/** The recovery of what one journal entry is about. */
+abstract class EntryRecovery {
+
+  static final String VERB = "recover";
+
+  final EngineContext context;
+  final Journal journal;
+  final JournalEntry entry;
+
+  EntryRecovery(EngineContext context, Journal journal, JournalEntry entry) {
+    this.context = context;
+    this.journal = journal;
+    this.entry = entry;
+  }
+
+  final RecoveredProcess found(RecoveryOutcome outcome) {
+    return new RecoveredProcess(entry.target(), outcome, null);
+  }
+
+  /** Removes the entry: the process has ended. */
+  final RecoveredProcess gone() {
+    journal.remove(entry.key());
+    return found(RecoveryOutcome.GONE);
+  }
+
+  /**
+   * Runs something under the lock of a process, so that nobody begins a verb meanwhile.
+   *
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on it
+   */
+  final <T> T locked(ProcessKey process, int pid, Supplier<T> body) {
+    ProcessLock lock =
+        ProcessLock.take(
+            process, pid, VERB, ProcessLock.Kind.MOVE, context.state(), context.timeouts().call());
+    try {
+      return body.get();
+    } finally {
+      lock.release();
+    }
+  }
+}
