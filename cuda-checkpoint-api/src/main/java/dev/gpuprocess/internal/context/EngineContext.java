@@ -20,6 +20,7 @@ import org.jspecify.annotations.Nullable;
  * @param listener told of every step
  * @param timeouts how long driver calls may take
  * @param state where the controllers of this machine meet
+ * @param populateAhead whether checkpoints are helped by populating memory ahead of the driver
  * @param imageKey signs images that are made and is asked of those that are opened; null for none
  */
 public record EngineContext(
@@ -29,6 +30,7 @@ public record EngineContext(
     StepListener listener,
     Timeouts timeouts,
     StateDirectory state,
+    boolean populateAhead,
     @Nullable ImageKey imageKey) {
 
   public EngineContext {

@@ -27,6 +27,9 @@ final class StepEvent extends Event {
   @DataAmount
   long bytes;
 
+  @Label("How it was done")
+  String note = "";
+
   @Label("Outcome")
   String outcome = "";
 

@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
@@ -45,15 +46,26 @@ public final class StepRecorder {
         moved -> moved);
   }
 
+  /** Runs a step that moves a known number of bytes and tells how it was done. */
+  public void runNoted(String name, long bytes, Supplier<String> body) {
+    String unused = run(name, body, note -> bytes, note -> note);
+  }
+
   /** Runs a step whose result tells how many bytes it moved. */
   public <T> T run(String name, Supplier<T> body, ToLongFunction<T> bytes) {
+    return run(name, body, bytes, value -> "");
+  }
+
+  private <T> T run(
+      String name, Supplier<T> body, ToLongFunction<T> bytes, Function<T, String> note) {
     StepEvent event = new StepEvent(name, pid);
     event.begin();
     tell(l -> l.started(name, pid));
     long began = System.nanoTime();
     try {
       T value = body.get();
-      finished(name, System.nanoTime() - began, bytes.applyAsLong(value), event);
+      Duration took = Duration.ofNanos(System.nanoTime() - began);
+      finished(new Step(name, pid, took, bytes.applyAsLong(value), note.apply(value)), event);
       return value;
     } catch (RuntimeException e) {
       failed(name, e, event);
@@ -90,12 +102,18 @@ public final class StepRecorder {
     throw (T) thrown;
   }
 
-  private void finished(String name, long nanos, long bytes, StepEvent event) {
-    Step step = new Step(name, pid, Duration.ofNanos(nanos), bytes);
+  private void finished(Step step, StepEvent event) {
     taken.add(step);
-    event.bytes = bytes;
+    event.bytes = step.bytes();
+    event.note = step.note();
     event.outcome = "done";
-    LOG.info("process {}: {} in {} ms, {} bytes", pid, name, nanos / 1_000_000, bytes);
+    LOG.info(
+        "process {}: {} in {} ms, {} bytes{}",
+        pid,
+        step.name(),
+        step.duration().toMillis(),
+        step.bytes(),
+        step.note().isEmpty() ? "" : ", " + step.note());
     tell(l -> l.finished(step));
   }
 

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.populate.PopulateAhead;
 import dev.gpuprocess.internal.room.Holdings;
 import java.time.Duration;
 import java.util.List;
@@ -35,7 +36,20 @@ public final class Suspension {
     Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
     target.nowHolds(held);
     target.note("checkpoint", ProcessLock.Kind.MOVE);
-    member.steps().run("checkpoint", held.bytes(), member.operation().calls()::checkpoint);
+    Runnable checkpoint = member.operation().calls()::checkpoint;
+    member
+        .steps()
+        .runNoted("checkpoint", held.bytes(), () -> helped(target, held.bytes(), checkpoint));
+  }
+
+  /** The call has its own deadline; what helps it changes nothing of how it ends. */
+  private static String helped(TrackedProcess target, long bytes, Runnable checkpoint) {
+    // What is not known may be much.
+    if (target.context.populateAhead() && (bytes == 0 || bytes >= PopulateAhead.LEAST_BYTES)) {
+      return PopulateAhead.during(target.identity, checkpoint);
+    }
+    checkpoint.run();
+    return "";
   }
 
   /** Both, of running processes. */

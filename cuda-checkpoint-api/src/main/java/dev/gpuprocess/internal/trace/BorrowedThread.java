@@ -80,8 +80,7 @@ public final class BorrowedThread {
     OwnState own = OwnState.of(thread, memory);
     byte[] state = ExtendedState.inFrame(thread.extendedState());
     OptionalLong room =
-        new StackRoom(land.mappings(), memory)
-            .below(own.registers(), WayHome.bytes(state));
+        new StackRoom(land.mappings(), memory).below(own.registers(), WayHome.bytes(state));
     if (room.isEmpty()) {
       throw new UntraceableException(
           Untraceable.Reason.NO_THREAD,
@@ -95,7 +94,8 @@ public final class BorrowedThread {
     }
     WayHome way = new WayHome(memory, land.gadgets(), own, state, room.getAsLong());
     BorrowedThread borrowed =
-        new BorrowedThread(land.process().pid(), thread, memory, land.gadgets(), filters, own, way, end);
+        new BorrowedThread(
+            land.process().pid(), thread, memory, land.gadgets(), filters, own, way, end);
     borrowed.atHome = true;
     return borrowed;
   }
@@ -144,7 +144,9 @@ public final class BorrowedThread {
       atHome = false;
       thread.blockSignals(ALL_SIGNALS);
     }
-    if (!thread.toSystemCall(end) || !thread.toSystemCall(end)) {
+    boolean entered = thread.toSystemCall(end);
+    boolean made = entered && thread.toSystemCall(end);
+    if (!made) {
       throw new UntraceableException(
           Untraceable.Reason.NO_INSTRUCTIONS,
           "thread %s could not execute a system call".formatted(thread.task()));

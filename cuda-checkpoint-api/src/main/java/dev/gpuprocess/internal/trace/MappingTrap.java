@@ -80,14 +80,15 @@ public final class MappingTrap {
   private <T> Optional<T> watched(
       Ptrace ptrace, Landscape land, Runnable armed, BooleanSupplier over, Work<T> work)
       throws UntraceableException, IOException {
-    Tracee thread = new Tracee(ptrace, task);
     try {
       ptrace.seize(task);
     } catch (ErrnoException e) {
       throw Suitability.refused(process, task, e);
     }
-    boolean filtered = Suitability.check(process, task);
-    if (thread.interrupt(Durations.end(SEIZING)) == Tracee.Stop.GROUP) {
+    Tracee thread = new Tracee(ptrace, task, Suitability.check(process, task));
+    Rehearsal.of(thread, land);
+    thread.beginInterrupt();
+    if (thread.awaitTrap(Durations.end(SEIZING)) == Tracee.Stop.GROUP) {
       throw Suitability.stopped(process);
     }
     armed.run();
@@ -107,7 +108,7 @@ public final class MappingTrap {
         // Calls keep their arguments.
         thread.setRegisters(answered.with(Name.R10, asked.get(Name.R10)));
         if (start >= 0 || start < -LARGEST_ERRNO) {
-          return Optional.of(work(thread, filtered, land, work, start, asked.get(Name.RSI)));
+          return Optional.of(work(thread, land, work, start, asked.get(Name.RSI)));
         }
       }
     }
@@ -122,16 +123,15 @@ public final class MappingTrap {
   }
 
   private static <T> T work(
-      Tracee thread, boolean filtered, Landscape land, Work<T> work, long start, long bytes)
+      Tracee thread, Landscape land, Work<T> work, long start, long bytes)
       throws UntraceableException, IOException {
     long end = Durations.end(CALLS);
     thread.toTrap(end);
-    BorrowedThread borrowed = BorrowedThread.of(thread, filtered, land, end);
+    BorrowedThread borrowed = BorrowedThread.of(thread, land, end);
     try {
       return work.with(borrowed, start, bytes);
     } finally {
-      borrowed.goHome();
-      thread.detach();
+      borrowed.giveBack();
     }
   }
 }

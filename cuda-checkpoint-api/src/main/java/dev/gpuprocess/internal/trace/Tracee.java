@@ -129,6 +129,7 @@ final class Tracee {
                         .formatted(task)));
   }
 
+  @SuppressWarnings("ThreadPriorityCheck") // a stop takes less time than parking
   private Optional<Stop> await(BooleanSupplier over) throws UntraceableException, ErrnoException {
     for (int tries = 0; ; tries++) {
       Optional<Integer> status = ptrace.change(task);
@@ -161,8 +162,7 @@ final class Tracee {
   }
 
   UntraceableException gone() {
-    return new UntraceableException(
-        Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
+    return new UntraceableException(Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
   }
 
   void detach() throws ErrnoException {

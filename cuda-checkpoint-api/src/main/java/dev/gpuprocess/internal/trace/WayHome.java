@@ -6,11 +6,11 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 
 /**
- * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer is
- * at the first of them, so that it finds back by itself from wherever its tracer leaves it: {@code
- * ret} goes to the restorer, that sets the registers of the frame, which make a call and point to the
- * next frame; the last frame has the thread's own registers. What lay below the stack is put back
- * by a tracer that lives on.
+ * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer
+ * is at the first of them, so that it finds back by itself from wherever its tracer leaves it:
+ * {@code ret} goes to the restorer, that sets the registers of the frame, which make a call and
+ * point to the next frame; the last frame has the thread's own registers. What lay below the stack
+ * is put back by a tracer that lives on.
  */
 final class WayHome {
 

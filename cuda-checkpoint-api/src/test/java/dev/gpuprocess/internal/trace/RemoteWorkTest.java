@@ -22,9 +22,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What is made of remote calls: threads, descriptors, a process that stands still. */
@@ -50,8 +52,8 @@ class RemoteWorkTest {
     byte[] text = "written by somebody else".getBytes(StandardCharsets.UTF_8);
     Path file = Files.write(directory.resolve("file"), text);
     int descriptor = Descriptors.openToRead(file);
-    try (Captive captive =
-        first ? Captive.startInFirstThread("spin") : Captive.start("spin")) {
+    Files.delete(file); // by its name nobody finds it
+    try (Captive captive = first ? Captive.startInFirstThread("spin") : Captive.start("spin")) {
       captive.awaitTicks();
       int before = descriptors(captive.pid());
       int mapped = ProcFs.memory(captive.pid()).size();
@@ -62,8 +64,7 @@ class RemoteWorkTest {
               thread -> {
                 try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
                   long at = thread.map(4096);
-                  thread.call(
-                      SystemCall.MMAP, at, 4096, READ, PRIVATE_FIXED, passed.number(), 0);
+                  thread.call(SystemCall.MMAP, at, 4096, READ, PRIVATE_FIXED, passed.number(), 0);
                   byte[] there = thread.memory().read(at, text.length);
                   thread.unmap(at, 4096);
                   return there;
@@ -130,8 +131,7 @@ class RemoteWorkTest {
 
   private static boolean isPopulated(Captive captive) {
     long kilobytes =
-        Long.parseLong(
-            ProcFs.status(captive.task()).getOrDefault("RssAnon", "0 kB").split(" ")[0]);
+        Long.parseLong(ProcFs.status(captive.task()).getOrDefault("RssAnon", "0 kB").split(" ")[0]);
     return kilobytes << 10 >= captive.bytes();
   }
 
@@ -194,9 +194,7 @@ class RemoteWorkTest {
     try {
       boolean runs =
           HeldThreads.hold(
-              ProcessIdentity.of(child.pid()).orElseThrow(),
-              LIMIT,
-              HeldThreads::firstThreadRuns);
+              ProcessIdentity.of(child.pid()).orElseThrow(), LIMIT, HeldThreads::firstThreadRuns);
 
       assertTrue(runs);
       assertTrue(child.isAlive());
@@ -249,6 +247,35 @@ class RemoteWorkTest {
       assertTrue(java.isAlive(), () -> "it ended");
     } finally {
       java.destroyForcibly().waitFor();
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"sys_ptrace, spin, NOT_PERMITTED", "sys_admin, seccomp-allows, SECCOMP"})
+  void refusesWhereThisUserMayNot(String capability, String subject, String reason)
+      throws Exception {
+    Assumptions.assumeTrue(
+        Files.isExecutable(Path.of("/usr/bin/setpriv")), "setpriv is not here");
+    try (Captive captive = Captive.startInFirstThread(subject)) {
+      captive.awaitTicks();
+      Process borrower =
+          new ProcessBuilder(
+                  "setpriv",
+                  "--bounding-set=-" + capability,
+                  "--inh-caps=-" + capability,
+                  Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                  "-XX:TieredStopAtLevel=1",
+                  "-cp",
+                  System.getProperty("java.class.path"),
+                  RemoteCallsKills.Borrower.class.getName(),
+                  Integer.toString(captive.pid()))
+              .redirectError(ProcessBuilder.Redirect.INHERIT)
+              .start();
+      String answer = new String(borrower.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+
+      assertEquals(reason, answer);
+      assertEquals(3, borrower.waitFor());
+      captive.awaitTicks();
     }
   }
 
