@@ -5,13 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
@@ -89,7 +89,8 @@ class PopulateAheadTest {
   @Test
   void little_theDriverWorksAlone() {
     try (Pattern pattern = Pattern.start(machine, 8)) {
-      assertEquals("", note(checkpoints.process(pattern.pid()).suspend()));
+      String note = note(checkpoints.process(pattern.pid()).suspend());
+      assertTrue(note.isEmpty() || note.contains("no mapping of 128 MiB"), note);
     }
   }
 
@@ -103,7 +104,7 @@ class PopulateAheadTest {
               .findFirst()
               .orElseThrow()
               .pid();
-      assertEquals("1", tracer.ask("halt " + restoring));
+      assertEquals("1", tracer.ask("trace " + restoring));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       assertTrue(
           note(suspended).contains("is traced by process " + tracer.pid()), note(suspended));

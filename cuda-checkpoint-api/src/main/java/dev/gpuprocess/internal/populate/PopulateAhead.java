@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.populate;
 
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.ProcessMemory;
@@ -36,7 +37,6 @@ import org.slf4j.LoggerFactory;
  */
 public final class PopulateAhead {
 
-  /** How it went. */
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** A checkpoint of less is over in a moment. */
@@ -69,13 +69,21 @@ public final class PopulateAhead {
     PopulateAhead ahead = new PopulateAhead(process);
     CompletableFuture<Optional<RemoteThreads>> watch =
         CompletableFuture.supplyAsync(ahead::watch, BoundedCall.THREADS);
+    boolean answered = true;
+    String note = "";
     try {
       ahead.awaitArmed();
       checkpoint.run();
+    } catch (OperationTimedOutException e) {
+      answered = false; // nothing can be tidied in a process that hangs
+      throw e;
     } finally {
       ahead.over = true;
+      if (answered) {
+        note = ahead.outcome(watch);
+      }
     }
-    return ahead.outcome(watch);
+    return note;
   }
 
   private void awaitArmed() {
@@ -117,7 +125,7 @@ public final class PopulateAhead {
       threads.ifPresent(this::tidy);
       return threads
           .map(started -> "populated ahead by %s threads".formatted(started.started()))
-          .orElse("not populated ahead: the driver did not map its memory by one call");
+          .orElse("not populated ahead: the driver made no mapping of 128 MiB or more");
     } catch (CompletionException e) {
       LOG.info("process {}: not populated ahead", process.pid(), e);
       Throwable why = e.getCause() == null ? e : e.getCause();
