@@ -94,7 +94,7 @@ class RemoteWorkTest {
       List<List<RemoteThreads.Advice>> work = new ArrayList<>();
       long piece = captive.bytes() / 8;
       for (int i = 0; i < 4; i++) {
-        long at = captive.address() + 2 * i * piece;
+        long at = captive.address() + 2L * i * piece;
         work.add(
             List.of(
                 new RemoteThreads.Advice(at, piece, POPULATE_WRITE),
