@@ -16,13 +16,17 @@ class SignalFramesTest {
   private static final int WITH_TILES = 11008;
   private static final int TILES = 8192;
 
-  private static ByteBuffer state(int bytes, long enabled, long used) {
-    ByteBuffer state = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    return state.putLong(464, enabled).putLong(512, used);
+  private static byte[] state(int bytes, long enabled, long used) {
+    byte[] state = new byte[bytes];
+    ByteBuffer.wrap(state)
+        .order(ByteOrder.LITTLE_ENDIAN)
+        .putLong(464, enabled)
+        .putLong(512, used);
+    return state;
   }
 
-  private static ByteBuffer inFrame(ByteBuffer state) throws UntraceableException {
-    return ByteBuffer.wrap(ExtendedState.inFrame(state.array())).order(ByteOrder.LITTLE_ENDIAN);
+  private static ByteBuffer inFrame(byte[] state) throws UntraceableException {
+    return ByteBuffer.wrap(ExtendedState.inFrame(state)).order(ByteOrder.LITTLE_ENDIAN);
   }
 
   @ParameterizedTest
@@ -50,7 +54,7 @@ class SignalFramesTest {
 
   @Test
   void registersThatAreNotKnownAreNotLost() {
-    ByteBuffer state = state(WITH_TILES + TILES, 1L << 20 | 7, 7);
+    byte[] state = state(WITH_TILES + TILES, 1L << 20 | 7, 7);
 
     assertEquals(
         Untraceable.Reason.REGISTERS,
