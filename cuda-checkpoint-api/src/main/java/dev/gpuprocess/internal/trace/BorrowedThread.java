@@ -171,8 +171,8 @@ public final class BorrowedThread {
   }
 
   /**
-   * Maps private memory that can be read and written, for what calls point to. It is unmapped on the
-   * way home.
+   * Maps private memory that can be read and written, for what calls point to. It is unmapped on
+   * the way home.
    *
    * @return its address
    */
@@ -208,8 +208,8 @@ public final class BorrowedThread {
   }
 
   /**
-   * Makes the calls that were named for that, and sets its own registers; it stays stopped. A thread
-   * that did not come back from a call finds home by itself.
+   * Makes the calls that were named for that, and sets its own registers; it stays stopped. A
+   * thread that did not come back from a call finds home by itself.
    */
   void goHome() throws UntraceableException, ErrnoException {
     while (!lost && way.hasCalls()) {

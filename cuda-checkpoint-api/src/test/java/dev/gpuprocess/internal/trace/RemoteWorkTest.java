@@ -321,8 +321,7 @@ class RemoteWorkTest {
   @CsvSource({"sys_ptrace, spin, NOT_PERMITTED", "sys_admin, seccomp-allows, SECCOMP"})
   void refusesWhereThisUserMayNot(String capability, String subject, String reason)
       throws Exception {
-    Assumptions.assumeTrue(
-        Files.isExecutable(Path.of("/usr/bin/setpriv")), "setpriv is not here");
+    Assumptions.assumeTrue(Files.isExecutable(Path.of("/usr/bin/setpriv")), "setpriv is not here");
     try (Captive captive = Captive.startInFirstThread(subject)) {
       captive.awaitTicks();
       Process borrower =

@@ -18,10 +18,7 @@ class SignalFramesTest {
 
   private static byte[] state(int bytes, long enabled, long used) {
     byte[] state = new byte[bytes];
-    ByteBuffer.wrap(state)
-        .order(ByteOrder.LITTLE_ENDIAN)
-        .putLong(464, enabled)
-        .putLong(512, used);
+    ByteBuffer.wrap(state).order(ByteOrder.LITTLE_ENDIAN).putLong(464, enabled).putLong(512, used);
     return state;
   }
 
@@ -40,8 +37,7 @@ class SignalFramesTest {
   void theStateOfAFrameIsNoLargerThanTheThreads(
       int bytes, String enabled, String used, int size, String kept, String marked)
       throws Exception {
-    ByteBuffer frame =
-        inFrame(state(bytes, Long.parseLong(enabled, 16), Long.parseLong(used, 16)));
+    ByteBuffer frame = inFrame(state(bytes, Long.parseLong(enabled, 16), Long.parseLong(used, 16)));
 
     assertEquals(size + 4, frame.capacity());
     assertEquals(0x46505853, frame.getInt(464));
@@ -102,8 +98,7 @@ class SignalFramesTest {
   void filtersAreRunAsTheKernelRunsThem(String program, int number, String answer) {
     byte[] code = java.util.HexFormat.of().parseHex(program.replace(" ", ""));
 
-    assertEquals(
-        answer, Integer.toHexString(FilterProgram.of(code).run(number, 0x1234, 2, 0, 0)));
+    assertEquals(answer, Integer.toHexString(FilterProgram.of(code).run(number, 0x1234, 2, 0, 0)));
   }
 
   @ParameterizedTest
