@@ -214,7 +214,7 @@ public final class BorrowedThread {
   void goHome() throws UntraceableException, ErrnoException {
     while (!lost && way.hasCalls()) {
       WayHome.Call call = way.pop();
-      once(call.call(), call.arguments());
+      once(call.call(), call.arguments().stream().mapToLong(Long::longValue).toArray());
     }
     if (atHome || lost) {
       return;

@@ -3,7 +3,9 @@ package dev.gpuprocess.internal.trace;
 import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
+import java.util.List;
 
 /**
  * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer
@@ -27,7 +29,7 @@ final class WayHome {
   private final Deque<Call> calls = new ArrayDeque<>();
 
   /** A call that is made on the way. */
-  record Call(SystemCall call, long[] arguments) {}
+  record Call(SystemCall call, List<Long> arguments) {}
 
   /** How much room it needs. */
   static int bytes(byte[] extendedState) {
@@ -69,7 +71,7 @@ final class WayHome {
     long at = head() - FRAME;
     Registers registers = template.calling(gadgets.call(), head(), call, arguments);
     memory.write(at, SignalFrame.of(gadgets.restorer().start(), registers, ALL_SIGNALS, 0));
-    calls.push(new Call(call, arguments.clone()));
+    calls.push(new Call(call, Arrays.stream(arguments).boxed().toList()));
   }
 
   boolean hasCalls() {
