@@ -193,9 +193,7 @@ public final class Ptrace {
     long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
     // One byte more, as there may be none.
     NativeMemory program = NativeMemory.of((int) length * INSTRUCTION + 1);
-    if (program.with(
-            to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to))
-        != length) {
+    if (program.with(to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
       throw new ErrnoException("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
     }
     return program.read(0, (int) length * INSTRUCTION);

@@ -46,7 +46,8 @@ final class ExtendedState {
     long enabled = given.getLong(SOFTWARE);
     long used = given.getLong(IN_USE);
     if ((enabled & ~KNOWN) != 0) {
-      throw unknown("has registers that are not known here (XCR0 %s)".formatted(Long.toHexString(enabled)));
+      throw unknown(
+          "has registers that are not known here (XCR0 %s)".formatted(Long.toHexString(enabled)));
     }
     int size = state.length;
     long kept = enabled;

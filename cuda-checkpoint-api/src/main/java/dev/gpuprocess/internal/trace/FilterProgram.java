@@ -29,6 +29,7 @@ final class FilterProgram {
 
   /** With the size, which is 0: words only. */
   private static final int MODE = 0xf8;
+
   private static final int IMM = 0x00;
   private static final int ABS = 0x20;
   private static final int MEM = 0x60;

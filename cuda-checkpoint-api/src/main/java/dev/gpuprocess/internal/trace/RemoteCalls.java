@@ -104,8 +104,7 @@ public final class RemoteCalls {
   private boolean mayFind(Polling polling) {
     Untraceable.Reason reason = why.why().reason();
     return Durations.left(end) > 0
-        && (reason == Untraceable.Reason.TIME
-            || (PASSING.contains(reason) && polling.pause()));
+        && (reason == Untraceable.Reason.TIME || (PASSING.contains(reason) && polling.pause()));
   }
 
   private Optional<BorrowedThread> take(int task, Landscape land) {

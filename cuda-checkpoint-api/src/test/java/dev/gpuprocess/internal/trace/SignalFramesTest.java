@@ -16,13 +16,14 @@ class SignalFramesTest {
   private static final int WITH_TILES = 11008;
   private static final int TILES = 8192;
 
-  private static ByteBuffer state(int bytes, long enabled, long used) {
-    ByteBuffer state = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    return state.putLong(464, enabled).putLong(512, used);
+  private static byte[] state(int bytes, long enabled, long used) {
+    byte[] state = new byte[bytes];
+    ByteBuffer.wrap(state).order(ByteOrder.LITTLE_ENDIAN).putLong(464, enabled).putLong(512, used);
+    return state;
   }
 
-  private static ByteBuffer inFrame(ByteBuffer state) throws UntraceableException {
-    return ByteBuffer.wrap(ExtendedState.inFrame(state.array())).order(ByteOrder.LITTLE_ENDIAN);
+  private static ByteBuffer inFrame(byte[] state) throws UntraceableException {
+    return ByteBuffer.wrap(ExtendedState.inFrame(state)).order(ByteOrder.LITTLE_ENDIAN);
   }
 
   @ParameterizedTest
@@ -36,8 +37,7 @@ class SignalFramesTest {
   void theStateOfAFrameIsNoLargerThanTheThreads(
       int bytes, String enabled, String used, int size, String kept, String marked)
       throws Exception {
-    ByteBuffer frame =
-        inFrame(state(bytes, Long.parseLong(enabled, 16), Long.parseLong(used, 16)));
+    ByteBuffer frame = inFrame(state(bytes, Long.parseLong(enabled, 16), Long.parseLong(used, 16)));
 
     assertEquals(size + 4, frame.capacity());
     assertEquals(0x46505853, frame.getInt(464));
@@ -50,7 +50,7 @@ class SignalFramesTest {
 
   @Test
   void registersThatAreNotKnownAreNotLost() {
-    ByteBuffer state = state(WITH_TILES + TILES, 1L << 20 | 7, 7);
+    byte[] state = state(WITH_TILES + TILES, 1L << 20 | 7, 7);
 
     assertEquals(
         Untraceable.Reason.REGISTERS,
@@ -98,8 +98,7 @@ class SignalFramesTest {
   void filtersAreRunAsTheKernelRunsThem(String program, int number, String answer) {
     byte[] code = java.util.HexFormat.of().parseHex(program.replace(" ", ""));
 
-    assertEquals(
-        answer, Integer.toHexString(FilterProgram.of(code).run(number, 0x1234, 2, 0, 0)));
+    assertEquals(answer, Integer.toHexString(FilterProgram.of(code).run(number, 0x1234, 2, 0, 0)));
   }
 
   @ParameterizedTest
