@@ -106,8 +106,7 @@ class PopulateAheadTest {
               .pid();
       assertEquals("1", tracer.ask("trace " + restoring));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
-      assertTrue(
-          note(suspended).contains("is traced by process " + tracer.pid()), note(suspended));
+      assertTrue(note(suspended).contains("is traced by process " + tracer.pid()), note(suspended));
       suspended.resume();
       assertEquals(WHOLE, pattern.verify());
     }

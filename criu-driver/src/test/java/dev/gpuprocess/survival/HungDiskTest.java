@@ -142,7 +142,7 @@ class HungDiskTest {
 
   /** On a thread of its own, so that the disk goes on also when this hangs. */
   private static <T> T inTime(Supplier<T> body) throws Exception {
-    return CompletableFuture.supplyAsync(body).get(20, SECONDS);
+    return CompletableFuture.supplyAsync(body).get(40, SECONDS);
   }
 
   @Test

@@ -9,8 +9,8 @@ import java.time.Duration;
  * @param pid the process
  * @param duration how long it took
  * @param bytes how many bytes it moved; 0 where it moves nothing or the number is not known
- * @param note how it was done, where there is more than one way, and why not in the faster one; empty
- *     otherwise
+ * @param note how it was done, where there is more than one way, and why not in the faster one;
+ *     empty otherwise
  */
 public record Step(String name, int pid, Duration duration, long bytes, String note) {
 

@@ -33,10 +33,6 @@ public record EngineContext(
     boolean populateAhead,
     @Nullable ImageKey imageKey) {
 
-  public EngineContext {
-    state = new StateDirectory(state.path(), timeouts.call());
-  }
-
   /** The GPUs, asked within a deadline. */
   public GpuInventory inventory() {
     return new BoundedInventory(gpus, timeouts.call());

@@ -8,7 +8,6 @@ import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.FileSystemRoom;
 import dev.gpuprocess.internal.os.LockedFile;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -40,9 +39,15 @@ public record StateDirectory(Path path, Duration limit) {
   private static final int NEEDED = 1 << 16;
   private static final String NAMELESS = "?"; // so says the JDK
 
-  /** With the limit that calls have by default. */
+  /**
+   * Not the timeout of driver calls, which may be short: a busy machine is no hung disk, and who
+   * does not see what others have locked and reserved endangers their processes.
+   */
+  private static final Duration LIMIT = Duration.ofSeconds(10);
+
+  /** With the usual limit. */
   public StateDirectory(Path path) {
-    this(path, Timeouts.ofDefaults().call());
+    this(path, LIMIT);
   }
 
   /** For accesses to it. */

@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Memory divided among threads. The driver fills it from its start to its end, so all threads work at
- * the front: each takes every n-th piece.
+ * Memory divided among threads. The driver fills it from its start to its end, so all threads work
+ * at the front: each takes every n-th piece.
  */
 final class Pieces {
 

@@ -11,10 +11,11 @@ import java.util.Optional;
 import java.util.function.BooleanSupplier;
 
 /**
- * Waits until a thread of another process maps much private memory and populates it by the same call
- * ({@code MAP_POPULATE}). The call is made without populating, so that the memory can be had as huge
- * pages and be populated by several threads. The thread finds its memory mapped, as it asked; it
- * populates what it touches first, and if this JVM is killed at any moment it populates all.
+ * Waits until a thread of another process maps much private memory and populates it by the same
+ * call ({@code MAP_POPULATE}). The call is made without populating, so that the memory can be had
+ * as huge pages and be populated by several threads. The thread finds its memory mapped, as it
+ * asked; it populates what it touches first, and if this JVM is killed at any moment it populates
+ * all.
  */
 public final class MappingTrap {
 
@@ -29,8 +30,7 @@ public final class MappingTrap {
      * @param start where it is
      * @param bytes how much
      */
-    T with(BorrowedThread thread, long start, long bytes)
-        throws UntraceableException, IOException;
+    T with(BorrowedThread thread, long start, long bytes) throws UntraceableException, IOException;
   }
 
   private static final Duration CALLS = Duration.ofSeconds(5);
@@ -73,7 +73,8 @@ public final class MappingTrap {
       throws UntraceableException, IOException {
     Suitability.check(process);
     Landscape land = Landscape.of(process);
-    return TracerThread.run(process.pid(), Ptrace::new, ptrace -> watched(ptrace, land, armed, over, work));
+    return TracerThread.run(
+        process.pid(), Ptrace::new, ptrace -> watched(ptrace, land, armed, over, work));
   }
 
   /** What is left traced in a failure or when it is over is let go with this thread. */
@@ -122,8 +123,7 @@ public final class MappingTrap {
         && (call.get(Name.R10) & WANTED) == WANTED;
   }
 
-  private static <T> T work(
-      Tracee thread, Landscape land, Work<T> work, long start, long bytes)
+  private static <T> T work(Tracee thread, Landscape land, Work<T> work, long start, long bytes)
       throws UntraceableException, IOException {
     long end = Durations.end(CALLS);
     thread.toTrap(end);

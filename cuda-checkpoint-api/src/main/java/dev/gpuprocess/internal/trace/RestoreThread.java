@@ -7,9 +7,9 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * The thread by which the CUDA driver serves checkpoint calls in a process. It is known by its name:
- * the driver tells its id too ({@code cuCheckpointProcessGetRestoreThreadId}), but only while it
- * serves no other call.
+ * The thread by which the CUDA driver serves checkpoint calls in a process. It is known by its
+ * name: the driver tells its id too ({@code cuCheckpointProcessGetRestoreThreadId}), but only while
+ * it serves no other call.
  */
 public final class RestoreThread {
 
@@ -29,8 +29,7 @@ public final class RestoreThread {
    * @throws UntraceableException when there is none, or more than one
    */
   public static int of(ProcessIdentity process) throws UntraceableException {
-    List<ProcStat> found =
-        ProcFs.tasks(process.pid()).stream().filter(RestoreThread::is).toList();
+    List<ProcStat> found = ProcFs.tasks(process.pid()).stream().filter(RestoreThread::is).toList();
     if (found.size() != 1) {
       throw new UntraceableException(
           Untraceable.Reason.NO_THREAD,
