@@ -9,17 +9,20 @@ import java.util.regex.Pattern;
  *
  * @param start its first address
  * @param end the address after its last
+ * @param permissions what may be done with it, such as {@code rw-p}: read, write, execute, and
+ *     {@code p} for private or {@code s} for shared
  * @param device the file system of the file behind it, such as {@code fe:00}
  * @param inode of the file behind it, 0 when there is none
  * @param name the file behind it, or what the kernel calls it, such as {@code [heap]}; empty for
  *     unnamed memory
  */
-public record Mapping(long start, long end, String device, long inode, String name) {
+public record Mapping(
+    long start, long end, String permissions, String device, long inode, String name) {
 
   /** The name may contain anything but a newline, which the kernel writes as {@code \012}. */
   private static final Pattern LINE =
       Pattern.compile(
-          "([0-9a-f]{1,16})-([0-9a-f]{1,16}) \\S+ \\S+ (\\S+) (\\d{1,18})(?: +(.*))?",
+          "([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\\S+) \\S+ (\\S+) (\\d{1,18})(?: +(.*))?",
           Pattern.DOTALL);
 
   /**
@@ -32,13 +35,14 @@ public record Mapping(long start, long end, String device, long inode, String na
     if (!fields.matches()) {
       return Optional.empty();
     }
-    String name = fields.group(5);
+    String name = fields.group(6);
     return Optional.of(
         new Mapping(
             Long.parseUnsignedLong(fields.group(1), 16),
             Long.parseUnsignedLong(fields.group(2), 16),
             fields.group(3),
-            Long.parseLong(fields.group(4)),
+            fields.group(4),
+            Long.parseLong(fields.group(5)),
             name == null ? "" : name));
   }
 

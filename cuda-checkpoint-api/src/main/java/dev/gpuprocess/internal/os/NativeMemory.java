@@ -1,0 +1,77 @@
+package dev.gpuprocess.internal.os;
+
+import java.lang.ref.Reference;
+import jnr.ffi.Memory;
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
+
+/**
+ * Memory outside of the Java heap, for calls that are given addresses. It is freed when nothing
+ * refers to this object any more. Not for use by several threads.
+ */
+public final class NativeMemory {
+
+  private final Pointer memory;
+  private final int bytes;
+
+  private NativeMemory(Pointer memory, int bytes) {
+    this.memory = memory;
+    this.bytes = bytes;
+  }
+
+  /** Zeroed memory. */
+  public static NativeMemory of(int bytes) {
+    NativeLibraries.prepare();
+    return new NativeMemory(
+        Memory.allocateDirect(Runtime.getSystemRuntime(), bytes, true), bytes);
+  }
+
+  /** Memory that holds these bytes. */
+  public static NativeMemory of(byte[] content) {
+    NativeMemory memory = of(Math.max(1, content.length));
+    memory.write(0, content);
+    return memory;
+  }
+
+  /** Where it is, as long as this object is reachable. */
+  public long address() {
+    return memory.address();
+  }
+
+  /** How large it is. */
+  public int bytes() {
+    return bytes;
+  }
+
+  /** Copies some of it. */
+  public byte[] read(int offset, int length) {
+    byte[] copy = new byte[length];
+    memory.get(offset, copy, 0, length);
+    return copy;
+  }
+
+  /** Changes some of it. */
+  public void write(int offset, byte[] content) {
+    memory.put(offset, content, 0, content.length);
+  }
+
+  /** A {@code long} in it. */
+  public long getLong(int offset) {
+    return memory.getLong(offset);
+  }
+
+  /** An {@code int} in it. */
+  public int getInt(int offset) {
+    return memory.getInt(offset);
+  }
+
+  /** Changes a {@code long}. */
+  public void putLong(int offset, long value) {
+    memory.putLong(offset, value);
+  }
+
+  /** To be called after each call that was given the address. */
+  public void keep() {
+    Reference.reachabilityFence(this);
+  }
+}

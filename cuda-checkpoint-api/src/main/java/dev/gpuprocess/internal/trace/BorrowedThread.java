@@ -1,0 +1,193 @@
+package dev.gpuprocess.internal.trace;
+
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.trace.Registers.Name;
+import java.io.IOException;
+import java.util.OptionalLong;
+
+/**
+ * A thread of another process that makes system calls for us. It is stopped all the while, with all
+ * signals blocked; the calls must not wait for anything. Exists while a {@link Work} is done, for
+ * use by the thread that does it.
+ */
+public final class BorrowedThread {
+
+  /** What is done with a borrowed thread. */
+  @FunctionalInterface
+  public interface Work<T> {
+
+    /**
+     * Makes calls. Runs on a thread of its own, and holds up a thread of the process.
+     *
+     * @throws UntraceableException when the thread was lost
+     * @throws IOException when a call failed
+     */
+    T with(BorrowedThread thread) throws UntraceableException, IOException;
+  }
+
+  private static final long ALL_SIGNALS = -1;
+  private static final int LARGEST_ERRNO = 4095;
+  private static final int MOST_RESTARTS = 100;
+
+  private static final int READ_WRITE = 3;
+  private static final int PRIVATE_ANONYMOUS = 0x22;
+
+  private final Tracee thread;
+  private final ProcessMemory memory;
+  private final Gadgets gadgets;
+  private final SeccompFilters filters;
+  private final OwnState own;
+  private final WayHome way;
+  private final long end;
+  private boolean atHome;
+
+  private BorrowedThread(
+      Tracee thread,
+      ProcessMemory memory,
+      Gadgets gadgets,
+      SeccompFilters filters,
+      OwnState own,
+      WayHome way,
+      long end) {
+    this.thread = thread;
+    this.memory = memory;
+    this.gadgets = gadgets;
+    this.filters = filters;
+    this.own = own;
+    this.way = way;
+    this.end = end;
+  }
+
+  /**
+   * Borrows a thread that is stopped where the kernel looks for signals.
+   *
+   * @param filtered whether it has seccomp filters
+   * @param end when it has to be back, by the clock of {@link System#nanoTime}
+   */
+  static BorrowedThread of(Tracee thread, boolean filtered, Landscape land, long end)
+      throws UntraceableException, ErrnoException {
+    if (thread.dispatchesSystemCalls()) {
+      throw new UntraceableException(
+          Untraceable.Reason.DISPATCHED,
+          "thread %s has its system calls dispatched to a signal handler".formatted(thread.task()));
+    }
+    SeccompFilters filters = SeccompFilters.of(thread, filtered);
+    ProcessMemory memory = new ProcessMemory(thread.task());
+    filters.require(SystemCall.RT_SIGRETURN, land.gadgets().restorer().end());
+    OwnState own = OwnState.of(thread, memory);
+    byte[] state = ExtendedState.inFrame(thread.extendedState());
+    OptionalLong room =
+        new StackRoom(land.mappings(), memory)
+            .below(own.registers(), WayHome.bytes(state));
+    if (room.isEmpty()) {
+      throw new UntraceableException(
+          Untraceable.Reason.NO_THREAD,
+          "thread %s is not on a stack of its own with room for a signal frame"
+              .formatted(thread.task()));
+    }
+    if (!land.gadgets().areIn(memory)) {
+      throw new UntraceableException(
+          Untraceable.Reason.NO_INSTRUCTIONS,
+          "process %s changed its mappings just now".formatted(land.process().pid()));
+    }
+    WayHome way = new WayHome(memory, land.gadgets(), own, state, room.getAsLong());
+    BorrowedThread borrowed =
+        new BorrowedThread(thread, memory, land.gadgets(), filters, own, way, end);
+    borrowed.atHome = true;
+    return borrowed;
+  }
+
+  /** Its id. */
+  public int task() {
+    return thread.task();
+  }
+
+  /** The memory of its process. */
+  public ProcessMemory memory() {
+    return memory;
+  }
+
+  /**
+   * Makes a system call, which must not wait for anything.
+   *
+   * @return its result, which is no error
+   * @throws RemoteCallException when it answers an error
+   * @throws UntraceableException when seccomp might forbid it, which is found before it is made;
+   *     when the thread is gone; when the time is up
+   */
+  public long call(SystemCall call, long... arguments)
+      throws RemoteCallException, UntraceableException, ErrnoException {
+    filters.require(call, gadgets.behindCall(), arguments);
+    long result = once(call, arguments);
+    for (int i = 0; OwnState.isRestarted(result) && i < MOST_RESTARTS; i++) {
+      result = once(call, arguments);
+    }
+    if (result < 0 && result >= -LARGEST_ERRNO) {
+      throw new RemoteCallException(thread.task(), call, (int) -result);
+    }
+    return result;
+  }
+
+  private long once(SystemCall call, long... arguments)
+      throws UntraceableException, ErrnoException {
+    // From here on it finds home by itself, whatever becomes of us.
+    thread.setRegisters(own.registers().calling(gadgets.call(), way.head(), call, arguments));
+    if (atHome) {
+      atHome = false;
+      thread.blockSignals(ALL_SIGNALS);
+    }
+    if (!thread.toSystemCall(end) || !thread.toSystemCall(end)) {
+      throw new UntraceableException(
+          Untraceable.Reason.NO_INSTRUCTIONS,
+          "thread %s could not execute a system call".formatted(thread.task()));
+    }
+    return thread.registers().get(Name.RAX);
+  }
+
+  /**
+   * Has a call made by the thread on its way home if this JVM is killed, before those that were
+   * named earlier. At most 8.
+   */
+  public void onOurDeath(SystemCall call, long... arguments)
+      throws UntraceableException, ErrnoException {
+    filters.require(call, gadgets.behindCall(), arguments);
+    way.push(call, arguments);
+  }
+
+  /** Takes back what was named last. To be called when the call has been made. */
+  public void notOnOurDeath() {
+    way.pop();
+  }
+
+  /**
+   * Maps private memory that can be read and written, for what calls point to.
+   *
+   * @return its address; {@link #unmap} takes it back
+   */
+  public long map(long bytes) throws RemoteCallException, UntraceableException, ErrnoException {
+    long address = call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    onOurDeath(SystemCall.MUNMAP, address, bytes);
+    return address;
+  }
+
+  /** Unmaps what {@link #map} has mapped last. */
+  public void unmap(long address, long bytes)
+      throws RemoteCallException, UntraceableException, ErrnoException {
+    notOnOurDeath();
+    call(SystemCall.MUNMAP, address, bytes);
+  }
+
+  /** Sets its own registers; it stays stopped. */
+  void goHome() throws UntraceableException, ErrnoException {
+    if (atHome) {
+      return;
+    }
+    thread.toTrap(end);
+    // In this order: with its own registers and all signals blocked it would be lost.
+    thread.blockSignals(own.mask());
+    thread.setRegisters(own.registers());
+    atHome = true;
+    way.cover();
+  }
+}

@@ -1,0 +1,52 @@
+package dev.gpuprocess.internal.trace;
+
+import java.util.Locale;
+
+/** The system calls that are made in other processes, with their numbers on x86_64. */
+public enum SystemCall {
+  /** Reads from a descriptor. */
+  READ(0),
+  /** Closes a descriptor. */
+  CLOSE(3),
+  /** Maps a file or memory. */
+  MMAP(9),
+  /** Changes the protection of memory. */
+  MPROTECT(10),
+  /** Unmaps. */
+  MUNMAP(11),
+  /** Ends a signal handler: sets all registers and the blocked signals. */
+  RT_SIGRETURN(15),
+  /** Says how memory will be used, or populates it. */
+  MADVISE(28),
+  /** Asks for the pid. */
+  GETPID(39),
+  /** Receives data and descriptors from a socket. */
+  RECVMSG(47),
+  /** Makes two connected sockets. */
+  SOCKETPAIR(53),
+  /** Starts a thread. */
+  CLONE(56),
+  /** Ends a thread. */
+  EXIT(60),
+  /** Acts on a descriptor. */
+  FCNTL(72),
+  /** Asks for the thread's id. */
+  GETTID(186);
+
+  private final int number;
+
+  SystemCall(int number) {
+    this.number = number;
+  }
+
+  /** What goes into {@code rax}. */
+  public int number() {
+    return number;
+  }
+
+  /** As in C. */
+  @Override
+  public String toString() {
+    return name().toLowerCase(Locale.ROOT);
+  }
+}

@@ -1,0 +1,170 @@
+package dev.gpuprocess.internal.trace;
+
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.Ptrace;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+
+/** A thread of another process that this thread traces. For use by this thread. */
+final class Tracee {
+
+  /** How a wait for a stop ended. */
+  enum Stop {
+    /** At its own pace between two instructions, as after PTRACE_INTERRUPT. */
+    TRAP,
+    /** The same, and a signal has stopped the whole process. */
+    GROUP,
+    /** At the entry to a system call or at the end of one. */
+    SYSTEM_CALL,
+    /** Before a signal is delivered. */
+    SIGNAL
+  }
+
+  private static final int EVENT_STOP = 128;
+  private static final int SIGTRAP = 5;
+  private static final int SYSTEM_CALL_TRAP = SIGTRAP | 0x80;
+
+  /** SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: what an instruction itself causes. */
+  private static final Set<Integer> FAULTS = Set.of(4, SIGTRAP, 7, 8, 11, 31);
+
+  private static final int YIELDS = 2000;
+  private static final long PAUSE = 100_000;
+
+  private final Ptrace ptrace;
+  private final int task;
+  private int signal;
+
+  Tracee(Ptrace ptrace, int task) {
+    this.ptrace = ptrace;
+    this.task = task;
+  }
+
+  int task() {
+    return task;
+  }
+
+  /**
+   * Stops it, wherever it is. Signals that it was about to get are delivered first.
+   *
+   * @param end when to give up, by the clock of {@link System#nanoTime}
+   * @return TRAP or GROUP
+   */
+  Stop interrupt(long end) throws UntraceableException, ErrnoException {
+    ptrace.interrupt(task);
+    return awaitTrap(end);
+  }
+
+  /** From the end of a system call to the place where the kernel looks for signals. */
+  Stop toTrap(long end) throws UntraceableException, ErrnoException {
+    ptrace.interrupt(task);
+    ptrace.resume(task, 0);
+    return awaitTrap(end);
+  }
+
+  private Stop awaitTrap(long end) throws UntraceableException, ErrnoException {
+    Stop stop = await(end);
+    while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {
+      ptrace.resume(task, stop == Stop.SIGNAL ? signal : 0);
+      stop = await(end);
+    }
+    return stop;
+  }
+
+  /**
+   * Lets it go on to the next entry to a system call or the end of one.
+   *
+   * @return whether it got there without a fault
+   */
+  boolean toSystemCall(long end) throws UntraceableException, ErrnoException {
+    ptrace.resumeToSystemCall(task, 0);
+    for (Stop stop = await(end); stop != Stop.SYSTEM_CALL; stop = await(end)) {
+      if (stop == Stop.SIGNAL && FAULTS.contains(signal)) {
+        return false;
+      }
+      // All others are blocked but SIGSTOP, which stops this thread when it is let go.
+      ptrace.resumeToSystemCall(task, stop == Stop.SIGNAL ? signal : 0);
+    }
+    return true;
+  }
+
+  private Stop await(long end) throws UntraceableException, ErrnoException {
+    for (int tries = 0; ; tries++) {
+      Optional<Integer> status = ptrace.change(task);
+      if (status.isEmpty() && tries > YIELDS) {
+        status = ptrace.stop(task);
+      }
+      if (status.isPresent()) {
+        return classify(status.get());
+      }
+      if (System.nanoTime() - end > 0) {
+        throw new UntraceableException(
+            Untraceable.Reason.TIME,
+            "thread %s did not stop in time: it waits in the kernel for something that cannot be interrupted"
+                .formatted(task));
+      }
+      if (tries < YIELDS) {
+        Thread.yield();
+      } else {
+        LockSupport.parkNanos(PAUSE);
+      }
+    }
+  }
+
+  private Stop classify(int status) throws UntraceableException {
+    if ((status & 0xff) != 0x7f) {
+      throw gone();
+    }
+    signal = status >> 8 & 0xff;
+    if (status >> 16 == EVENT_STOP) {
+      return signal == SIGTRAP ? Stop.TRAP : Stop.GROUP;
+    }
+    return signal == SYSTEM_CALL_TRAP ? Stop.SYSTEM_CALL : Stop.SIGNAL;
+  }
+
+  UntraceableException gone() {
+    return new UntraceableException(
+        Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
+  }
+
+  void detach() throws ErrnoException {
+    ptrace.detach(task);
+  }
+
+  Registers registers() throws UntraceableException, ErrnoException {
+    byte[] bytes = ptrace.registers(task, Ptrace.GENERAL);
+    if (bytes.length != Registers.BYTES) {
+      throw new UntraceableException(
+          Untraceable.Reason.BITS_32, "thread %s executes 32-bit code".formatted(task));
+    }
+    return Registers.of(bytes);
+  }
+
+  void setRegisters(Registers registers) throws ErrnoException {
+    ptrace.setRegisters(task, Ptrace.GENERAL, registers.bytes());
+  }
+
+  byte[] extendedState() throws ErrnoException {
+    return ptrace.registers(task, Ptrace.EXTENDED);
+  }
+
+  long blockedSignals() throws ErrnoException {
+    return ptrace.blockedSignals(task);
+  }
+
+  void blockSignals(long signals) throws ErrnoException {
+    ptrace.blockSignals(task, signals);
+  }
+
+  long restartableSequences() {
+    return ptrace.restartableSequences(task);
+  }
+
+  boolean dispatchesSystemCalls() {
+    return ptrace.dispatchesSystemCalls(task);
+  }
+
+  byte[] seccompFilter(int index) throws ErrnoException {
+    return ptrace.seccompFilter(task, index);
+  }
+}

@@ -1,0 +1,69 @@
+package dev.gpuprocess.internal.trace;
+
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.Ptrace;
+import java.io.IOException;
+import java.util.Objects;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+
+/**
+ * A thread of this JVM for one tracing session. The kernel takes requests from the thread that
+ * seized a task only, and lets go of what a thread has seized when the thread ends: however a session
+ * fails, it is over with its thread.
+ */
+final class TracerThread {
+
+  /** What is done in it. */
+  interface Session<T> {
+    T trace(Ptrace ptrace) throws UntraceableException, IOException;
+  }
+
+  private TracerThread() {}
+
+  /** Runs a session to its end, however often the caller is interrupted meanwhile. */
+  static <T> T run(int pid, Session<T> session) throws UntraceableException, IOException {
+    FutureTask<T> task = new FutureTask<>(() -> session.trace(new Ptrace()));
+    Thread thread = new Thread(task, "gpuprocess tracer of " + pid);
+    thread.setDaemon(true);
+    thread.start();
+    boolean interrupted = false;
+    try {
+      while (true) {
+        try {
+          return task.get();
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
+      }
+    } catch (ExecutionException e) {
+      throw translated(pid, Objects.requireNonNull(e.getCause()));
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  private static IOException translated(int pid, Throwable cause) throws UntraceableException {
+    if (cause instanceof ErrnoException e && e.errno() == Ptrace.ESRCH) {
+      UntraceableException gone =
+          new UntraceableException(
+              Untraceable.Reason.GONE,
+              "process %s, or the thread of it that was borrowed, has ended (%s)"
+                  .formatted(pid, e.getMessage()));
+      gone.initCause(e);
+      throw gone;
+    }
+    if (cause instanceof UntraceableException e) {
+      throw e;
+    }
+    if (cause instanceof IOException e) {
+      return e;
+    }
+    if (cause instanceof RuntimeException e) {
+      throw e;
+    }
+    throw (Error) cause;
+  }
+}

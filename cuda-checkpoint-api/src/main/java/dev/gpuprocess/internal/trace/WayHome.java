@@ -1,0 +1,84 @@
+package dev.gpuprocess.internal.trace;
+
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.ProcessMemory;
+import java.util.ArrayDeque;
+import java.util.Deque;
+
+/**
+ * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer is
+ * at the first of them, so that it finds back by itself from wherever its tracer leaves it: {@code
+ * ret} goes to the restorer, that sets the registers of the frame, which make a call and point to the
+ * next frame; the last frame has the thread's own registers. What lay below the stack is put back
+ * by a tracer that lives on.
+ */
+final class WayHome {
+
+  private static final int FRAME = 320;
+  private static final int MOST_CALLS = 8;
+  private static final long ALL_SIGNALS = -1;
+
+  private final ProcessMemory memory;
+  private final Gadgets gadgets;
+  private final Registers template;
+  private final long low;
+  private final byte[] covered;
+  private final Deque<Long> heads = new ArrayDeque<>();
+
+  /** How much room it needs. */
+  static int bytes(byte[] extendedState) {
+    return (MOST_CALLS + 1) * FRAME + extendedState.length + ExtendedState.ALIGNMENT;
+  }
+
+  /**
+   * Writes the frame that leads home.
+   *
+   * @param low where there is room
+   */
+  WayHome(ProcessMemory memory, Gadgets gadgets, OwnState own, byte[] extendedState, long low)
+      throws ErrnoException {
+    this.memory = memory;
+    this.gadgets = gadgets;
+    this.template = own.registers();
+    this.low = low;
+    covered = memory.read(low, bytes(extendedState));
+    long state = low + (MOST_CALLS + 1) * FRAME; // multiples of 64
+    long home = state - FRAME;
+    memory.write(state, extendedState);
+    memory.write(home, SignalFrame.of(gadgets.restorer().start(), own.again(), own.mask(), state));
+    heads.push(home);
+  }
+
+  /** Where the stack pointer has to be. */
+  long head() {
+    return heads.getFirst();
+  }
+
+  /**
+   * Puts a call before what is on the way already.
+   *
+   * @throws IllegalStateException when there are too many
+   */
+  void push(SystemCall call, long... arguments) throws ErrnoException {
+    if (heads.size() > MOST_CALLS) {
+      throw new IllegalStateException("at most " + MOST_CALLS + " calls on the way home");
+    }
+    long at = head() - FRAME;
+    Registers registers = template.calling(gadgets.call(), head(), call, arguments);
+    memory.write(at, SignalFrame.of(gadgets.restorer().start(), registers, ALL_SIGNALS, 0));
+    heads.push(at);
+  }
+
+  /** Forgets the call that was pushed last. */
+  void pop() {
+    if (heads.size() == 1) {
+      throw new IllegalStateException("no call is on the way home");
+    }
+    heads.pop();
+  }
+
+  /** Puts back what lay there, when the thread has its own registers again. */
+  void cover() throws ErrnoException {
+    memory.write(low, covered);
+  }
+}
