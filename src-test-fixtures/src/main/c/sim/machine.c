@@ -4,9 +4,13 @@
  *   gpus            LIBCUDA_SIM_GPUS             number of GPUs (1)
  *   memory          LIBCUDA_SIM_MEMORY           bytes of each, with k, m or g (8g)
  *   context_memory  LIBCUDA_SIM_CONTEXT_MEMORY   bytes that a context takes by itself (128m)
- *   save_overhead   LIBCUDA_SIM_SAVE_OVERHEAD    bytes of host memory that a checkpoint takes for a context (1m)
+ *   save_overhead   LIBCUDA_SIM_SAVE_OVERHEAD    bytes of host memory that a checkpoint takes for a context (1m);
+ *                                                driver 580 takes 553013248
  *   driver_version  LIBCUDA_SIM_DRIVER_VERSION   as cuDriverGetVersion gives it: 13000 is driver 580, 12080 is 570
  *   bandwidth       LIBCUDA_SIM_BANDWIDTH        MB/s of checkpoint and restore copies; 0 is as fast as memcpy (0)
+ *   checkpoint_bandwidth  LIBCUDA_SIM_CHECKPOINT_BANDWIDTH  the same of a checkpoint alone (bandwidth); driver 580 on
+ *                                                an H200: 5000. The kernel's populating of the area is not paced
+ *   restore_bandwidth     LIBCUDA_SIM_RESTORE_BANDWIDTH     the same of a restore alone (bandwidth); there: 5400 to 7400
  *   seed            LIBCUDA_SIM_SEED             text the GPU UUIDs are made from (the directory's path)
  * LIBCUDA_SIM_DIR names the directory; without it, it is where this library was loaded from. */
 #include "machine.h"
@@ -90,6 +94,16 @@ static const char *driver_of(int version) {
   return "550.163.01";
 }
 
+static void read_bandwidths(struct machine *m) {
+  char both[512], one[512];
+  const char *each = setting(m, "bandwidth", "LIBCUDA_SIM_BANDWIDTH", "0", both, sizeof both);
+  const char *checkpoint =
+      setting(m, "checkpoint_bandwidth", "LIBCUDA_SIM_CHECKPOINT_BANDWIDTH", each, one, sizeof one);
+  m->checkpoint_bandwidth = 1000000ull * strtoull(checkpoint, NULL, 10);
+  const char *restore = setting(m, "restore_bandwidth", "LIBCUDA_SIM_RESTORE_BANDWIDTH", each, one, sizeof one);
+  m->restore_bandwidth = 1000000ull * strtoull(restore, NULL, 10);
+}
+
 void machine_reload(void) {
   struct machine *m = &the_machine;
   char buffer[512];
@@ -104,8 +118,7 @@ void machine_reload(void) {
   m->version = atoi(setting(m, "driver_version", "LIBCUDA_SIM_DRIVER_VERSION", "0", buffer, sizeof buffer));
   if (m->version == 0) m->version = DEFAULT_VERSION;
   snprintf(m->driver, sizeof m->driver, "%s", driver_of(m->version));
-  m->bandwidth = 1000000ull *
-      strtoull(setting(m, "bandwidth", "LIBCUDA_SIM_BANDWIDTH", "0", buffer, sizeof buffer), NULL, 10);
+  read_bandwidths(m);
   m->process_memory =
       atoi(setting(m, "process_memory", "LIBCUDA_SIM_PROCESS_MEMORY", "1", buffer, sizeof buffer)) != 0;
   const char *seed = setting(m, "seed", "LIBCUDA_SIM_SEED", m->dir, buffer, sizeof buffer);
@@ -113,7 +126,8 @@ void machine_reload(void) {
     uint64_t halves[2] = {hash(seed, (uint64_t)i * 2 + 1), hash(seed, (uint64_t)i * 2 + 2)};
     memcpy(m->uuid[i].bytes, halves, sizeof halves);
   }
-  snprintf(m->control_name, sizeof m->control_name, "ckpt-%08x", (unsigned)hash(m->dir, 0));
+  /* The driver's is named cuda00001400006, say. */
+  snprintf(m->control_name, sizeof m->control_name, "cuda0000%07x", (unsigned)hash(m->dir, 0) & 0xfffffff);
 }
 
 /* Other users' processes may share the machine, so its directories are open to all. */

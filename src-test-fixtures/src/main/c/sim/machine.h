@@ -20,9 +20,10 @@ struct machine {
   uint64_t save_overhead;        /* bytes of host memory that a checkpoint takes for each context by itself */
   int version;                   /* as cuDriverGetVersion gives it */
   char driver[32];               /* as NVML gives it */
-  uint64_t bandwidth;            /* bytes per second of checkpoint and restore copies; 0: as fast as memcpy */
+  uint64_t checkpoint_bandwidth; /* bytes per second of a checkpoint's copy; 0: as fast as memcpy */
+  uint64_t restore_bandwidth;    /* and of a restore's */
   bool process_memory;           /* false: NVML does not tell what each process holds */
-  char control_name[16];         /* name of the control thread in a process of this machine */
+  char control_name[16];         /* name of the restore thread in a process of this machine */
   CUuuid uuid[SIM_MAX_GPUS];
 };
 

@@ -1,16 +1,19 @@
 /* The bytes of a GPU are in a memfd of the process, one for each GPU, with each allocation at an offset of its
  * own. As on a real GPU the host cannot read them through the device pointer: that is an address in a reserved,
- * inaccessible range, which stays reserved while the bytes are on the host, so the pointers keep their values. */
+ * inaccessible range, which stays reserved while the bytes are on the host, so the pointers keep their values.
+ * While the process is checkpointed there is no memfd: the bytes are in the save area alone. */
 #include "memory.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "save_area.h"
+
 #define CHUNK (8 * MIB)
+#define BLOCK (2 * MIB) /* of the GPU's memory: what is smaller shares blocks with its like */
 #define PAGE 4096ull
 
 struct allocation {
@@ -20,6 +23,7 @@ struct allocation {
   int ordinal;
   bool managed;
   off_t offset;     /* in the GPU's file; never used twice */
+  size_t saved_at;  /* in the save area */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -27,8 +31,7 @@ static struct allocation *allocations;
 static size_t count, room;
 static off_t next_offset;
 static int file_plus_1[SIM_MAX_GPUS]; /* 0: none */
-static char *host_copy; /* the save area */
-static size_t host_size, data_size;
+static size_t contexts_at; /* in the save area: where the allocations end */
 
 static int file_of(int ordinal) {
   if (file_plus_1[ordinal] == 0) {
@@ -67,7 +70,7 @@ static CUresult add(size_t size, int ordinal, bool managed, CUdeviceptr *pointer
   void *address = managed ? mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
                           : mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  allocations[count++] = (struct allocation){address, size, reserved, ordinal, managed, next_offset};
+  allocations[count++] = (struct allocation){address, size, reserved, ordinal, managed, next_offset, 0};
   next_offset += (off_t)reserved;
   *pointer = (CUdeviceptr)(uintptr_t)address;
   return CUDA_SUCCESS;
@@ -107,7 +110,7 @@ static void take(struct allocation *a) {
     punch(a);
   }
   munmap(a->address, a->reserved);
-  *a = allocations[--count];
+  memmove(a, a + 1, (size_t)(&allocations[--count] - a) * sizeof *a);
 }
 
 CUresult memory_free(CUdeviceptr pointer) {
@@ -163,68 +166,79 @@ CUresult memory_write(CUdeviceptr to, const void *from, size_t size) {
 
 CUresult memory_read(void *to, CUdeviceptr from, size_t size) { return copy(false, from, to, size); }
 
-/* Waits until `done` bytes may have been copied at the machine's bandwidth. */
-static void pace(int64_t start, size_t done) {
-  if (machine()->bandwidth == 0) return;
-  int64_t due = start + (int64_t)((double)done / (double)machine()->bandwidth * 1e9);
-  struct timespec when = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
-  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
-}
-
-/* Moves all allocations between the GPUs and the save area; the GPUs give back what leaves them as it goes. */
-static CUresult move_all(bool to_gpu, bool (*middle)(void)) {
-  int64_t start = monotonic_ns();
-  size_t done = 0;
-  bool reached = false;
+/* Gives each allocation its place in the save area, as they were made: large ones with the size that was asked for,
+ * small ones in blocks, which are saved whole. Returns the size of all. */
+static size_t lay_out(void) {
+  size_t end = 0, used[SIM_MAX_GPUS] = {0}, block_end[SIM_MAX_GPUS] = {0};
   for (size_t i = 0; i < count; i++) {
-    const struct allocation *a = &allocations[i];
-    int fd = file_of(a->ordinal);
-    if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-    for (size_t at = 0; at < a->reserved; at += CHUNK) {
-      size_t size = a->reserved - at < CHUNK ? a->reserved - at : CHUNK;
-      off_t offset = a->offset + (off_t)at;
-      if (!move_bytes(to_gpu, fd, host_copy + done, size, offset)) return CUDA_ERROR_OPERATING_SYSTEM;
-      if (!to_gpu) fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, (off_t)size);
-      done += size;
-      pace(start, done);
-      if (!reached && done >= data_size / 2) {
-        reached = true;
-        if (!middle()) return CUDA_ERROR_UNKNOWN;
-      }
+    struct allocation *a = &allocations[i];
+    if (a->reserved >= BLOCK) {
+      a->saved_at = end;
+      end += a->reserved;
+      continue;
     }
+    if (block_end[a->ordinal] - used[a->ordinal] < a->reserved) {
+      used[a->ordinal] = end;
+      end += BLOCK;
+      block_end[a->ordinal] = end;
+    }
+    a->saved_at = used[a->ordinal];
+    used[a->ordinal] += a->reserved;
   }
-  return reached || middle() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+  return end;
 }
 
-void memory_drop_gpu(void) {
+static CUresult move_allocation(bool to_gpu, const struct allocation *a, struct transfer *transfer) {
+  int fd = file_of(a->ordinal);
+  if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  for (size_t at = 0; at < a->reserved; at += CHUNK) {
+    size_t size = a->reserved - at < CHUNK ? a->reserved - at : CHUNK;
+    if (!move_bytes(to_gpu, fd, save_area_at(a->saved_at + at), size, a->offset + (off_t)at))
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    if (!transfer_advance(transfer, size)) return CUDA_ERROR_UNKNOWN;
+  }
+  return CUDA_SUCCESS;
+}
+
+/* Copies all allocations and contexts between the GPUs and the save area. */
+static CUresult move_all(bool to_gpu, bool (*middle)(void)) {
+  uint64_t bandwidth = to_gpu ? machine()->restore_bandwidth : machine()->checkpoint_bandwidth;
+  struct transfer transfer = {monotonic_ns(), bandwidth, 0, save_area_size() - contexts_at, false, middle};
+  for (size_t i = 0; i < count; i++) transfer.total += allocations[i].reserved;
+  for (size_t i = 0; i < count; i++) {
+    CUresult result = move_allocation(to_gpu, &allocations[i], &transfer);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  /* Not measured: what the driver does with a context that is not what it saved. */
+  bool whole = to_gpu ? save_area_check_contexts(contexts_at, &transfer)
+                      : save_area_write_contexts(contexts_at, &transfer);
+  return whole && (transfer.half || middle()) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+/* Truncated, because a child of fork has the files too. */
+static void drop_gpu(void) {
   for (int i = 0; i < SIM_MAX_GPUS; i++) {
-    if (file_plus_1[i] != 0) close(file_plus_1[i] - 1);
+    if (file_plus_1[i] == 0) continue;
+    (void)!ftruncate(file_plus_1[i] - 1, 0);
+    close(file_plus_1[i] - 1);
     file_plus_1[i] = 0;
   }
 }
 
 CUresult memory_to_host(bool (*middle)(void)) {
-  data_size = 0;
-  for (size_t i = 0; i < count; i++) data_size += allocations[i].reserved;
-  host_size = data_size;
+  contexts_at = lay_out();
+  size_t size = contexts_at;
   for (int i = 0; i < the_process.devices; i++)
-    if (the_process.contexts[i] > 0) host_size += machine()->save_overhead;
-  if (host_size > 0) {
-    /* As the driver does: one mapping, made and filled in order by the restore thread before anything is copied, and
-     * unmapped as a whole by a restore. */
-    host_copy = mmap(NULL, host_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (host_copy == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+    if (the_process.contexts[i] > 0) size += machine()->save_overhead;
+  if (!save_area_make(size)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = move_all(false, middle);
-  if (result == CUDA_SUCCESS) memory_drop_gpu();
+  if (result == CUDA_SUCCESS) drop_gpu();
+  else save_area_unmap(); /* the GPU still has all of it */
   return result;
 }
 
 CUresult memory_to_gpu(bool (*middle)(void)) {
   CUresult result = move_all(true, middle);
-  if (result != CUDA_SUCCESS) return result;
-  if (host_size > 0) munmap(host_copy, host_size);
-  host_copy = NULL;
-  host_size = 0;
-  return CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS) save_area_unmap();
+  return result;
 }

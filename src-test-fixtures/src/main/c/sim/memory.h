@@ -16,11 +16,9 @@ CUresult memory_write(CUdeviceptr to, const void *from, size_t size);
 CUresult memory_read(void *to, CUdeviceptr from, size_t size);
 
 /* Called with the gate closed. `middle` is called once, when half of the bytes are copied; if it returns false
- * the copy ends there with CUDA_ERROR_UNKNOWN. */
+ * the copy ends there with CUDA_ERROR_UNKNOWN. Where a checkpoint ends in an error all is still on the GPU, and only
+ * there; where a restore does, it is still in the save area. */
 CUresult memory_to_host(bool (*middle)(void));
 CUresult memory_to_gpu(bool (*middle)(void));
-
-/* Forgets what a restore that failed has made on the GPU; the copy on the host stays. */
-void memory_drop_gpu(void);
 
 #endif

@@ -26,6 +26,7 @@ import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -271,6 +272,29 @@ public abstract class CudaDriverContract {
   }
 
   @Test
+  void checkpointedMemoryIsPrivateMemoryOfTheProcess() throws IOException {
+    long size = 64L << 20;
+    try (Pattern pattern = on(Pattern.launch(64)).start()) {
+      long before = privateBytes(pattern);
+      assertMoves(lock(pattern), pattern, ProcessState.LOCKED);
+      assertMoves(checkpoint(pattern), pattern, ProcessState.CHECKPOINTED);
+      assertTrue(privateBytes(pattern) >= before + size, "the save area");
+      assertMoves(restore(pattern), pattern, ProcessState.LOCKED);
+      assertTrue(privateBytes(pattern) < before + size / 2, "it is unmapped");
+      assertMoves(unlock(pattern), pattern, ProcessState.RUNNING);
+    }
+  }
+
+  /** Of its private, anonymous, writable mappings. */
+  private static long privateBytes(Workload workload) throws IOException {
+    return Files.readAllLines(Path.of("/proc/" + workload.pid() + "/maps")).stream()
+        .filter(line -> line.strip().endsWith(" rw-p 00000000 00:00 0"))
+        .map(line -> line.split("[- ]"))
+        .mapToLong(words -> Long.parseLong(words[1], 16) - Long.parseLong(words[0], 16))
+        .sum();
+  }
+
+  @Test
   void inventoryNamesTheProcessAndItsMemory() {
     try (Pattern pattern = on(Pattern.launch(64)).start()) {
       long held =
@@ -284,12 +308,12 @@ public abstract class CudaDriverContract {
   }
 
   @Test
-  void restoreThreadBelongsToTheProcess() {
+  void restoreThreadBelongsToTheProcess() throws IOException {
     try (Counter counter = counter()) {
       CudaAnswer<Integer> answer = driver().getRestoreThreadId((int) counter.pid());
       assertEquals(CudaResult.SUCCESS, answer.result());
-      assertTrue(
-          Path.of("/proc/" + counter.pid() + "/task/" + answer.value()).toFile().isDirectory());
+      Path thread = Path.of("/proc/" + counter.pid() + "/task/" + answer.value());
+      assertTrue(Files.readString(thread.resolve("comm")).startsWith("cuda"));
     }
   }
 

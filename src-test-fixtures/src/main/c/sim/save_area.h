@@ -1,0 +1,39 @@
+/* The save area: where the GPU memory of a process is while it is checkpointed, and nowhere else. */
+#ifndef SIM_SAVE_AREA_H
+#define SIM_SAVE_AREA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One copy of everything, in one direction. */
+struct transfer {
+  int64_t start;        /* monotonic ns */
+  uint64_t bandwidth;   /* bytes per second; 0: as fast as memory is */
+  size_t done, total;
+  bool half;            /* `middle` was called */
+  bool (*middle)(void);
+};
+
+/* Makes the area, every page of it present, as one private mapping. False if there is no room for it. */
+bool save_area_make(size_t size);
+
+/* Unmaps the whole by one call; nothing if there is none. */
+void save_area_unmap(void);
+
+/* 0 while there is none. */
+size_t save_area_size(void);
+
+/* Where the byte `offset` of the area is. */
+char *save_area_at(size_t offset);
+
+/* The area from `offset` to its end is what is saved of contexts. False if the copy shall end here, or if what a
+ * restore finds is not what was saved. */
+bool save_area_write_contexts(size_t offset, struct transfer *transfer);
+bool save_area_check_contexts(size_t offset, struct transfer *transfer);
+
+/* `size` bytes more are copied: waits until they may be, and calls `middle` once half of all are. False if that
+ * returned false: the copy shall end here. */
+bool transfer_advance(struct transfer *transfer, size_t size);
+
+#endif
