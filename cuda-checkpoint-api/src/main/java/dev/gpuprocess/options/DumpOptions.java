@@ -137,6 +137,14 @@ public final class DumpOptions extends TreeOptions {
     return Optional.ofNullable(set.lazyPages);
   }
 
+  /**
+   * {@return whether the memory that the driver puts GPU memory into goes into a file of its own in
+   * the image, apart from CRIU's}
+   */
+  public boolean handOver() {
+    return set.handOver;
+  }
+
   /** {@return how a pre-dump takes the memory} */
   public PreDumpMode preDumpMode() {
     return set.preDumpMode;
@@ -162,6 +170,7 @@ public final class DumpOptions extends TreeOptions {
     private @Nullable PageEndpoint pageServer;
     private @Nullable PageEndpoint lazyPages;
     private PreDumpMode preDumpMode = PreDumpMode.SPLICE;
+    private boolean handOver;
 
     private Builder() {}
 
@@ -425,6 +434,24 @@ public final class DumpOptions extends TreeOptions {
         throw new IllegalArgumentException("pages are fetched from a port: name that of the dump");
       }
       this.lazyPages = lazyPages;
+      return this;
+    }
+
+    /**
+     * Whether the memory that the driver puts GPU memory into goes into a file of its own in the
+     * image, apart from CRIU's. It is copied on several threads, which CRIU does on one, and mapped
+     * from that file in the process, so that CRIU need not dump it; a restore maps it again, and
+     * does not read it first. The threads of the process are held meanwhile. Where that cannot be
+     * done, as for a process of another mount namespace, on another machine than x86_64, or when
+     * CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image cannot be
+     * restored by CRIU run through sudo, nor by versions of this library that do not know of it. Ignored by
+     * {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     *
+     * @param handOver the new value; false by default
+     * @return this builder
+     */
+    public Builder handOver(boolean handOver) {
+      this.handOver = handOver;
       return this;
     }
 

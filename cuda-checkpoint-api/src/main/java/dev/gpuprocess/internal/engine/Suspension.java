@@ -1,9 +1,12 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.Holdings;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * The way off the GPU: lock all members, then checkpoint all. The caller undoes what fails half
@@ -33,8 +36,11 @@ public final class Suspension {
     TrackedProcess target = member.target();
     Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
     target.nowHolds(held);
+    target.nowSavedIn(List.of());
     target.note("checkpoint", ProcessLock.Kind.MOVE);
+    Optional<List<AddressRange>> before = SaveAreas.privateMemory(target.pid());
     member.steps().run("checkpoint", held.bytes(), member.operation()::checkpoint);
+    target.nowSavedIn(SaveAreas.appeared(before, SaveAreas.privateMemory(target.pid())));
   }
 
   /** Both, of running processes. */

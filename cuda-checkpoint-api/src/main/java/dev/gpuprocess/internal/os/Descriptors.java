@@ -40,6 +40,16 @@ public final class Descriptors {
     }
   }
 
+  /**
+   * Opens a file for reading.
+   *
+   * @return its number, to be {@linkplain #close closed}
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static int openForReading(Path file) throws FileSystemException {
+    return Libc.open(file, Libc.O_RDONLY, 0);
+  }
+
   /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */
   public static void close(int descriptor) {
     Libc.LIBRARY.close(descriptor);

@@ -120,7 +120,7 @@ class ManifestFileTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"0", "2", "-1", "2147483647"})
+  @ValueSource(strings = {"0", "3", "-1", "2147483647"})
   void otherFormatsAreNamed(String version) {
     ImageFormatException e =
         assertThrows(
