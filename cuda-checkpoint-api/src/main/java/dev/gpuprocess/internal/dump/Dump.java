@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -75,11 +76,14 @@ public final class Dump {
         operation -> {
           operation.require(ProcessState.CHECKPOINTED);
           StepRecorder steps = self.measured();
-          ImageDirectory image = new Dump(operation, target, options, steps).into(directory);
+          Dump dump = new Dump(operation, target, options, steps);
+          ImageDirectory image = dump.into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
             target.forget();
           } else {
+            // A snapshot resumes it at once, which frees the memory.
+            dump.handOver.putBack();
             target.leaveAt(ProcessState.CHECKPOINTED);
           }
           steps.rethrow();
@@ -118,7 +122,7 @@ public final class Dump {
         handOver.run(criu, image, disk, limit.remaining());
         dump(criu, image, kept, disk);
       } catch (RuntimeException | Error e) {
-        handOver.putBack(disk);
+        handOver.putBackAfter(disk);
         throw e;
       } finally {
         if (!disk.hangs()) {
@@ -279,6 +283,7 @@ public final class Dump {
 
   private long expectedBytes(List<Integer> children) {
     return ProcFs.anonymousBytes(target.pid())
+        + SaveAreas.handedOverBytes(target.pid())
         + children.stream().mapToLong(ProcFs::anonymousBytes).sum();
   }
 

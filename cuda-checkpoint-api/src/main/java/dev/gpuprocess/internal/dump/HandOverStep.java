@@ -161,21 +161,23 @@ final class HandOverStep {
     }
   }
 
-  /** Gives the process, which lives on, memory of its own again. Does nothing the second time. */
-  void putBack(BoundedDiskTask disk) {
-    if (handOver == null) {
-      return;
-    }
-    MemoryHandOver undone = handOver;
-    handOver = null;
-    if (disk.hangs()) {
+  /** The same as {@link #putBack} after a failure, which may be that of a disk that hangs. */
+  void putBackAfter(BoundedDiskTask disk) {
+    if (handOver != null && disk.hangs()) {
       LOG.warn(
           "process {} keeps memory in a file of its image, as the disk does not answer",
           target.pid());
       return;
     }
+    putBack();
+  }
+
+  /** Gives the process, which lives on, memory of its own again. Does nothing the second time. */
+  void putBack() {
+    MemoryHandOver undone = handOver;
+    handOver = null;
     try {
-      if (target.identity.isAlive()) {
+      if (undone != null && target.identity.isAlive()) {
         undone.putBack(target.context.timeouts().transfer());
       }
     } catch (IOException | ProcessUnreadableException e) {

@@ -55,15 +55,15 @@ public final class MemoryHandOver {
   /**
    * What stands in the way outside of the process.
    *
-   * @param directory where the file will be
+   * @param beside the directory of CRIU's files, beside which that of the file will be
    * @return empty when nothing does
    */
-  public static Optional<String> obstacle(ProcessIdentity process, Path directory) {
+  public static Optional<String> obstacle(ProcessIdentity process, Path beside) {
     try {
       if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
         return Optional.of("it has a mount namespace of its own, where the image is not seen");
       }
-      String path = NativePath.text(directory.toRealPath().resolve(NAME));
+      String path = NativePath.text(beside.toRealPath().resolveSibling(FILE));
       return MemoryFile.isPath(path, FILE)
           ? Optional.empty()
           : Optional.of("the name of the image's directory is not text in UTF-8");
