@@ -85,6 +85,19 @@ static void in_epoll(void) {
   expect(epoll_wait(epoll_create1(0), &event, 1, -1) == 17);
 }
 
+static void *wait_for_events(void *x) {
+  in_epoll();
+  return x;
+}
+
+static void in_epolls(void) {
+  for (int i = 0; i < 3; i++) {
+    pthread_t one;
+    if (pthread_create(&one, NULL, wait_for_events, NULL)) _exit(3);
+  }
+  in_epoll();
+}
+
 static void in_timedwait(void) {
   sigset_t set;
   sigemptyset(&set);
@@ -260,7 +273,10 @@ static void spinning(void) {
   }
 }
 
-/* A restartable sequence that is never done in time: it is aborted each time it is interrupted. */
+/*
+ * A restartable sequence that takes a millisecond. The wish is changed only while the thread is stopped, so whoever gets to
+ * the end has seen the same wish at both ends, or goes on where it should have been aborted.
+ */
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -268,23 +284,25 @@ extern const unsigned int __rseq_size __attribute__((weak));
 static void in_sequence(void) {
   if (!&__rseq_size || __rseq_size == 0) _exit(77);
   struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
+  static uint64_t begin, end;
   for (;;) {
-    uint64_t aborted = 0, left = SPINS * 10;
     __asm__ volatile goto(
         ".pushsection __rseq_cs, \"aw\"\n.balign 32\n3:\n.long 0, 0\n.quad 1f, (2f - 1f), 4f\n.popsection\n"
         "leaq 3b(%%rip), %%rax\nmovq %%rax, %[cs]\n"
-        "1: dec %[left]\njnz 1b\n2:\njmp 5f\n"
+        "1: movq %[wish], %%rax\nmovq %%rax, %[begin]\nmovl %[spins], %%ecx\n"
+        "6: decl %%ecx\njnz 6b\n"
+        "movq %[wish], %%rax\nmovq %%rax, %[end]\n2:\njmp 5f\n"
         ".byte 0x0f, 0xb9, 0x3d\n.long 0x53053053\n" /* the signature, in an instruction that traps */
         "4: jmp %l[abort]\n5:\n"
         :
-        : [cs] "m"(area->rseq_cs), [left] "r"(left)
-        : "memory", "cc", "rax"
+        : [cs] "m"(area->rseq_cs), [wish] "m"(board->wish), [begin] "m"(begin), [end] "m"(end), [spins] "i"(SPINS)
+        : "memory", "cc", "rax", "rcx"
         : abort);
+    expect(begin == end);
     board->ticks++;
     continue;
   abort:
-    aborted = 1;
-    board->value += aborted;
+    board->value++;
   }
 }
 
@@ -410,6 +428,7 @@ static const struct subject {
     {"futex", in_futex},
     {"read", in_read},
     {"epoll", in_epoll},
+    {"epolls", in_epolls},
     {"sigwait", in_timedwait},
     {"poll", in_poll},
     {"nanosleep", in_nanosleep},

@@ -27,7 +27,7 @@ final class MemoryDescriptors implements AutoCloseable {
     try {
       for (MemoryFile memory : manifest.memoryFiles()) {
         // A private mapping needs no right to write. The name is CRIU's: without the first slash.
-        int descriptor = Descriptors.openForReading(image.file(memory));
+        int descriptor = Descriptors.openToRead(image.file(memory));
         all.open.add(
             new InheritedDescriptor(memory.mappedAs().substring(1), descriptor, null));
       }

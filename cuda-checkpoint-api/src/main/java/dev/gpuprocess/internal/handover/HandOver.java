@@ -63,19 +63,23 @@ final class HandOver {
    * @throws IOException when memory cannot be copied or mapped, or the file not be written; what
    *     was mapped until then stays so
    */
-  void run(HeldProcess held, DiskWork disk) throws IOException, UntraceableException {
+  void run(Holding held, DiskWork disk) throws IOException, UntraceableException {
     try {
-      int descriptor = disk.run(() -> unchecked(this::make), HandOver::close);
+      int empty = disk.run(() -> unchecked(this::make), HandOver::close);
       try {
-        held.take(descriptor);
+        held.rehearse(empty);
       } finally {
-        Descriptors.close(descriptor);
+        Descriptors.close(empty);
       }
       for (long from = 0; from < bytes(); from += PIECE_BYTES) {
         long begin = from;
         long end = Math.min(bytes(), from + PIECE_BYTES);
-        boolean unused = disk.run(() -> unchecked(() -> copied(begin, end)), late -> {});
-        map(held, begin, end);
+        int descriptor = disk.run(() -> unchecked(() -> copied(begin, end)), HandOver::close);
+        try {
+          held.map(parts(begin, end), descriptor, mapped);
+        } finally {
+          Descriptors.close(descriptor);
+        }
       }
     } catch (UncheckedIOException e) {
       throw e.getCause();
@@ -90,10 +94,10 @@ final class HandOver {
   }
 
   /** Whoever does this alone has the file open, so that it can be abandoned to a disk that hangs. */
-  private boolean copied(long from, long to) throws IOException {
+  private int copied(long from, long to) throws IOException {
     try (BlockFile open = BlockFile.open(file, direct)) {
       copy.copy(open, from, to);
-      return true;
+      return open.openForReading();
     }
   }
 
@@ -103,14 +107,8 @@ final class HandOver {
     }
   }
 
-  private void map(HeldProcess held, long from, long to) throws IOException, UntraceableException {
-    for (PlacedRange range : ranges) {
-      PlacedRange part = range.in(from, to).orElse(null);
-      if (part != null) {
-        held.mapFile(part.range(), part.offset());
-        mapped.add(part);
-      }
-    }
+  private List<PlacedRange> parts(long from, long to) {
+    return ranges.stream().flatMap(range -> range.in(from, to).stream()).toList();
   }
 
   /** What is mapped from the file now. */

@@ -1,51 +1,42 @@
 package dev.gpuprocess.internal.handover;
 
-import dev.gpuprocess.internal.os.DescriptorPassing;
-import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.proc.AddressRange;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.trace.BorrowedThread;
-import dev.gpuprocess.internal.trace.RemoteCalls;
+import dev.gpuprocess.internal.trace.HeldThreads;
+import dev.gpuprocess.internal.trace.PassedDescriptor;
 import dev.gpuprocess.internal.trace.SystemCall;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.time.Duration;
+import java.util.List;
 
-/** A process of which all threads are held, and one of them is borrowed for system calls. */
-final class Holding implements HeldProcess {
+/**
+ * A process whose threads are all held, and whose mappings can be changed meanwhile. It runs on when
+ * the work is done, and when this JVM ends. For the thread that does the work.
+ */
+final class Holding {
 
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_FIXED = 0x12;
   private static final int MAYMOVE_FIXED = 3;
-  private static final int AF_UNIX = 1;
-  private static final int DATAGRAMS_CLOEXEC = 0x80002;
-  private static final int DONTWAIT_CLOEXEC = 0x40000040;
 
-  private static final int SCRATCH_BYTES = 4096;
-  private static final int SOCKETS = 0;
-  private static final int MESSAGE = 64;
-  private static final int VECTOR = 128;
-  private static final int CONTROL = 192;
-  private static final int DATA = 256;
+  private final HeldThreads threads;
 
-  private static final int NONE = -1;
-
-  private final int pid;
-  private final BorrowedThread thread;
-  private long taken = NONE;
-
-  private Holding(int pid, BorrowedThread thread) {
-    this.pid = pid;
-    this.thread = thread;
+  private Holding(HeldThreads threads) {
+    this.threads = threads;
   }
 
   /** What is done meanwhile. */
   @FunctionalInterface
-  interface Work<T> {
-    T with(HeldProcess held) throws IOException, UntraceableException;
+  interface Work {
+    void with(Holding held) throws IOException, UntraceableException;
+  }
+
+  /** Writes memory of the process. */
+  @FunctionalInterface
+  interface Filler {
+    void fill(long address) throws IOException;
   }
 
   /**
@@ -53,139 +44,114 @@ final class Holding implements HeldProcess {
    *
    * @param time for all of it
    * @throws UntraceableException when it cannot be held
-   * @throws NotHeldException the same
+   * @throws NotHeldException when not all of its threads can be held; it was not changed
    * @throws IOException what the work throws
    */
-  static <T> T of(ProcessIdentity process, Duration time, Work<T> work)
+  static void during(ProcessIdentity process, Duration time, Work work)
       throws IOException, UntraceableException {
-    int pid = process.pid();
-    if (ProcFs.stat(pid).filter(stat -> stat.parent() == ProcessHandle.current().pid()).isPresent()) {
-      // A stop of the first thread wakes the JDK, which takes it for the end of the process.
-      throw new NotHeldException(
-          "process " + pid + " was started by this JVM, which cannot hold its first thread", null);
-    }
-    return RemoteCalls.borrow(process, time, thread -> hold(pid, thread, work));
+    boolean unused =
+        HeldThreads.hold(
+            process,
+            time,
+            threads -> {
+              if (threads.firstThreadRuns()) {
+                throw new NotHeldException(
+                    "process %s was started by this JVM, which cannot hold its first thread"
+                        .formatted(process.pid()),
+                    null);
+              }
+              work.with(new Holding(threads));
+              return true;
+            });
   }
 
-  private static <T> T hold(int pid, BorrowedThread thread, Work<T> work)
-      throws IOException, UntraceableException {
-    OtherThreads others;
+  /**
+   * Gives the process a descriptor of this JVM and takes it back, to see that it can be done.
+   *
+   * @throws NotHeldException when it cannot
+   */
+  void rehearse(int descriptor) throws IOException, UntraceableException {
     try {
-      others = OtherThreads.hold(pid, thread.task());
+      int unused =
+          threads.borrow(
+              thread -> {
+                try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+                  return passed.number();
+                }
+              });
     } catch (IOException e) {
       throw new NotHeldException(String.valueOf(e.getMessage()), e);
     }
-    Holding held = new Holding(pid, thread);
-    try (others) {
-      T result = work.with(held);
-      held.release();
-      return result;
-    } catch (IOException | RuntimeException | Error e) {
-      held.releaseAfter(e);
-      throw e;
-    }
   }
 
-  private void releaseAfter(Throwable why) throws UntraceableException {
-    try {
-      release();
-    } catch (IOException e) {
-      why.addSuppressed(e);
-    }
+  /**
+   * Maps a file privately, to be read and written, in the place of memory.
+   *
+   * @param parts the memory, and where it is in the file
+   * @param descriptor of this JVM; open for reading is enough
+   * @param mapped gets each part that is mapped
+   */
+  void map(List<PlacedRange> parts, int descriptor, List<PlacedRange> mapped)
+      throws IOException, UntraceableException {
+    boolean unused =
+        threads.borrow(
+            thread -> {
+              try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+                for (PlacedRange part : parts) {
+                  map(thread, part, passed.number());
+                  mapped.add(part);
+                }
+              }
+              return true;
+            });
   }
 
-  private void release() throws IOException, UntraceableException {
-    if (taken != NONE) {
-      closeThere(taken);
-      taken = NONE;
-    }
-  }
-
-  /** Closes what is to be closed next on our death. */
-  private void closeThere(long descriptor) throws IOException, UntraceableException {
-    thread.notOnOurDeath();
-    long unused = thread.call(SystemCall.CLOSE, descriptor);
-  }
-
-  @Override
-  public void take(int descriptor) throws IOException, UntraceableException {
-    try {
-      long scratch = thread.map(SCRATCH_BYTES);
-      taken = take(descriptor, scratch);
-      thread.onOurDeath(SystemCall.CLOSE, taken);
-    } catch (IOException e) {
-      throw new NotHeldException(
-          "process %s cannot be given a descriptor: %s".formatted(pid, e.getMessage()), e);
-    }
-  }
-
-  private long take(int descriptor, long scratch) throws IOException, UntraceableException {
-    long unused =
-        thread.call(SystemCall.SOCKETPAIR, AF_UNIX, DATAGRAMS_CLOEXEC, 0, scratch + SOCKETS);
-    ByteBuffer pair =
-        ByteBuffer.wrap(thread.memory().read(scratch + SOCKETS, 2 * Integer.BYTES))
-            .order(ByteOrder.nativeOrder());
-    int ours = pair.getInt();
-    int theirs = pair.getInt();
-    thread.onOurDeath(SystemCall.CLOSE, ours);
-    thread.onOurDeath(SystemCall.CLOSE, theirs);
-    try {
-      send(ours, descriptor);
-      thread.memory().write(scratch + VECTOR, DescriptorPassing.vector(scratch + DATA, 1));
-      thread
-          .memory()
-          .write(
-              scratch + MESSAGE, DescriptorPassing.message(scratch + VECTOR, scratch + CONTROL));
-      long received =
-          thread.call(SystemCall.RECVMSG, theirs, scratch + MESSAGE, DONTWAIT_CLOEXEC);
-      if (received != 1) {
-        throw new IOException("the descriptor did not arrive");
-      }
-      return DescriptorPassing.received(
-          thread.memory().read(scratch + CONTROL, DescriptorPassing.CONTROL_BYTES));
-    } finally {
-      closeThere(theirs);
-      closeThere(ours);
-      thread.unmap(scratch, SCRATCH_BYTES);
-    }
-  }
-
-  private void send(int socketThere, int descriptor) throws IOException {
-    int socket = DescriptorPassing.copy(pid, socketThere);
-    try {
-      DescriptorPassing.send(socket, descriptor);
-    } finally {
-      Descriptors.close(socket);
-    }
-  }
-
-  @Override
-  public void mapFile(AddressRange at, long offset) throws IOException, UntraceableException {
+  private static void map(BorrowedThread thread, PlacedRange part, int descriptor)
+      throws IOException, UntraceableException {
+    AddressRange at = part.range();
     long unused =
         thread.call(
-            SystemCall.MMAP, at.start(), at.bytes(), READ_WRITE, PRIVATE_FIXED, taken, offset);
+            SystemCall.MMAP,
+            at.start(),
+            at.bytes(),
+            READ_WRITE,
+            PRIVATE_FIXED,
+            descriptor,
+            part.offset());
   }
 
-  @Override
-  public long mapMemory(long bytes) throws IOException, UntraceableException {
-    return thread.map(bytes);
+  /**
+   * Puts new memory in the place of what is there, in one step.
+   *
+   * @param filler writes it beforehand, elsewhere in the process
+   */
+  void replace(AddressRange range, Filler filler) throws IOException, UntraceableException {
+    boolean unused =
+        threads.borrow(
+            thread -> {
+              long fresh = thread.map(range.bytes());
+              try {
+                filler.fill(fresh);
+              } catch (IOException | RuntimeException e) {
+                thread.unmap(fresh, range.bytes());
+                throw e;
+              }
+              move(thread, fresh, range);
+              return true;
+            });
   }
 
-  @Override
-  public void move(long from, AddressRange to) throws IOException, UntraceableException {
+  private static void move(BorrowedThread thread, long from, AddressRange to)
+      throws IOException, UntraceableException {
+    // Moved away and unmapped on our death it could be somebody else's by then.
     thread.notOnOurDeath();
     try {
       long unused =
           thread.call(
               SystemCall.MREMAP, from, to.bytes(), to.bytes(), MAYMOVE_FIXED, to.start());
     } catch (IOException e) {
-      thread.onOurDeath(SystemCall.MUNMAP, from, to.bytes());
+      long unused = thread.call(SystemCall.MUNMAP, from, to.bytes());
       throw e;
     }
-  }
-
-  @Override
-  public void unmap(AddressRange range) throws IOException, UntraceableException {
-    thread.unmap(range.start(), range.bytes());
   }
 }

@@ -4,7 +4,7 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.os.AlignedBuffer;
 import dev.gpuprocess.internal.os.BlockFile;
-import dev.gpuprocess.internal.os.MemoryTransfer;
+import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.store.IoExecutor;
 import dev.gpuprocess.internal.store.RunningChecksum;
 import java.io.IOException;
@@ -18,14 +18,14 @@ import java.util.concurrent.CompletableFuture;
  */
 final class MemoryCopy {
 
-  private final int pid;
+  private final ProcessMemory memory;
   private final List<PlacedRange> ranges;
   private final Checksum checksum;
   private final CopyLimit limit;
   private final List<String> sums = new ArrayList<>();
 
-  MemoryCopy(int pid, List<PlacedRange> ranges, Checksum checksum, CopyLimit limit) {
-    this.pid = pid;
+  MemoryCopy(int task, List<PlacedRange> ranges, Checksum checksum, CopyLimit limit) {
+    this.memory = new ProcessMemory(task);
     this.ranges = ranges;
     this.checksum = checksum;
     this.limit = limit;
@@ -81,7 +81,7 @@ final class MemoryCopy {
     while (done < part.range().bytes()) {
       limit.requireTime();
       int count = (int) Math.min(buffer.size(), part.range().bytes() - done);
-      MemoryTransfer.read(pid, part.range().start() + done, buffer, count);
+      memory.readTo(buffer.address(), part.range().start() + done, count);
       sum.add(buffer.first(count));
       file.write(buffer, count, part.offset() + done);
       done += count;

@@ -98,14 +98,7 @@ public final class MemoryHandOver {
     HandOver handOver = new HandOver(process.pid(), areas, file, direct, checksum, limit);
     begun = handOver;
     try {
-      boolean unused =
-          Holding.of(
-              process,
-              time,
-              held -> {
-                handOver.run(held, disk);
-                return true;
-              });
+      Holding.during(process, time, held -> handOver.run(held, disk));
     } catch (UntraceableException e) {
       if (handOver.mapped().isEmpty()) {
         throw new NotHeldException(String.valueOf(e.getMessage()), e);
@@ -140,14 +133,8 @@ public final class MemoryHandOver {
     List<AddressRange> mapped = begun.mapped();
     begun = null;
     try {
-      boolean unused =
-          Holding.of(
-              process,
-              time,
-              held -> {
-                new PutBack(process.pid(), held).run(mapped);
-                return true;
-              });
+      int task = process.pid();
+      Holding.during(process, time, held -> new PutBack(task, held).run(mapped));
     } catch (UntraceableException e) {
       throw new IOException(e.getMessage(), e);
     }

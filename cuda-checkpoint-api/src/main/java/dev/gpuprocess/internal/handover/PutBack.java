@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.handover;
 
 import dev.gpuprocess.internal.os.AlignedBuffer;
-import dev.gpuprocess.internal.os.MemoryTransfer;
+import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.store.IoExecutor;
@@ -28,11 +28,11 @@ final class PutBack {
   private static final long PART_BYTES = 16 << 20;
   private static final Path MEMORY = Path.of("/proc/meminfo");
 
-  private final int pid;
-  private final HeldProcess held;
+  private final ProcessMemory memory;
+  private final Holding held;
 
-  PutBack(int pid, HeldProcess held) {
-    this.pid = pid;
+  PutBack(int task, Holding held) {
+    this.memory = new ProcessMemory(task);
     this.held = held;
   }
 
@@ -55,14 +55,7 @@ final class PutBack {
     if (HostMemory.read(MEMORY).available() < piece.bytes() + SPARE_BYTES) {
       throw new IOException("this machine has no memory to spare");
     }
-    long fresh = held.mapMemory(piece.bytes());
-    try {
-      copy(piece, fresh);
-      held.move(fresh, piece);
-    } catch (IOException | RuntimeException e) {
-      held.unmap(new AddressRange(fresh, fresh + piece.bytes()));
-      throw e;
-    }
+    held.replace(piece, fresh -> copy(piece, fresh));
   }
 
   private void copy(AddressRange from, long to) throws IOException {
@@ -84,8 +77,8 @@ final class PutBack {
     try {
       for (long done = begin; done < end; done += buffer.size()) {
         int count = (int) Math.min(buffer.size(), end - done);
-        MemoryTransfer.read(pid, from + done, buffer, count);
-        MemoryTransfer.write(pid, to + done, buffer, count);
+        memory.readTo(buffer.address(), from + done, count);
+        memory.writeFrom(buffer.address(), to + done, count);
       }
       return true;
     } finally {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.os;
 
-import dev.gpuprocess.internal.jnr.MemoryFunctions;
+import dev.gpuprocess.internal.jnr.BlockFunctions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
@@ -12,7 +12,7 @@ import java.nio.file.Path;
  */
 public final class BlockFile implements AutoCloseable {
 
-  private static final MemoryFunctions LIBRARY = NativeLibraries.load(MemoryFunctions.class, "c");
+  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
 
   private static final boolean ARM = System.getProperty("os.arch").equals("aarch64");
   private static final int O_DIRECT = ARM ? 0x10000 : 0x4000;

@@ -40,14 +40,9 @@ public final class Descriptors {
     }
   }
 
-  /**
-   * Opens a file for reading.
-   *
-   * @return its number, to be {@linkplain #close closed}
-   * @throws FileSystemException when it cannot be opened
-   */
-  public static int openForReading(Path file) throws FileSystemException {
-    return Libc.open(file, Libc.O_RDONLY, 0);
+  /** Opens a file for reading, to be passed on. */
+  public static int openToRead(Path path) throws FileSystemException {
+    return Libc.open(path, Libc.O_RDONLY, 0);
   }
 
   /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */

@@ -48,6 +48,21 @@ public final class Ptrace {
 
   private final NativeMemory buffer = NativeMemory.of(LARGEST_REGISTERS + 16);
   private final int[] status = new int[1];
+  private final Runnable before;
+
+  /** Makes requests from the thread that uses it. */
+  public Ptrace() {
+    this(() -> {});
+  }
+
+  /**
+   * The same, for tests that end the tracer at any moment.
+   *
+   * @param before called before each request; what it throws is thrown by the request
+   */
+  public Ptrace(Runnable before) {
+    this.before = before;
+  }
 
   static TraceFunctions library() {
     return C.LIBRARY;
@@ -182,8 +197,9 @@ public final class Ptrace {
     return read;
   }
 
-  private static long request(String name, long request, int task, long address, long data)
+  private long request(String name, long request, int task, long address, long data)
       throws ErrnoException {
+    before.run();
     long result = C.LIBRARY.ptrace(request, task, address, data);
     if (result < 0) {
       throw new ErrnoException(name + " of thread " + task, Libc.errno());

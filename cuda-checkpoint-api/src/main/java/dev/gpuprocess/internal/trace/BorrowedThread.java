@@ -33,6 +33,7 @@ public final class BorrowedThread {
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
 
+  private final int pid;
   private final Tracee thread;
   private final ProcessMemory memory;
   private final Gadgets gadgets;
@@ -43,6 +44,7 @@ public final class BorrowedThread {
   private boolean atHome;
 
   private BorrowedThread(
+      int pid,
       Tracee thread,
       ProcessMemory memory,
       Gadgets gadgets,
@@ -50,6 +52,7 @@ public final class BorrowedThread {
       OwnState own,
       WayHome way,
       long end) {
+    this.pid = pid;
     this.thread = thread;
     this.memory = memory;
     this.gadgets = gadgets;
@@ -93,7 +96,7 @@ public final class BorrowedThread {
     }
     WayHome way = new WayHome(memory, land.gadgets(), own, state, room.getAsLong());
     BorrowedThread borrowed =
-        new BorrowedThread(thread, memory, land.gadgets(), filters, own, way, end);
+        new BorrowedThread(land.process().pid(), thread, memory, land.gadgets(), filters, own, way, end);
     borrowed.atHome = true;
     return borrowed;
   }
@@ -101,6 +104,11 @@ public final class BorrowedThread {
   /** Its id. */
   public int task() {
     return thread.task();
+  }
+
+  /** Its process. */
+  public int pid() {
+    return pid;
   }
 
   /** The memory of its process. */
@@ -118,7 +126,7 @@ public final class BorrowedThread {
    */
   public long call(SystemCall call, long... arguments)
       throws RemoteCallException, UntraceableException, ErrnoException {
-    filters.require(call, gadgets.behindCall(), arguments);
+    require(call, arguments);
     long result = once(call, arguments);
     for (int i = 0; OwnState.isRestarted(result) && i < MOST_RESTARTS; i++) {
       result = once(call, arguments);
@@ -151,7 +159,7 @@ public final class BorrowedThread {
    */
   public void onOurDeath(SystemCall call, long... arguments)
       throws UntraceableException, ErrnoException {
-    filters.require(call, gadgets.behindCall(), arguments);
+    require(call, arguments);
     way.push(call, arguments);
   }
 
@@ -178,6 +186,24 @@ public final class BorrowedThread {
     call(SystemCall.MUNMAP, address, bytes);
   }
 
+  /** Checks that seccomp allows a call, as far as it depends on the call. */
+  void require(SystemCall call, long... arguments) throws UntraceableException {
+    filters.require(call, gadgets.behindCall(), arguments);
+  }
+
+  /**
+   * A signal frame that makes a call, without the state of floating point.
+   *
+   * @param next the frame behind it
+   */
+  byte[] frame(long next, SystemCall call, long... arguments) {
+    return SignalFrame.of(
+        gadgets.restorer().start(),
+        own.registers().calling(gadgets.call(), next, call, arguments),
+        ALL_SIGNALS,
+        0);
+  }
+
   /** Sets its own registers; it stays stopped. */
   void goHome() throws UntraceableException, ErrnoException {
     if (atHome) {
@@ -189,5 +215,11 @@ public final class BorrowedThread {
     thread.setRegisters(own.registers());
     atHome = true;
     way.cover();
+  }
+
+  /** Lets it go. */
+  void giveBack() throws UntraceableException, ErrnoException {
+    goHome();
+    thread.detach();
   }
 }

@@ -4,6 +4,8 @@ import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.trace.Registers.Name;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Map;
 import java.util.Set;
 
@@ -24,6 +26,8 @@ record OwnState(Registers registers, Registers again, long mask) {
   /** ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: seen by tracers only. */
   private static final Set<Long> RESTARTS = Set.of(-512L, -513L, -514L, -516L);
 
+  private static final long RESTART_BLOCK = -516;
+
   /** Restarted, unless a signal handler is called. */
   private static final long RESTART_WITHOUT_HANDLER = -514;
 
@@ -35,33 +39,72 @@ record OwnState(Registers registers, Registers again, long mask) {
   private static final Set<Long> INTERRUPTED =
       Set.of(232L, 281L, 441L, 128L, 65L, 220L, 208L, 333L, 0L, 45L, 47L, 43L, 288L);
 
+  private static final long RESTART_SYSCALL = 219;
+  private static final int MOVE = 5;
+  private static final byte MOVE_TO_EAX = (byte) 0xb8;
+
+  /** Those that go on with what is left of their time: poll, nanosleep, futex, clock_nanosleep. */
+  private static final Set<Integer> TIMED = Set.of(7, 35, 202, 230);
+
   private static final int SEQUENCE = 8;
 
   /** Looks at a thread that is stopped where the kernel looks for signals. */
   static OwnState of(Tracee thread, ProcessMemory memory)
       throws UntraceableException, ErrnoException {
-    Registers own = thread.registers();
+    Registers own = settle(thread);
     long mask = thread.blockedSignals();
-    long number = (int) own.get(Name.ORIG_RAX);
-    if (number == -1) {
+    if ((int) own.get(Name.ORIG_RAX) == -1) {
       Registers there = outsideOfSequence(own, thread.restartableSequences(), memory);
       return new OwnState(there, there, mask);
     }
-    if (own.get(Name.RAX) == -EINTR
-        && INTERRUPTED.contains(number)
-        && !hasSignal(thread.task())) {
-      own = own.with(Name.RAX, RESTART_WITHOUT_HANDLER);
+    return new OwnState(own, isRestarted(own.get(Name.RAX)) ? again(own, memory) : own, mask);
+  }
+
+  /**
+   * Takes an EINTR back that is of our making: the kernel then restarts the call, unless a signal
+   * handler is called.
+   *
+   * @return the thread's registers
+   */
+  static Registers settle(Tracee thread) throws UntraceableException, ErrnoException {
+    Registers own = thread.registers();
+    if (own.get(Name.RAX) != -EINTR
+        || !INTERRUPTED.contains((long) (int) own.get(Name.ORIG_RAX))
+        || hasSignal(thread.task())) {
+      return own;
     }
-    return new OwnState(own, isRestarted(own.get(Name.RAX)) ? again(own) : own, mask);
+    Registers restarted = own.with(Name.RAX, RESTART_WITHOUT_HANDLER);
+    thread.setRegisters(restarted);
+    return restarted;
+  }
+
+  /** Whether a thread waits for a time, of which the kernel knows what is left. */
+  static boolean hasTimeout(Registers registers) {
+    return (int) registers.get(Name.ORIG_RAX) != -1 && registers.get(Name.RAX) == RESTART_BLOCK;
   }
 
   static boolean isRestarted(long result) {
     return RESTARTS.contains(result);
   }
 
-  private static Registers again(Registers own) {
+  private static Registers again(Registers own, ProcessMemory memory) {
+    long number = own.get(Name.ORIG_RAX);
     return own.with(Name.RIP, own.get(Name.RIP) - Gadgets.SYSCALL)
-        .with(Name.RAX, own.get(Name.ORIG_RAX));
+        .with(Name.RAX, number == RESTART_SYSCALL ? numberInCode(own, memory) : number);
+  }
+
+  /**
+   * A call that was restarted once has lost its number, but for the instruction before it: {@code
+   * mov $NUMBER,%eax}. Without that the kernel answers EINTR.
+   */
+  private static long numberInCode(Registers own, ProcessMemory memory) {
+    try {
+      byte[] code = memory.read(own.get(Name.RIP) - Gadgets.SYSCALL - MOVE, MOVE);
+      int number = ByteBuffer.wrap(code).order(ByteOrder.LITTLE_ENDIAN).getInt(1);
+      return code[0] == MOVE_TO_EAX && TIMED.contains(number) ? number : RESTART_SYSCALL;
+    } catch (ErrnoException unreadable) {
+      return RESTART_SYSCALL;
+    }
   }
 
   /** Whether the call was interrupted by more than us. */

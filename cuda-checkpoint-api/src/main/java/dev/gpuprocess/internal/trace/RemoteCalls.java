@@ -3,10 +3,14 @@ package dev.gpuprocess.internal.trace;
 import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.List;
+import java.util.EnumSet;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
 
 /**
  * Makes system calls in another process, by borrowing one of its threads. No byte of its code is
@@ -18,7 +22,27 @@ public final class RemoteCalls {
   /** How long a thread may take to stop before another one is tried. */
   private static final long PATIENCE = 250_000_000;
 
-  private RemoteCalls() {}
+  /** How long the threads are looked at again: they come and go, and wait for each other. */
+  private static final Duration SEARCH = Duration.ofMillis(200);
+
+  /** What may be otherwise a moment later. */
+  private static final Set<Untraceable.Reason> PASSING =
+      EnumSet.of(
+          Untraceable.Reason.NO_THREAD,
+          Untraceable.Reason.NO_INSTRUCTIONS,
+          Untraceable.Reason.TIME);
+
+  private final ProcessIdentity process;
+  private final Ptrace ptrace;
+  private final long end;
+  private UntraceableException why;
+
+  private RemoteCalls(ProcessIdentity process, Ptrace ptrace, long end) {
+    this.process = process;
+    this.ptrace = ptrace;
+    this.end = end;
+    this.why = Suitability.noThread(process);
+  }
 
   /**
    * Borrows a thread for some calls. It is stopped until the work is done, other threads are not.
@@ -30,78 +54,84 @@ public final class RemoteCalls {
    * @throws UntraceableException when there is no thread to borrow, or it was lost in the middle
    * @throws IOException what the work throws
    */
-  public static <T> T borrow(
-      ProcessIdentity process, Duration limit, BorrowedThread.Work<T> work)
+  public static <T> T borrow(ProcessIdentity process, Duration limit, BorrowedThread.Work<T> work)
+      throws UntraceableException, IOException {
+    return borrow(process, limit, work, Ptrace::new);
+  }
+
+  static <T> T borrow(
+      ProcessIdentity process,
+      Duration limit,
+      BorrowedThread.Work<T> work,
+      Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
     long end = Durations.end(limit);
     Suitability.check(process);
-    Landscape land = Landscape.of(process);
     return TracerThread.run(
-        process.pid(), ptrace -> new Session<>(ptrace, land, work, end).run());
+        process.pid(), requests, ptrace -> new RemoteCalls(process, ptrace, end).run(work));
   }
 
-  private record Session<T>(
-      Ptrace ptrace, Landscape land, BorrowedThread.Work<T> work, long end) {
+  private <T> T run(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
+    BorrowedThread borrowed = find();
+    try {
+      return work.with(borrowed);
+    } finally {
+      borrowed.giveBack();
+    }
+  }
 
-    /** Threads come and go: when all that were seen are gone, there are others. */
-    T run() throws UntraceableException, IOException {
+  private BorrowedThread find() throws UntraceableException, ErrnoException {
+    try (Polling polling = new Polling(SEARCH)) {
       while (true) {
-        UntraceableException why = null;
-        List<Integer> threads = ThreadChoice.of(land.process().pid());
-        for (int task : threads) {
-          Tracee thread = new Tracee(ptrace, task);
-          BorrowedThread borrowed;
-          try {
-            borrowed = take(thread);
-          } catch (UntraceableException e) {
-            why = why == null || e.why().reason() != Untraceable.Reason.GONE ? e : why;
-            continue;
-          }
-          try {
-            return work.with(borrowed);
-          } finally {
-            borrowed.goHome();
-            thread.detach();
+        Landscape land = Landscape.of(process);
+        for (int task : ThreadChoice.of(process.pid())) {
+          Optional<BorrowedThread> found = take(new Tracee(ptrace, task), land);
+          if (found.isPresent()) {
+            return found.get();
           }
         }
-        Suitability.check(land.process());
-        if (why == null) {
-          throw Suitability.noThread(land.process());
-        }
-        if (why.why().reason() != Untraceable.Reason.GONE || Durations.left(end) <= 0) {
+        Suitability.check(process);
+        if (!PASSING.contains(why.why().reason())
+            || Durations.left(end) <= 0
+            || !polling.pause()) {
           throw why;
         }
       }
     }
+  }
 
-    private BorrowedThread take(Tracee thread) throws UntraceableException, ErrnoException {
-      try {
-        return seized(thread);
-      } catch (ErrnoException e) {
-        if (e.errno() == Ptrace.ESRCH) {
-          throw thread.gone();
-        }
+  private Optional<BorrowedThread> take(Tracee thread, Landscape land) throws ErrnoException {
+    try {
+      return Optional.of(seized(thread, land));
+    } catch (UntraceableException e) {
+      if (e.why().reason() != Untraceable.Reason.GONE) {
+        why = e;
+      }
+    } catch (ErrnoException e) {
+      if (e.errno() != Ptrace.ESRCH) {
         throw e;
       }
     }
+    return Optional.empty();
+  }
 
-    private BorrowedThread seized(Tracee thread) throws UntraceableException, ErrnoException {
-      try {
-        ptrace.seize(thread.task());
-      } catch (ErrnoException e) {
-        throw Suitability.refused(land.process(), thread.task(), e);
+  private BorrowedThread seized(Tracee thread, Landscape land)
+      throws UntraceableException, ErrnoException {
+    try {
+      ptrace.seize(thread.task());
+    } catch (ErrnoException e) {
+      throw Suitability.refused(process, thread.task(), e);
+    }
+    boolean filtered = Suitability.check(process, thread.task());
+    Tracee.Stop stop = thread.interrupt(Math.min(end, System.nanoTime() + PATIENCE));
+    try {
+      if (stop == Tracee.Stop.GROUP) {
+        throw Suitability.stopped(process);
       }
-      boolean filtered = Suitability.check(land.process(), thread.task());
-      Tracee.Stop stop = thread.interrupt(Math.min(end, System.nanoTime() + PATIENCE));
-      try {
-        if (stop == Tracee.Stop.GROUP) {
-          throw Suitability.stopped(land.process());
-        }
-        return BorrowedThread.of(thread, filtered, land, end);
-      } catch (UntraceableException | ErrnoException e) {
-        thread.detach();
-        throw e;
-      }
+      return BorrowedThread.of(thread, filtered, land, end);
+    } catch (UntraceableException | ErrnoException e) {
+      thread.detach();
+      throw e;
     }
   }
 }

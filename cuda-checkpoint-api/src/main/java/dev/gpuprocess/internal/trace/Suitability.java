@@ -91,7 +91,10 @@ final class Suitability {
       return no(
           Untraceable.Reason.TRACED,
           "thread %s of process %s is traced by process %s: detach the debugger"
-              .formatted(task, process.pid(), tracer));
+              .formatted(
+                  task,
+                  process.pid(),
+                  ProcFs.status(Long.parseLong(tracer)).getOrDefault("Tgid", tracer)));
     }
     if (status.getOrDefault("State", "X").matches("[ZX].*")) {
       return gone(process);

@@ -35,16 +35,22 @@ final class ThreadChoice {
    * @return the best first; empty when there is none
    */
   static List<Integer> of(int pid) {
-    boolean ours =
-        ProcFs.stat(pid).filter(stat -> stat.parent() == ProcessHandle.current().pid()).isPresent();
+    boolean ours = isOurChild(pid);
     return ProcFs.tasks(pid).stream()
-        .filter(thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 'I')
+        .filter(thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 't')
         .filter(thread -> !isOfDriver(thread))
         .filter(thread -> !ours || thread.pid() != pid)
         .limit(MOST)
         .sorted(Comparator.comparingInt(thread -> rank(pid, thread)))
         .map(ProcStat::pid)
         .toList();
+  }
+
+  /** Whether this JVM has started a process, or was given it. */
+  static boolean isOurChild(int pid) {
+    return ProcFs.stat(pid)
+        .filter(stat -> stat.parent() == ProcessHandle.current().pid())
+        .isPresent();
   }
 
   /** Whether it is the driver's restore thread. */
@@ -94,7 +100,7 @@ final class ThreadChoice {
       case 202 -> call[4] == 0 || (call[2] & 0x7f) == 9 ? BEST : TIMED; // futex; 9: absolute
       case 7 -> (int) call[3] < 0 ? BEST : TIMED; // poll
       case 271 -> call[3] == 0 ? BEST : FAIR; // ppoll, which counts its timeout down
-      case 232, 281 -> (int) call[4] < 0 ? BEST : TIMED; // epoll_wait, epoll_pwait
+      case 232, 281, 441, 128 -> TIMED; // epoll, sigwait: ends with EINTR if we die at once
       case 23, 270 -> call[5] == 0 ? BEST : FAIR; // select, pselect6
       case 230 -> (call[2] & 1) != 0 ? BEST : TIMED; // clock_nanosleep; 1: absolute
       case 61, 247 -> BEST; // wait4, waitid

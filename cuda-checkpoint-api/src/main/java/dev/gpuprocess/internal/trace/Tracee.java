@@ -51,8 +51,13 @@ final class Tracee {
    * @return TRAP or GROUP
    */
   Stop interrupt(long end) throws UntraceableException, ErrnoException {
-    ptrace.interrupt(task);
+    beginInterrupt();
     return awaitTrap(end);
+  }
+
+  /** Has it stop, without waiting for that. */
+  void beginInterrupt() throws ErrnoException {
+    ptrace.interrupt(task);
   }
 
   /** From the end of a system call to the place where the kernel looks for signals. */
@@ -62,7 +67,8 @@ final class Tracee {
     return awaitTrap(end);
   }
 
-  private Stop awaitTrap(long end) throws UntraceableException, ErrnoException {
+  /** Waits until it stops. */
+  Stop awaitTrap(long end) throws UntraceableException, ErrnoException {
     Stop stop = await(end);
     while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {
       ptrace.resume(task, stop == Stop.SIGNAL ? signal : 0);

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.Objects;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.function.Supplier;
 
 /**
  * A thread of this JVM for one tracing session. The kernel takes requests from the thread that
@@ -22,8 +23,9 @@ final class TracerThread {
   private TracerThread() {}
 
   /** Runs a session to its end, however often the caller is interrupted meanwhile. */
-  static <T> T run(int pid, Session<T> session) throws UntraceableException, IOException {
-    FutureTask<T> task = new FutureTask<>(() -> session.trace(new Ptrace()));
+  static <T> T run(int pid, Supplier<Ptrace> requests, Session<T> session)
+      throws UntraceableException, IOException {
+    FutureTask<T> task = new FutureTask<>(() -> session.trace(requests.get()));
     Thread thread = new Thread(task, "gpuprocess tracer of " + pid);
     thread.setDaemon(true);
     thread.start();

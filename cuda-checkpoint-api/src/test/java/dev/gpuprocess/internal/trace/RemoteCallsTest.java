@@ -2,13 +2,17 @@ package dev.gpuprocess.internal.trace;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** System calls in threads of real processes, and what these see of it: nothing. */
@@ -73,6 +77,216 @@ class RemoteCallsTest {
 
         assertEquals(0, captive.wrong(), () -> subject + ": line " + captive.line());
       }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"futex", "read", "epoll", "sigwait", "sigsuspend"})
+  void threadsThatWaitGoOnWaiting(String subject) throws Exception {
+    try (Captive captive = Captive.start(subject)) {
+      Workload.await(() -> call(captive).matches("(202|0|232|128|130) .*\\s*"), "it to wait");
+      String before = call(captive);
+
+      for (int i = 0; i < 20; i++) {
+        assertEquals(captive.pid(), pidAsSeenBy(captive));
+        Workload.await(() -> call(captive).equals(before), "it to wait again");
+      }
+
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  private static String call(Captive captive) {
+    return ProcFs.read(captive.task(), "syscall").orElse("");
+  }
+
+  /** With SA_RESTART or without, the handler runs once and the call ends as it should. */
+  @Test
+  void aSignalThatComesMeanwhileIsDeliveredAfterwards() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("sigsuspend")) {
+      Workload.await(() -> call(captive).startsWith("130 "), "it to wait");
+      for (int i = 0; i < 10; i++) {
+        long handled = captive.value();
+        RemoteCalls.borrow(
+            identity(captive),
+            LIMIT,
+            thread -> {
+              captive.signal("USR1");
+              return thread.call(SystemCall.GETPID);
+            });
+        Workload.await(() -> captive.value() > handled, "the handler");
+        Workload.await(() -> call(captive).startsWith("130 "), "it to wait");
+      }
+
+      assertEquals(10, captive.value());
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @Test
+  void aRestartableSequenceIsAborted() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("rseq")) {
+      captive.awaitTicks();
+      for (int i = 1; i <= 100; i++) {
+        int wish = i;
+        RemoteCalls.borrow(
+            identity(captive),
+            LIMIT,
+            thread -> {
+              captive.wish(wish);
+              return thread.call(SystemCall.GETPID);
+            });
+      }
+      captive.awaitTicks();
+
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+      assertTrue(captive.value() > 0);
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "alternate-mapped, NO_THREAD",
+    "alternate-in-stack, NO_THREAD",
+    "coroutine, NO_THREAD",
+    "seccomp-strict, SECCOMP"
+  })
+  void refusesWhatItCannotLeaveAsItWas(String subject, Untraceable.Reason reason) {
+    try (Captive captive = Captive.startInFirstThread(subject)) {
+      captive.awaitTicks();
+
+      assertEquals(reason, refusal(captive).reason());
+      captive.awaitTicks();
+    }
+  }
+
+  private static Untraceable refusal(Captive captive) {
+    return assertThrows(UntraceableException.class, () -> pidAsSeenBy(captive)).why();
+  }
+
+  @Test
+  void seccompFiltersAreAskedBeforeACall() throws Exception {
+    try (Captive allows = Captive.startInFirstThread("seccomp-allows");
+        Captive kills = Captive.startInFirstThread("seccomp-kills-madvise")) {
+      allows.awaitTicks();
+      kills.awaitTicks();
+
+      assertEquals(allows.pid(), pidAsSeenBy(allows));
+      assertEquals(kills.pid(), pidAsSeenBy(kills));
+      UntraceableException refused =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(kills), LIMIT, thread -> thread.call(SystemCall.MADVISE, 0, 0, 0)));
+      assertEquals(Untraceable.Reason.SECCOMP, refused.why().reason());
+      kills.awaitTicks();
+    }
+  }
+
+  @Test
+  void refusesAProcessThatATracerHolds() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      Untraceable why =
+          RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
+
+      assertEquals(Untraceable.Reason.TRACED, why.reason());
+      assertTrue(why.sentence().contains("process " + ProcessHandle.current().pid()));
+    }
+  }
+
+  @Test
+  void refusesAStoppedProcessAndLeavesItStopped() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      captive.signal("STOP");
+      Workload.await(() -> state(captive) == 'T', "it to stop");
+
+      assertEquals(Untraceable.Reason.STOPPED, refusal(captive).reason());
+
+      assertEquals('T', state(captive));
+      captive.signal("CONT");
+      captive.awaitTicks();
+    }
+  }
+
+  @Test
+  void aStopThatComesMeanwhileHoldsAfterwards() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      long pid =
+          RemoteCalls.borrow(
+              identity(captive),
+              LIMIT,
+              thread -> {
+                captive.signal("STOP");
+                return thread.call(SystemCall.GETPID);
+              });
+
+      assertEquals(captive.pid(), pid);
+      Workload.await(() -> state(captive) == 'T', "it to stop");
+      captive.signal("CONT");
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  private static char state(Captive captive) {
+    return ProcFs.stat(captive.pid()).orElseThrow().state();
+  }
+
+  @Test
+  void refusesWhatIsGoneAndOneself() {
+    Captive captive = Captive.start("futex");
+    ProcessIdentity gone = identity(captive);
+    captive.close();
+
+    assertEquals(Untraceable.Reason.GONE, refusal(gone));
+    assertEquals(
+        Untraceable.Reason.OURSELVES,
+        refusal(ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow()));
+    assertEquals(
+        Untraceable.Reason.GONE, refusal(new ProcessIdentity(gone.pid(), gone.startTicks() + 1)));
+  }
+
+  private static Untraceable.Reason refusal(ProcessIdentity process) {
+    return assertThrows(
+            UntraceableException.class,
+            () -> RemoteCalls.borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)))
+        .why()
+        .reason();
+  }
+
+  /** Its first thread: the JDK waits for the end of its children, and takes a stop for that. */
+  @Test
+  void leavesTheFirstThreadOfAChildOfThisJvmAlone() throws Exception {
+    Process child = new ProcessBuilder("sleep", "100").start();
+    try {
+      assertEquals(
+          Untraceable.Reason.NO_THREAD,
+          refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
+      assertTrue(child.isAlive());
+    } finally {
+      child.destroyForcibly().waitFor();
+    }
+  }
+
+  /** The death of the process in the middle is told, and harms nobody else. */
+  @Test
+  void tellsWhenTheProcessIsKilledMeanwhile() {
+    try (Captive captive = Captive.start("spin")) {
+      UntraceableException lost =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(captive),
+                      LIMIT,
+                      thread -> {
+                        captive.signal("KILL");
+                        for (; ; ) {
+                          thread.call(SystemCall.GETPID);
+                        }
+                      }));
+      assertEquals(Untraceable.Reason.GONE, lost.why().reason());
     }
   }
 }

@@ -1,0 +1,199 @@
+package dev.gpuprocess.internal.trace;
+
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * All threads of a process, stopped. They go on when the work is done, and when this JVM is killed.
+ * Exists while a {@link Work} is done, for use by the thread that does it.
+ */
+public final class HeldThreads {
+
+  /** What is done while they are held. */
+  @FunctionalInterface
+  public interface Work<T> {
+
+    /**
+     * Does it, on a thread of its own; it may wait for other threads of this JVM.
+     *
+     * @throws UntraceableException when no thread of the process can make a system call
+     * @throws IOException when something else failed
+     */
+    T with(HeldThreads threads) throws UntraceableException, IOException;
+  }
+
+  private final ProcessIdentity process;
+  private final Ptrace ptrace;
+  private final long end;
+  private final Map<Integer, Held> held = new HashMap<>();
+
+  private record Held(Tracee thread, boolean filtered) {}
+
+  private HeldThreads(ProcessIdentity process, Ptrace ptrace, long end) {
+    this.process = process;
+    this.ptrace = ptrace;
+    this.end = end;
+  }
+
+  /**
+   * Stops all threads of a process, the CUDA driver's included, so that no driver call on it
+   * answers meanwhile. The first thread of a process that this JVM has started runs on, see {@link
+   * #firstThreadRuns}.
+   *
+   * @param process who
+   * @param limit how long stopping them, and each system call, may take
+   * @param work what is done meanwhile
+   * @return what the work returns
+   * @throws UntraceableException when they cannot be stopped; all go on then
+   * @throws IOException what the work throws
+   */
+  public static <T> T hold(ProcessIdentity process, Duration limit, Work<T> work)
+      throws UntraceableException, IOException {
+    Suitability.check(process);
+    return TracerThread.run(
+        process.pid(),
+        Ptrace::new,
+        ptrace -> {
+          HeldThreads threads = new HeldThreads(process, ptrace, Durations.end(limit));
+          try {
+            threads.stop();
+            return work.with(threads);
+          } finally {
+            threads.release();
+          }
+        });
+  }
+
+  /** A thread that runs may start others, so the list is read until it has nothing new. */
+  private void stop() throws UntraceableException, ErrnoException {
+    boolean ours = ThreadChoice.isOurChild(process.pid());
+    List<Tracee> stopping;
+    do {
+      stopping = new ArrayList<>();
+      for (ProcStat thread : ProcFs.tasks(process.pid())) {
+        boolean leave = ours && thread.pid() == process.pid();
+        if (!thread.isDead() && !leave && !held.containsKey(thread.pid())) {
+          begin(thread.pid(), stopping);
+        }
+      }
+      for (Tracee thread : stopping) {
+        end(thread);
+      }
+    } while (!stopping.isEmpty());
+    Suitability.check(process);
+  }
+
+  private void begin(int task, List<Tracee> stopping) throws UntraceableException, ErrnoException {
+    try {
+      ptrace.seize(task);
+    } catch (ErrnoException e) {
+      if (e.errno() == Ptrace.ESRCH) {
+        return;
+      }
+      UntraceableException refused = Suitability.refused(process, task, e);
+      if (refused.why().reason() == Untraceable.Reason.GONE) {
+        return;
+      }
+      throw refused;
+    }
+    Tracee thread = new Tracee(ptrace, task);
+    thread.beginInterrupt();
+    stopping.add(thread);
+  }
+
+  private void end(Tracee thread) throws UntraceableException, ErrnoException {
+    try {
+      thread.awaitTrap(end);
+      OwnState.settle(thread);
+      held.put(thread.task(), new Held(thread, Suitability.check(process, thread.task())));
+    } catch (UntraceableException e) {
+      if (e.why().reason() != Untraceable.Reason.GONE) {
+        throw e;
+      }
+    } catch (ErrnoException e) {
+      if (e.errno() != Ptrace.ESRCH) {
+        throw e;
+      }
+    }
+  }
+
+  /**
+   * Whether the first thread of the process was left running. The JDK waits for the end of what it
+   * has started, and would take the stop for that.
+   */
+  public boolean firstThreadRuns() {
+    return ProcFs.tasks(process.pid()).stream()
+        .anyMatch(
+            thread ->
+                thread.pid() == process.pid()
+                    && !thread.isDead()
+                    && !held.containsKey(process.pid()));
+  }
+
+  /** How many are held. */
+  public int count() {
+    return held.size();
+  }
+
+  /**
+   * Borrows one of them for some calls; it is held again afterwards.
+   *
+   * @param work makes the calls, on this thread
+   * @return what the work returns
+   * @throws UntraceableException when none can be borrowed
+   * @throws IOException what the work throws
+   */
+  public <T> T borrow(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
+    Landscape land = Landscape.of(process);
+    UntraceableException why = Suitability.noThread(process);
+    for (Held each : inOrder()) {
+      BorrowedThread borrowed;
+      try {
+        borrowed = BorrowedThread.of(each.thread(), each.filtered(), land, end);
+      } catch (UntraceableException e) {
+        why = e;
+        continue;
+      }
+      try {
+        return work.with(borrowed);
+      } finally {
+        borrowed.goHome();
+      }
+    }
+    throw why;
+  }
+
+  /** Those first whose calls have no timeout, which would begin anew if this JVM were killed. */
+  private List<Held> inOrder() throws UntraceableException, ErrnoException {
+    List<Held> first = new ArrayList<>();
+    List<Held> last = new ArrayList<>();
+    for (Held each : held.values()) {
+      (OwnState.hasTimeout(each.thread().registers()) ? last : first).add(each);
+    }
+    first.addAll(last);
+    return first;
+  }
+
+  /** The process may be killed meanwhile. What is not let go here, the end of this thread lets go. */
+  private void release() throws ErrnoException {
+    for (Held each : held.values()) {
+      try {
+        each.thread().detach();
+      } catch (ErrnoException e) {
+        if (e.errno() != Ptrace.ESRCH) {
+          throw e;
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,18 @@
+package dev.gpuprocess.internal.trace;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import org.junit.jupiter.api.Test;
+
+/** A tenth of what {@link RemoteCallsKills} can do. */
+@RequiresRoot("traces processes")
+class RemoteCallsKillsTest {
+
+  @Test
+  void aProcessSurvivesThoseWhoBorrowItsThreads() throws Exception {
+    int kills = Integer.getInteger("gpuprocess.remote.kills", 20);
+
+    assertEquals(0, RemoteCallsKills.run(kills, System.nanoTime()));
+  }
+}

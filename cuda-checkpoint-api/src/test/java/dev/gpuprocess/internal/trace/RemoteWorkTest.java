@@ -1,0 +1,270 @@
+package dev.gpuprocess.internal.trace;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What is made of remote calls: threads, descriptors, a process that stands still. */
+@RequiresRoot("traces processes")
+class RemoteWorkTest {
+
+  private static final Duration LIMIT = Duration.ofSeconds(20);
+  private static final int POPULATE_WRITE = 23;
+  private static final int READ = 1;
+  private static final int PRIVATE_FIXED = 0x12;
+
+  private static int descriptors(int pid) {
+    return ProcFs.openFiles(pid).size();
+  }
+
+  private static ProcessIdentity identity(Captive captive) {
+    return ProcessIdentity.of(captive.pid()).orElseThrow();
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void passesADescriptor(boolean first, @TempDir Path directory) throws Exception {
+    byte[] text = "written by somebody else".getBytes(StandardCharsets.UTF_8);
+    Path file = Files.write(directory.resolve("file"), text);
+    int descriptor = Descriptors.openToRead(file);
+    try (Captive captive =
+        first ? Captive.startInFirstThread("spin") : Captive.start("spin")) {
+      captive.awaitTicks();
+      int before = descriptors(captive.pid());
+      int mapped = ProcFs.memory(captive.pid()).size();
+      byte[] seen =
+          RemoteCalls.borrow(
+              identity(captive),
+              LIMIT,
+              thread -> {
+                try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+                  long at = thread.map(4096);
+                  thread.call(
+                      SystemCall.MMAP, at, 4096, READ, PRIVATE_FIXED, passed.number(), 0);
+                  byte[] there = thread.memory().read(at, text.length);
+                  thread.unmap(at, 4096);
+                  return there;
+                }
+              });
+
+      assertArrayEquals(text, seen);
+      assertEquals(before, descriptors(captive.pid()));
+      assertEquals(mapped, ProcFs.memory(captive.pid()).size());
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong());
+    } finally {
+      Descriptors.close(descriptor);
+    }
+  }
+
+  @Test
+  void threadsPopulateMemoryAndEnd() throws Exception {
+    try (Captive captive = Captive.start("area")) {
+      captive.awaitTicks();
+      ProcessIdentity process = identity(captive);
+      ProcessMemory memory = new ProcessMemory(captive.task());
+      int threads = ProcFs.threads(captive.pid()).size();
+      int mapped = ProcFs.memory(captive.pid()).size();
+      assertFalse(isPopulated(captive));
+
+      List<List<RemoteThreads.Advice>> work = new ArrayList<>();
+      long piece = captive.bytes() / 8;
+      for (int i = 0; i < 4; i++) {
+        long at = captive.address() + 2 * i * piece;
+        work.add(
+            List.of(
+                new RemoteThreads.Advice(at, piece, POPULATE_WRITE),
+                new RemoteThreads.Advice(at + piece, piece, POPULATE_WRITE)));
+      }
+      RemoteThreads remote =
+          RemoteCalls.borrow(process, LIMIT, thread -> RemoteThreads.start(thread, work));
+      assertEquals(4, remote.started());
+      Workload.await(() -> haveEnded(remote, memory), "the threads to end");
+      assertTrue(isPopulated(captive));
+      RemoteCalls.borrow(
+          process,
+          LIMIT,
+          thread -> {
+            remote.unmap(thread);
+            return null;
+          });
+
+      Workload.await(
+          () -> ProcFs.threads(captive.pid()).size() == threads, "the threads to be gone");
+      assertEquals(mapped, ProcFs.memory(captive.pid()).size());
+      captive.awaitTicks();
+    }
+  }
+
+  private static boolean haveEnded(RemoteThreads remote, ProcessMemory memory) {
+    try {
+      return remote.haveEnded(memory);
+    } catch (ErrnoException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static boolean isPopulated(Captive captive) {
+    long kilobytes =
+        Long.parseLong(
+            ProcFs.status(captive.task()).getOrDefault("RssAnon", "0 kB").split(" ")[0]);
+    return kilobytes << 10 >= captive.bytes();
+  }
+
+  @Test
+  void aProcessWithoutRoomForThreadsIsLeftAlone() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      int mapped = ProcFs.memory(captive.pid()).size();
+      // No thread with such flags: CLONE_THREAD needs CLONE_SIGHAND.
+      RemoteCallException failed =
+          assertThrows(
+              RemoteCallException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(captive),
+                      LIMIT,
+                      thread -> thread.call(SystemCall.CLONE, 0x10000, 0, 0, 0, 0)));
+      assertEquals(22, failed.errno());
+      assertEquals(mapped, ProcFs.memory(captive.pid()).size());
+      captive.awaitTicks();
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"crowd", "spin", "poll", "epolls"})
+  void aProcessStandsStillWhileItIsHeld(String subject) throws Exception {
+    try (Captive captive = Captive.start(subject)) {
+      if (!subject.equals("epolls")) {
+        captive.awaitTicks();
+      }
+      for (int i = 0; i < 10; i++) {
+        HeldThreads.hold(
+            identity(captive),
+            LIMIT,
+            held -> {
+              long ticks = captive.ticks();
+              assertEquals(
+                  captive.pid(), held.<Long>borrow(thread -> thread.call(SystemCall.GETPID)));
+              assertTrue(
+                  ProcFs.tasks(captive.pid()).stream()
+                      .allMatch(thread -> thread.isStopped() || thread.isDead()));
+              assertEquals(
+                  captive.pid(), held.<Long>borrow(thread -> thread.call(SystemCall.GETPID)));
+              assertFalse(held.firstThreadRuns());
+              assertTrue(held.count() > 0);
+              assertEquals(ticks, captive.ticks());
+              return null;
+            });
+        if (!subject.equals("epolls")) {
+          captive.awaitTicks();
+        }
+      }
+
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @Test
+  void theFirstThreadOfAChildOfThisJvmRunsOn() throws Exception {
+    Process child = new ProcessBuilder("sleep", "100").start();
+    try {
+      boolean runs =
+          HeldThreads.hold(
+              ProcessIdentity.of(child.pid()).orElseThrow(),
+              LIMIT,
+              HeldThreads::firstThreadRuns);
+
+      assertTrue(runs);
+      assertTrue(child.isAlive());
+    } finally {
+      child.destroyForcibly().waitFor();
+    }
+  }
+
+  /** A JVM has its own signal handlers, guards its stacks, and stops its threads by faults. */
+  @Test
+  void aJvmNoticesNothing(@TempDir Path directory) throws Exception {
+    Path counter = directory.resolve("counter");
+    Path source =
+        Files.writeString(
+            directory.resolve("Busy.java"),
+            """
+            import java.nio.file.*;
+            class Busy {
+              public static void main(String[] file) throws Exception {
+                for (int thread = 0; thread < 4; thread++)
+                  new Thread(() -> { while (true) { byte[][] garbage = new byte[100][1000]; Thread.yield(); } }).start();
+                for (long i = 1; i < 100000000; i++) {
+                  Thread.sleep(1);
+                  Files.writeString(Path.of(file[0]), "" + i);
+                }
+              }
+            }
+            """);
+    Process java =
+        new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-Xmx64m",
+                "-XX:TieredStopAtLevel=1",
+                source.toString(),
+                counter.toString())
+            .redirectErrorStream(true)
+            .redirectOutput(directory.resolve("output").toFile())
+            .start();
+    try {
+      Workload.await(() -> Files.exists(counter) || !java.isAlive(), "the JVM to count");
+      ProcessIdentity process = ProcessIdentity.of(java.pid()).orElseThrow();
+      for (int i = 0; i < 100; i++) {
+        assertEquals(
+            java.pid(),
+            RemoteCalls.<Long>borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)));
+      }
+      HeldThreads.hold(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
+      long before = number(counter);
+      Workload.await(() -> number(counter) > before, "the JVM to count on");
+      assertTrue(java.isAlive(), () -> "it ended");
+    } finally {
+      java.destroyForcibly().waitFor();
+    }
+  }
+
+  private static long number(Path file) {
+    try {
+      String text = Files.readString(file);
+      return text.isEmpty() ? 0 : Long.parseLong(text);
+    } catch (java.io.IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  @Test
+  void mappingsTellWhatMayBeDoneWithThem() {
+    List<Mapping> own = ProcFs.memory(ProcessHandle.current().pid());
+
+    assertTrue(own.stream().anyMatch(each -> each.permissions().equals("r-xp")));
+    assertTrue(own.stream().anyMatch(each -> each.name().equals("[stack]")));
+  }
+}
