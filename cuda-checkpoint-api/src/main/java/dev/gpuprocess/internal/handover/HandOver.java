@@ -21,13 +21,14 @@ import org.jspecify.annotations.Nullable;
  */
 final class HandOver {
 
-  /** What is mapped at once: whole chunks, enough for all threads. */
+  /** Whole chunks, enough for all threads. */
   static final long PIECE_BYTES = 16 * ImageFile.CHUNK_BYTES;
 
   private final int pid;
   private final List<PlacedRange> ranges;
   private final Path file;
   private final boolean direct;
+  private final long pieceBytes;
   private final MemoryCopy copy;
   private final List<PlacedRange> mapped = new ArrayList<>();
 
@@ -36,6 +37,7 @@ final class HandOver {
    *
    * @param file does not exist yet
    * @param direct whether to write past the page cache where that is possible
+   * @param pieceBytes what is mapped at once, a multiple of {@link ImageFile#CHUNK_BYTES}
    */
   HandOver(
       int pid,
@@ -43,11 +45,13 @@ final class HandOver {
       Path file,
       boolean direct,
       Checksum checksum,
-      CopyLimit limit) {
+      CopyLimit limit,
+      long pieceBytes) {
     this.pid = pid;
     this.ranges = PlacedRange.inTurn(areas);
     this.file = file;
     this.direct = direct;
+    this.pieceBytes = pieceBytes;
     this.copy = new MemoryCopy(pid, ranges, checksum, limit);
   }
 
@@ -65,21 +69,18 @@ final class HandOver {
    */
   void run(Holding held, DiskWork disk) throws IOException, UntraceableException {
     try {
-      int empty = disk.run(() -> unchecked(this::make), HandOver::close);
+      int descriptor = disk.run(() -> unchecked(this::make), HandOver::close);
       try {
-        held.rehearse(empty);
-      } finally {
-        Descriptors.close(empty);
-      }
-      for (long from = 0; from < bytes(); from += PIECE_BYTES) {
-        long begin = from;
-        long end = Math.min(bytes(), from + PIECE_BYTES);
-        int descriptor = disk.run(() -> unchecked(() -> copied(begin, end)), HandOver::close);
-        try {
+        held.rehearse(descriptor);
+        for (long from = 0; from < bytes(); from += pieceBytes) {
+          long begin = from;
+          long end = Math.min(bytes(), from + pieceBytes);
+          boolean unused = disk.run(() -> unchecked(() -> copied(begin, end)), late -> {});
+          // Always the same open file: the kernel joins the mappings then.
           held.map(parts(begin, end), descriptor, mapped);
-        } finally {
-          Descriptors.close(descriptor);
         }
+      } finally {
+        Descriptors.close(descriptor);
       }
     } catch (UncheckedIOException e) {
       throw e.getCause();
@@ -94,10 +95,10 @@ final class HandOver {
   }
 
   /** Whoever does this alone has the file open, so that it can be abandoned to a disk that hangs. */
-  private int copied(long from, long to) throws IOException {
+  private boolean copied(long from, long to) throws IOException {
     try (BlockFile open = BlockFile.open(file, direct)) {
       copy.copy(open, from, to);
-      return open.openForReading();
+      return true;
     }
   }
 

@@ -95,7 +95,9 @@ public final class MemoryHandOver {
       DiskWork disk)
       throws IOException {
     Path file = directory.resolve(NAME);
-    HandOver handOver = new HandOver(process.pid(), areas, file, direct, checksum, limit);
+    HandOver handOver = 
+        new HandOver(
+            process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
     begun = handOver;
     try {
       Holding.during(process, time, held -> handOver.run(held, disk));

@@ -24,6 +24,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -145,6 +146,32 @@ class HandOverTest {
       sums.add(sum.text());
     }
     return sums;
+  }
+
+  /** Two parts of the memory, pieces that end in the middle of both, and chunks with both in them. */
+  @Test
+  void severalRangesGoIntoOneFilePieceByPiece() throws Exception {
+    List<AddressRange> parts =
+        List.of(
+            new AddressRange(area.start(), area.start() + (35 << 20)),
+            new AddressRange(area.start() + (36 << 20), area.end()));
+    Path file = gpu().resolve("memory-1.bin");
+    CopyLimit limit = new CopyLimit(identity().pid(), LIMIT, null);
+    HandOver handOver =
+        new HandOver(
+            identity().pid(), parts, file, true, Checksum.CRC32C, limit, ImageFile.CHUNK_BYTES);
+
+    Holding.during(identity(), LIMIT, held -> handOver.run(held, DISK));
+
+    assertEquals(parts, handOver.mapped());
+    assertEquals(sums(file), handOver.file(Checksum.CRC32C).chunks());
+    assertEquals(
+        List.of(file.toRealPath().toString(), "", file.toRealPath().toString()), names());
+    assertIsWhole();
+    Holding.during(
+        identity(), LIMIT, held -> new PutBack(identity().pid(), held).run(handOver.mapped()));
+    assertEquals(Set.of(""), Set.copyOf(names()));
+    assertIsWhole();
   }
 
   @Test
