@@ -45,7 +45,9 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The save area goes into a file of its own in the image, and the process finds its bytes there. */
+/**
+ * The save area goes into a file of its own in the image, and the process finds its bytes there.
+ */
 @Tag("jdk")
 @RequiresRoot("traces the process")
 class HandOverJobTest {
@@ -271,9 +273,7 @@ class HandOverJobTest {
     CheckpointedProcess checkpointed = cancelling.process(job.pid()).suspend();
     assertThrows(
         OperationCancelledException.class,
-        () ->
-            checkpointed.dump(
-                image(), HAND_OVER.toBuilder().cancellation(cancellation).build()));
+        () -> checkpointed.dump(image(), HAND_OVER.toBuilder().cancellation(cancellation).build()));
     assertMapsNoImage();
     checkpointed.resume();
     assertRight();

@@ -30,7 +30,8 @@ class HandOverDeathTest {
   private static final int KILLS = Integer.getInteger("gpuprocess.handover.kills", 6);
 
   private static final int MEBIBYTES = 80;
-  private static final int LONGEST_MICROS = Integer.getInteger("gpuprocess.handover.micros", 400_000);
+  private static final int LONGEST_MICROS =
+      Integer.getInteger("gpuprocess.handover.micros", 400_000);
 
   @TempDir Path directory;
 

@@ -443,9 +443,9 @@ public final class DumpOptions extends TreeOptions {
      * from that file in the process, so that CRIU need not dump it; a restore maps it again, and
      * does not read it first. The threads of the process are held meanwhile. Where that cannot be
      * done, as for a process of another mount namespace, on another machine than x86_64, or when
-     * CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image cannot be
-     * restored by CRIU run through sudo, nor by versions of this library that do not know of it. Ignored by
-     * {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     * CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image cannot
+     * be restored by CRIU run through sudo, nor by versions of this library that do not know of it.
+     * Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param handOver the new value; false by default
      * @return this builder

@@ -59,7 +59,8 @@ final class HandOverStep {
     MemoryHandOver planned;
     boolean needed;
     try {
-      planned = new MemoryHandOver(target.identity, options.handOver() ? target.areas() : List.of());
+      planned =
+          new MemoryHandOver(target.identity, options.handOver() ? target.areas() : List.of());
       needed = planned.isNeeded();
     } catch (ProcessUnreadableException e) {
       LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), e.getMessage());
@@ -71,7 +72,8 @@ final class HandOverStep {
     String obstacle = obstacle(criu, image);
     if (obstacle == null) {
       handOver = planned;
-      obstacle = steps.run("hand over", () -> run(planned, image, disk, left), why -> moved(planned));
+      obstacle =
+          steps.run("hand over", () -> run(planned, image, disk, left), why -> moved(planned));
     }
     if (obstacle != null) {
       handOver = null;
@@ -107,9 +109,7 @@ final class HandOverStep {
           left,
           new DiskWork() {
             @Override
-            public <T> T run(
-                Supplier<T> work,
-                Consumer<@Nullable T> undo) {
+            public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
               return disk.run(
                   "hand over",
                   work,

@@ -28,8 +28,7 @@ final class MemoryDescriptors implements AutoCloseable {
       for (MemoryFile memory : manifest.memoryFiles()) {
         // A private mapping needs no right to write. The name is CRIU's: without the first slash.
         int descriptor = Descriptors.openToRead(image.file(memory));
-        all.open.add(
-            new InheritedDescriptor(memory.mappedAs().substring(1), descriptor, null));
+        all.open.add(new InheritedDescriptor(memory.mappedAs().substring(1), descriptor, null));
       }
       return all;
     } catch (IOException e) {

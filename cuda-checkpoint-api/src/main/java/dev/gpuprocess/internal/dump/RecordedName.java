@@ -28,7 +28,9 @@ final class RecordedName {
     }
   }
 
-  /** As protobuf writes a string: its length before it. The number of the field is CRIU's affair. */
+  /**
+   * As protobuf writes a string: its length before it. The number of the field is CRIU's affair.
+   */
   private static byte[] field(byte[] name) {
     List<Byte> length = new ArrayList<>();
     int left = name.length;

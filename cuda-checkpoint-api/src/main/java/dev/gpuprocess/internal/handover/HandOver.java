@@ -94,7 +94,9 @@ final class HandOver {
     }
   }
 
-  /** Whoever does this alone has the file open, so that it can be abandoned to a disk that hangs. */
+  /**
+   * Whoever does this alone has the file open, so that it can be abandoned to a disk that hangs.
+   */
   private boolean copied(long from, long to) throws IOException {
     try (BlockFile open = BlockFile.open(file, direct)) {
       copy.copy(open, from, to);

@@ -12,8 +12,8 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * A process whose threads are all held, and whose mappings can be changed meanwhile. It runs on when
- * the work is done, and when this JVM ends. For the thread that does the work.
+ * A process whose threads are all held, and whose mappings can be changed meanwhile. It runs on
+ * when the work is done, and when this JVM ends. For the thread that does the work.
  */
 final class Holding {
 
@@ -147,8 +147,7 @@ final class Holding {
     thread.notOnOurDeath();
     try {
       long unused =
-          thread.call(
-              SystemCall.MREMAP, from, to.bytes(), to.bytes(), MAYMOVE_FIXED, to.start());
+          thread.call(SystemCall.MREMAP, from, to.bytes(), to.bytes(), MAYMOVE_FIXED, to.start());
     } catch (IOException e) {
       long unused = thread.call(SystemCall.MUNMAP, from, to.bytes());
       throw e;

@@ -74,8 +74,7 @@ final class MemoryCopy {
     return sum.text();
   }
 
-  private void copy(
-      BlockFile file, PlacedRange part, AlignedBuffer buffer, RunningChecksum sum)
+  private void copy(BlockFile file, PlacedRange part, AlignedBuffer buffer, RunningChecksum sum)
       throws IOException {
     long done = 0;
     while (done < part.range().bytes()) {

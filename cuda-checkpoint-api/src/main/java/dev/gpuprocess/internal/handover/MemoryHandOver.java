@@ -17,8 +17,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The hand-over of one process's memory to one file, and the way back. The process has its bytes at
- * every moment: a private mapping of a file that nobody changes reads as the memory did, and what is
- * written to it becomes the process's own again. For one thread.
+ * every moment: a private mapping of a file that nobody changes reads as the memory did, and what
+ * is written to it becomes the process's own again. For one thread.
  */
 public final class MemoryHandOver {
 
@@ -95,9 +95,8 @@ public final class MemoryHandOver {
       DiskWork disk)
       throws IOException {
     Path file = directory.resolve(NAME);
-    HandOver handOver = 
-        new HandOver(
-            process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
+    HandOver handOver =
+        new HandOver(process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
     begun = handOver;
     try {
       Holding.during(process, time, held -> handOver.run(held, disk));

@@ -90,8 +90,7 @@ public final class BlockFile implements AutoCloseable {
   public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
     int done = 0;
     while (done < count) {
-      long written =
-          LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
+      long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
       if (written > 0) {
         done += (int) written;
         continue;

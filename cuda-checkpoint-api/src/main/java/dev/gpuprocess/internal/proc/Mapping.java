@@ -17,13 +17,7 @@ import java.util.regex.Pattern;
  *     unnamed memory
  */
 public record Mapping(
-    long start,
-    long end,
-    String permissions,
-    long offset,
-    String device,
-    long inode,
-    String name) {
+    long start, long end, String permissions, long offset, String device, long inode, String name) {
 
   /** The name may contain anything but a newline, which the kernel writes as {@code \012}. */
   private static final Pattern LINE =

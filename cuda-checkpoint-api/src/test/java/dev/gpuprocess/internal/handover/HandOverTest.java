@@ -130,8 +130,7 @@ class HandOverTest {
       assertEquals(List.of(file.toRealPath().toString()), names());
       assertEquals(sums(file), planned.file().orElseThrow().chunks());
       assertEquals(area.bytes(), planned.file().orElseThrow().bytes());
-      assertEquals(
-          List.of(area.toString()), planned.memory().orElseThrow().ranges());
+      assertEquals(List.of(area.toString()), planned.memory().orElseThrow().ranges());
       assertIsWhole();
     }
   }
@@ -148,7 +147,9 @@ class HandOverTest {
     return sums;
   }
 
-  /** Two parts of the memory, pieces that end in the middle of both, and chunks with both in them. */
+  /**
+   * Two parts of the memory, pieces that end in the middle of both, and chunks with both in them.
+   */
   @Test
   void severalRangesGoIntoOneFilePieceByPiece() throws Exception {
     List<AddressRange> parts =
@@ -165,8 +166,7 @@ class HandOverTest {
 
     assertEquals(parts, handOver.mapped());
     assertEquals(sums(file), handOver.file(Checksum.CRC32C).chunks());
-    assertEquals(
-        List.of(file.toRealPath().toString(), "", file.toRealPath().toString()), names());
+    assertEquals(List.of(file.toRealPath().toString(), "", file.toRealPath().toString()), names());
     assertIsWhole();
     Holding.during(
         identity(), LIMIT, held -> new PutBack(identity().pid(), held).run(handOver.mapped()));
@@ -251,8 +251,7 @@ class HandOverTest {
     holder.close();
     begin(Holder.launch(MEBIBYTES).start());
     Path gpu = gpu();
-    NotHeldException e =
-        assertThrows(NotHeldException.class, () -> run(planned(), gpu, false));
+    NotHeldException e = assertThrows(NotHeldException.class, () -> run(planned(), gpu, false));
     assertTrue(e.getMessage().contains("was started by this JVM"), e.getMessage());
     assertEquals(List.of(""), names());
     assertIsWhole();

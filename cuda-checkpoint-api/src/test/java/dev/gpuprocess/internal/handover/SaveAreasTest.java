@@ -26,12 +26,11 @@ class SaveAreasTest {
   @Test
   void whatIsNewIsFoundAlsoWhereTheKernelMergedItWithANeighbour() {
     List<AddressRange> before = List.of(range(10, 20), range(60, 70));
+    assertEquals(List.of(range(40, 60)), appeared(before, List.of(range(10, 20), range(40, 70))));
+    assertEquals(List.of(range(20, 60)), appeared(before, List.of(range(10, 70))));
     assertEquals(
-        List.of(range(40, 60)), appeared(before, List.of(range(10, 20), range(40, 70))));
-    assertEquals(
-        List.of(range(20, 60)), appeared(before, List.of(range(10, 70))));
-    assertEquals(
-        List.of(range(5, 10), range(70, 80)), appeared(before, List.of(range(5, 20), range(60, 80))));
+        List.of(range(5, 10), range(70, 80)),
+        appeared(before, List.of(range(5, 20), range(60, 80))));
   }
 
   @Test
@@ -46,7 +45,8 @@ class SaveAreasTest {
 
   @Test
   void rangesSurviveAsText() {
-    List<AddressRange> ranges = List.of(range(1, 2), new AddressRange(0x7f0000000000L, 0x7f0040000000L));
+    List<AddressRange> ranges =
+        List.of(range(1, 2), new AddressRange(0x7f0000000000L, 0x7f0040000000L));
     assertEquals(ranges, AddressRange.parse(AddressRange.text(ranges)));
     assertEquals(List.of(), AddressRange.parse(""));
     for (String wrong : List.of("x", "1-", "5-5", "6-5", "1-2,", "-1-5", "1-2-3")) {
