@@ -356,6 +356,18 @@ static void coroutine(void) {
   swapcontext(&here, &there);
 }
 
+/* As a goroutine's: a few KiB in a heap, and what the thread pointer leads to is in the same heap, above it. */
+static void goroutine(void) {
+  size_t bytes = 64 << 20;
+  char *heap = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  _Atomic uint64_t *ticks = &board->ticks;
+  __asm__ volatile("mov %%rsp, %%rbx\nmov %[stack], %%rsp\nsyscall\n1: incq (%[ticks])\njmp 1b\n"
+                   :
+                   : [stack] "r"(heap + bytes / 2), [ticks] "r"(ticks), "a"(SYS_arch_prctl), "D"(0x1002 /* ARCH_SET_FS */),
+                     "S"(heap + bytes / 2 + 4096)
+                   : "memory", "rbx", "rcx", "r11");
+}
+
 /* Threads that come and go. */
 
 static void *short_life(void *x) {
@@ -440,6 +452,7 @@ static const struct subject {
     {"alternate-in-stack", alternate_in_stack},
     {"alternate-kept", alternate_kept},
     {"coroutine", coroutine},
+    {"goroutine", goroutine},
     {"churn", churning},
     {"crowd", crowd},
     {"seccomp-strict", seccomp_strict},

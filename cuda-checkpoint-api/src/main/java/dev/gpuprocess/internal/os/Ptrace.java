@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.internal.jnr.TraceFunctions;
 import java.util.Optional;
+import java.util.function.Consumer;
 
 /**
  * The requests of {@code ptrace(2)} to threads of other processes. The tracer is a thread: all
@@ -43,24 +44,23 @@ public final class Ptrace {
   private static final int SIGNAL_SET = 8;
   private static final int LARGEST_REGISTERS = 1 << 14;
   private static final int IOVEC = LARGEST_REGISTERS;
-  private static final int MOST_INSTRUCTIONS = 4096;
   private static final int INSTRUCTION = 8;
 
   private final NativeMemory buffer = NativeMemory.of(LARGEST_REGISTERS + 16);
   private final int[] status = new int[1];
-  private final Runnable before;
+  private final Consumer<String> before;
 
   /** Makes requests from the thread that uses it. */
   public Ptrace() {
-    this(() -> {});
+    this(request -> {});
   }
 
   /**
    * The same, for tests that end the tracer at any moment.
    *
-   * @param before called before each request; what it throws is thrown by the request
+   * @param before called with the name of each request before it is made; what it throws is thrown by the request
    */
-  public Ptrace(Runnable before) {
+  public Ptrace(Consumer<String> before) {
     this.before = before;
   }
 
@@ -189,9 +189,9 @@ public final class Ptrace {
    *     none, {@code EACCES} without CAP_SYS_ADMIN
    */
   public byte[] seccompFilter(int task, int index) throws ErrnoException {
-    NativeMemory program = NativeMemory.of(MOST_INSTRUCTIONS * INSTRUCTION);
-    long length =
-        request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, program.address());
+    long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
+    NativeMemory program = NativeMemory.of((int) length * INSTRUCTION);
+    request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, program.address());
     byte[] read = program.read(0, (int) length * INSTRUCTION);
     program.keep();
     return read;
@@ -199,7 +199,7 @@ public final class Ptrace {
 
   private long request(String name, long request, int task, long address, long data)
       throws ErrnoException {
-    before.run();
+    before.accept(name);
     long result = C.LIBRARY.ptrace(request, task, address, data);
     if (result < 0) {
       throw new ErrnoException(name + " of thread " + task, Libc.errno());

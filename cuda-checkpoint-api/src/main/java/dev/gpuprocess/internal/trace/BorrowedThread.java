@@ -65,17 +65,16 @@ public final class BorrowedThread {
   /**
    * Borrows a thread that is stopped where the kernel looks for signals.
    *
-   * @param filtered whether it has seccomp filters
    * @param end when it has to be back, by the clock of {@link System#nanoTime}
    */
-  static BorrowedThread of(Tracee thread, boolean filtered, Landscape land, long end)
+  static BorrowedThread of(Tracee thread, Landscape land, long end)
       throws UntraceableException, ErrnoException {
     if (thread.dispatchesSystemCalls()) {
       throw new UntraceableException(
           Untraceable.Reason.DISPATCHED,
           "thread %s has its system calls dispatched to a signal handler".formatted(thread.task()));
     }
-    SeccompFilters filters = SeccompFilters.of(thread, filtered);
+    SeccompFilters filters = SeccompFilters.of(thread);
     ProcessMemory memory = new ProcessMemory(thread.task());
     filters.require(SystemCall.RT_SIGRETURN, land.gadgets().restorer().end());
     OwnState own = OwnState.of(thread, memory);

@@ -35,9 +35,7 @@ public final class HeldThreads {
   private final ProcessIdentity process;
   private final Ptrace ptrace;
   private final long end;
-  private final Map<Integer, Held> held = new HashMap<>();
-
-  private record Held(Tracee thread, boolean filtered) {}
+  private final Map<Integer, Tracee> held = new HashMap<>();
 
   private HeldThreads(ProcessIdentity process, Ptrace ptrace, long end) {
     this.process = process;
@@ -106,7 +104,15 @@ public final class HeldThreads {
       }
       throw refused;
     }
-    Tracee thread = new Tracee(ptrace, task);
+    Tracee thread;
+    try {
+      thread = new Tracee(ptrace, task, Suitability.check(process, task));
+    } catch (UntraceableException e) {
+      if (e.why().reason() == Untraceable.Reason.GONE) {
+        return;
+      }
+      throw e;
+    }
     thread.beginInterrupt();
     stopping.add(thread);
   }
@@ -115,7 +121,7 @@ public final class HeldThreads {
     try {
       thread.awaitTrap(end);
       OwnState.settle(thread);
-      held.put(thread.task(), new Held(thread, Suitability.check(process, thread.task())));
+      held.put(thread.task(), thread);
     } catch (UntraceableException e) {
       if (e.why().reason() != Untraceable.Reason.GONE) {
         throw e;
@@ -156,10 +162,10 @@ public final class HeldThreads {
   public <T> T borrow(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
     Landscape land = Landscape.of(process);
     UntraceableException why = Suitability.noThread(process);
-    for (Held each : inOrder()) {
+    for (Tracee each : inOrder()) {
       BorrowedThread borrowed;
       try {
-        borrowed = BorrowedThread.of(each.thread(), each.filtered(), land, end);
+        borrowed = BorrowedThread.of(each, land, end);
       } catch (UntraceableException e) {
         why = e;
         continue;
@@ -174,11 +180,11 @@ public final class HeldThreads {
   }
 
   /** Those first whose calls have no timeout, which would begin anew if this JVM were killed. */
-  private List<Held> inOrder() throws UntraceableException, ErrnoException {
-    List<Held> first = new ArrayList<>();
-    List<Held> last = new ArrayList<>();
-    for (Held each : held.values()) {
-      (OwnState.hasTimeout(each.thread().registers()) ? last : first).add(each);
+  private List<Tracee> inOrder() throws UntraceableException, ErrnoException {
+    List<Tracee> first = new ArrayList<>();
+    List<Tracee> last = new ArrayList<>();
+    for (Tracee each : held.values()) {
+      (OwnState.hasTimeout(each.registers()) ? last : first).add(each);
     }
     first.addAll(last);
     return first;
@@ -186,9 +192,9 @@ public final class HeldThreads {
 
   /** The process may be killed meanwhile. What is not let go here, the end of this thread lets go. */
   private void release() throws ErrnoException {
-    for (Held each : held.values()) {
+    for (Tracee each : held.values()) {
       try {
-        each.thread().detach();
+        each.detach();
       } catch (ErrnoException e) {
         if (e.errno() != Ptrace.ESRCH) {
           throw e;

@@ -8,6 +8,8 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -27,14 +29,14 @@ public final class RemoteCalls {
 
   /** What may be otherwise a moment later. */
   private static final Set<Untraceable.Reason> PASSING =
-      EnumSet.of(
-          Untraceable.Reason.NO_THREAD,
-          Untraceable.Reason.NO_INSTRUCTIONS,
-          Untraceable.Reason.TIME);
+      EnumSet.of(Untraceable.Reason.NO_THREAD, Untraceable.Reason.NO_INSTRUCTIONS);
 
   private final ProcessIdentity process;
   private final Ptrace ptrace;
   private final long end;
+  /** Those that were told to stop and have not yet. */
+  private final Map<Integer, Tracee> stopping = new HashMap<>();
+
   private UntraceableException why;
 
   private RemoteCalls(ProcessIdentity process, Ptrace ptrace, long end) {
@@ -85,24 +87,28 @@ public final class RemoteCalls {
       while (true) {
         Landscape land = Landscape.of(process);
         for (int task : ThreadChoice.of(process.pid())) {
-          Optional<BorrowedThread> found = take(new Tracee(ptrace, task), land);
+          Optional<BorrowedThread> found = take(task, land);
           if (found.isPresent()) {
             return found.get();
           }
         }
         Suitability.check(process);
-        if (!PASSING.contains(why.why().reason())
-            || Durations.left(end) <= 0
-            || !polling.pause()) {
+        if (!mayFind(polling)) {
           throw why;
         }
       }
     }
   }
 
-  private Optional<BorrowedThread> take(Tracee thread, Landscape land) throws ErrnoException {
+  private boolean mayFind(Polling polling) {
+    Untraceable.Reason reason = why.why().reason();
+    return Durations.left(end) > 0
+        && (reason == Untraceable.Reason.TIME || PASSING.contains(reason) && polling.pause());
+  }
+
+  private Optional<BorrowedThread> take(int task, Landscape land) throws ErrnoException {
     try {
-      return Optional.of(seized(thread, land));
+      return Optional.of(stopped(task, land));
     } catch (UntraceableException e) {
       if (e.why().reason() != Untraceable.Reason.GONE) {
         why = e;
@@ -115,23 +121,35 @@ public final class RemoteCalls {
     return Optional.empty();
   }
 
-  private BorrowedThread seized(Tracee thread, Landscape land)
+  private BorrowedThread stopped(int task, Landscape land)
       throws UntraceableException, ErrnoException {
-    try {
-      ptrace.seize(thread.task());
-    } catch (ErrnoException e) {
-      throw Suitability.refused(process, thread.task(), e);
+    Tracee thread = stopping.get(task);
+    if (thread == null) {
+      thread = seize(task);
+      Rehearsal.of(thread, land);
+      thread.beginInterrupt();
+      stopping.put(task, thread);
     }
-    boolean filtered = Suitability.check(process, thread.task());
-    Tracee.Stop stop = thread.interrupt(Math.min(end, System.nanoTime() + PATIENCE));
+    Tracee.Stop stop = thread.awaitTrap(Math.min(end, System.nanoTime() + PATIENCE));
+    stopping.remove(task);
     try {
       if (stop == Tracee.Stop.GROUP) {
         throw Suitability.stopped(process);
       }
-      return BorrowedThread.of(thread, filtered, land, end);
+      return BorrowedThread.of(thread, land, end);
     } catch (UntraceableException | ErrnoException e) {
       thread.detach();
       throw e;
     }
+  }
+
+  private Tracee seize(int task) throws UntraceableException, ErrnoException {
+    try {
+      ptrace.seize(task);
+    } catch (ErrnoException e) {
+      throw Suitability.refused(process, task, e);
+    }
+    // From here on it is this very thread, whatever comes.
+    return new Tracee(ptrace, task, Suitability.check(process, task));
   }
 }

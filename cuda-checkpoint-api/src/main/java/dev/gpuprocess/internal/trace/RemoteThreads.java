@@ -2,12 +2,14 @@ package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.ProcessMemory;
+import java.util.ArrayList;
 import java.util.List;
 
 /**
  * Threads of another process that make the system calls that were written down for them, one after
  * the other, and end. They run signal frames in memory of their own, with all signals blocked, and need
- * nobody: if this JVM is killed they go on to their end, and that memory stays mapped.
+ * nobody: if this JVM is killed they go on to their end, and that memory stays mapped. Not for use
+ * by several threads at a time.
  */
 public final class RemoteThreads {
 
@@ -26,6 +28,9 @@ public final class RemoteThreads {
   private static final int PRIVATE_ANONYMOUS = 0x22;
   private static final int PAGE = 4096;
 
+  /** The kernel puts the number of the thread there when it begins, and 0 when it has ended. */
+  private static final byte[] NOT_YET = {-1, -1, -1, -1};
+
   /**
    * CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM, as for any thread; UNTRACED; CHILD_SETTID and
    * CHILD_CLEARTID, which tell whether it is there still.
@@ -35,12 +40,32 @@ public final class RemoteThreads {
 
   private final long scratch;
   private final long bytes;
-  private final int started;
+  private final List<Long> numbers = new ArrayList<>();
 
-  private RemoteThreads(long scratch, long bytes, int started) {
+  private RemoteThreads(long scratch, long bytes) {
     this.scratch = scratch;
     this.bytes = bytes;
-    this.started = started;
+  }
+
+  /**
+   * Maps what they will run on. To be done in time: where the process populates a mapping, another
+   * one waits until that has ended, and starting threads does not.
+   *
+   * @param thread of the process
+   * @param threads how many there will be at most
+   * @param calls how many each of them makes at most
+   */
+  public static RemoteThreads prepare(BorrowedThread thread, int threads, int calls)
+      throws UntraceableException, RemoteCallException, ErrnoException {
+    long bytes = (long) threads * chain(calls) + PAGE - 1 & -PAGE;
+    long scratch =
+        thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    return new RemoteThreads(scratch, bytes);
+  }
+
+  /** A frame for each call, one for the end, and one in which is the thread's number. */
+  private static long chain(int calls) {
+    return (calls + 2L) * FRAME;
   }
 
   /**
@@ -48,34 +73,38 @@ public final class RemoteThreads {
    *
    * @param thread of the process
    * @param work what each of them does
+   * @return how many were started
    * @throws RemoteCallException when not even one could be started
    */
-  public static RemoteThreads start(BorrowedThread thread, List<List<Advice>> work)
+  public int start(BorrowedThread thread, List<List<Advice>> work)
       throws UntraceableException, RemoteCallException, ErrnoException {
-    thread.require(SystemCall.EXIT, 0);
-    int frames = work.stream().mapToInt(each -> each.size() + 1).sum();
-    int numbers = work.size() * Long.BYTES + FRAME & -FRAME;
-    long bytes = numbers + (long) frames * FRAME + PAGE - 1 & -PAGE;
-    long scratch =
-        thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
-    int started = 0;
-    try {
-      long at = scratch + numbers;
-      for (List<Advice> each : work) {
-        long number = scratch + (long) started * Long.BYTES;
-        thread.memory().write(number, new byte[] {-1, -1, -1, -1});
-        write(thread, at, each);
-        thread.call(SystemCall.CLONE, FLAGS, at, 0, number, 0);
-        started++;
-        at += (each.size() + 1L) * FRAME;
-      }
-    } catch (RemoteCallException noMore) {
-      if (started == 0) {
-        thread.call(SystemCall.MUNMAP, scratch, bytes);
-        throw noMore;
-      }
+    if (!numbers.isEmpty()) {
+      throw new IllegalStateException("they were started");
     }
-    return new RemoteThreads(scratch, bytes, started);
+    thread.require(SystemCall.EXIT, 0);
+    long end = scratch;
+    for (List<Advice> each : work) {
+      end += chain(each.size());
+    }
+    if (end > scratch + bytes) {
+      throw new IllegalArgumentException("less was prepared for");
+    }
+    long at = scratch;
+    for (List<Advice> each : work) {
+      thread.memory().write(at, NOT_YET);
+      write(thread, at + FRAME, each);
+      try {
+        thread.call(SystemCall.CLONE, FLAGS, at + FRAME, 0, at, 0);
+      } catch (RemoteCallException noMore) {
+        if (numbers.isEmpty()) {
+          throw noMore;
+        }
+        return numbers.size();
+      }
+      numbers.add(at);
+      at += chain(each.size());
+    }
+    return numbers.size();
   }
 
   private static void write(BorrowedThread thread, long first, List<Advice> work)
@@ -90,11 +119,6 @@ public final class RemoteThreads {
     thread.memory().write(at, thread.frame(at, SystemCall.EXIT, 0));
   }
 
-  /** How many there are, or were. */
-  public int started() {
-    return started;
-  }
-
   /**
    * Whether all of them have ended.
    *
@@ -102,8 +126,8 @@ public final class RemoteThreads {
    * @throws ErrnoException when the process is gone
    */
   public boolean haveEnded(ProcessMemory memory) throws ErrnoException {
-    for (int i = 0; i < started; i++) {
-      if ((int) memory.readLong(scratch + (long) i * Long.BYTES) != 0) {
+    for (long number : numbers) {
+      if ((int) memory.readLong(number) != 0) {
         return false;
       }
     }

@@ -21,12 +21,8 @@ final class SeccompFilters {
     this.programs = programs;
   }
 
-  /**
-   * Reads the filters of a stopped thread.
-   *
-   * @param filtered whether it has any
-   */
-  static SeccompFilters of(Tracee thread, boolean filtered) throws UntraceableException {
+  /** Reads the filters of a stopped thread. */
+  static SeccompFilters of(Tracee thread) throws UntraceableException {
     List<FilterProgram> programs = new ArrayList<>();
     try {
       while (programs.size() < MOST) {
@@ -35,7 +31,7 @@ final class SeccompFilters {
       throw unknown(thread.task(), "it has too many of them");
     } catch (ErrnoException e) {
       // Where none was read it may be that there are none, or that they may not be read.
-      if (filtered && (programs.isEmpty() || e.errno() != ENOENT)) {
+      if (thread.filtered() && (programs.isEmpty() || e.errno() != ENOENT)) {
         throw unknown(thread.task(), e.getMessage());
       }
     }

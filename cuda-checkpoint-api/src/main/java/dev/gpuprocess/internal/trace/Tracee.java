@@ -33,29 +33,29 @@ final class Tracee {
 
   private final Ptrace ptrace;
   private final int task;
+  private final boolean filtered;
   private int signal;
 
-  Tracee(Ptrace ptrace, int task) {
+  /**
+   * Stands for a thread that was seized.
+   *
+   * @param filtered whether it had seccomp filters then
+   */
+  Tracee(Ptrace ptrace, int task, boolean filtered) {
     this.ptrace = ptrace;
     this.task = task;
+    this.filtered = filtered;
   }
 
   int task() {
     return task;
   }
 
-  /**
-   * Stops it, wherever it is. Signals that it was about to get are delivered first.
-   *
-   * @param end when to give up, by the clock of {@link System#nanoTime}
-   * @return TRAP or GROUP
-   */
-  Stop interrupt(long end) throws UntraceableException, ErrnoException {
-    beginInterrupt();
-    return awaitTrap(end);
+  boolean filtered() {
+    return filtered;
   }
 
-  /** Has it stop, without waiting for that. */
+  /** Has it stop, wherever it is, without waiting for that. */
   void beginInterrupt() throws ErrnoException {
     ptrace.interrupt(task);
   }
@@ -67,7 +67,12 @@ final class Tracee {
     return awaitTrap(end);
   }
 
-  /** Waits until it stops. */
+  /**
+   * Waits until it stops. Signals that it was about to get are delivered first.
+   *
+   * @param end when to give up, by the clock of {@link System#nanoTime}
+   * @return TRAP or GROUP
+   */
   Stop awaitTrap(long end) throws UntraceableException, ErrnoException {
     Stop stop = await(end);
     while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {

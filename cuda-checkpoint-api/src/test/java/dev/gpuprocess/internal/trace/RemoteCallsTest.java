@@ -7,10 +7,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.internal.jnr.TraceFunctions;
+import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HexFormat;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -100,6 +110,125 @@ class RemoteCallsTest {
     return ProcFs.read(captive.task(), "syscall").orElse("");
   }
 
+  /** They are borrowed all the time: a wait that began anew each time would not end. */
+  @ParameterizedTest
+  @ValueSource(strings = {"poll", "nanosleep"})
+  void whatIsLeftOfATimeoutStays(String subject) throws Exception {
+    try (Captive captive = Captive.startInFirstThread(subject)) {
+      captive.awaitTicks();
+      long before = captive.ticks();
+      long borrowed = 0;
+      Deadline deadline = new Deadline();
+      while (captive.ticks() < before + 3 && deadline.isNotOver()) {
+        assertEquals(captive.pid(), pidAsSeenBy(captive));
+        borrowed++;
+      }
+
+      assertTrue(captive.ticks() >= before + 3, borrowed + " times borrowed");
+      assertTrue(borrowed > 6, borrowed + " times borrowed");
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  private static final class Deadline {
+    private final long end = System.nanoTime() + LIMIT.toNanos();
+
+    private boolean isNotOver() {
+      return System.nanoTime() < end;
+    }
+  }
+
+  /** Some other part of a JVM waits for all its children, and takes what the tracer waits for. */
+  @Test
+  void goesOnWhenAnotherThreadOfTheJvmTakesTheStops() throws Exception {
+    TraceFunctions libc = NativeLibraries.load(TraceFunctions.class, "c");
+    AtomicBoolean over = new AtomicBoolean();
+    AtomicLong taken = new AtomicLong();
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      Thread thief =
+          new Thread(
+              () -> {
+                while (!over.get()) {
+                  if (libc.waitpid(captive.task(), new int[1], 0x40000001) > 0) {
+                    taken.incrementAndGet();
+                  }
+                }
+              });
+      thief.start();
+      try {
+        Workload.await(
+            () -> {
+              try {
+                return pidAsSeenBy(captive) == captive.pid() && taken.get() > 3;
+              } catch (Exception e) {
+                throw new IllegalStateException(e);
+              }
+            },
+            "some stops to be taken");
+      } finally {
+        over.set(true);
+        thief.join();
+      }
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @Test
+  void refusesAProcessThatADebuggerHolds() throws Exception {
+    Assumptions.assumeTrue(Files.isExecutable(Path.of("/usr/bin/strace")), "strace is not here");
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      Process strace =
+          new ProcessBuilder("strace", "-p", Integer.toString(captive.pid()))
+              .redirectErrorStream(true)
+              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+              .start();
+      try {
+        Workload.await(
+            () -> !ProcFs.status(captive.pid()).getOrDefault("TracerPid", "0").equals("0"),
+            "strace to trace");
+        Untraceable why = refusal(captive);
+
+        assertEquals(Untraceable.Reason.TRACED, why.reason());
+        assertTrue(why.sentence().contains("by process " + strace.pid()), why.sentence());
+      } finally {
+        strace.destroy();
+        strace.waitFor();
+      }
+      captive.awaitTicks();
+    }
+  }
+
+  /** Made by hand, as the tools for 32-bit programs are seldom installed: {@code pause} for ever. */
+  @Test
+  void refuses32BitPrograms(@TempDir Path directory) throws Exception {
+    byte[] program =
+        HexFormat.of()
+            .parseHex(
+                "7f454c46010101000000000000000000"
+                    + "02000300010000005480040834000000"
+                    + "00000000000000003400200001000000"
+                    + "00000000"
+                    + "0100000000000000008004080080040860000000600000000500000000100000"
+                    + "b81d000000cd80ebf7000000");
+    Path file = Files.write(directory.resolve("program"), program);
+    assertTrue(file.toFile().setExecutable(true));
+    Process process;
+    try {
+      process = new ProcessBuilder(file.toString()).start();
+    } catch (IOException e) {
+      Assumptions.abort("this kernel runs no 32-bit programs: " + e.getMessage());
+      return;
+    }
+    try {
+      assertEquals(
+          Untraceable.Reason.BITS_32, refusal(ProcessIdentity.of(process.pid()).orElseThrow()));
+      assertTrue(process.isAlive());
+    } finally {
+      process.destroyForcibly().waitFor();
+    }
+  }
+
   /** With SA_RESTART or without, the handler runs once and the call ends as it should. */
   @Test
   void aSignalThatComesMeanwhileIsDeliveredAfterwards() throws Exception {
@@ -149,6 +278,7 @@ class RemoteCallsTest {
     "alternate-mapped, NO_THREAD",
     "alternate-in-stack, NO_THREAD",
     "coroutine, NO_THREAD",
+    "goroutine, NO_THREAD",
     "seccomp-strict, SECCOMP"
   })
   void refusesWhatItCannotLeaveAsItWas(String subject, Untraceable.Reason reason) {

@@ -100,8 +100,9 @@ class RemoteWorkTest {
                 new RemoteThreads.Advice(at + piece, piece, POPULATE_WRITE)));
       }
       RemoteThreads remote =
-          RemoteCalls.borrow(process, LIMIT, thread -> RemoteThreads.start(thread, work));
-      assertEquals(4, remote.started());
+          RemoteCalls.borrow(process, LIMIT, thread -> RemoteThreads.prepare(thread, 4, 2));
+      int started = RemoteCalls.borrow(process, LIMIT, thread -> remote.start(thread, work));
+      assertEquals(4, started);
       Workload.await(() -> haveEnded(remote, memory), "the threads to end");
       assertTrue(isPopulated(captive));
       RemoteCalls.borrow(

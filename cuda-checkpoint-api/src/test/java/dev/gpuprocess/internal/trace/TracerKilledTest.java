@@ -44,7 +44,7 @@ class TracerKilledTest {
         },
         () ->
             new Ptrace(
-                () -> {
+                request -> {
                   if (left.decrementAndGet() < 0) {
                     throw new Killed();
                   }
