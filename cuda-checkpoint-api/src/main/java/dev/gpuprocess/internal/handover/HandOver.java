@@ -24,7 +24,6 @@ final class HandOver {
   /** Whole chunks, enough for all threads. */
   static final long PIECE_BYTES = 16 * ImageFile.CHUNK_BYTES;
 
-  private final int pid;
   private final List<PlacedRange> ranges;
   private final Path file;
   private final boolean direct;
@@ -47,7 +46,6 @@ final class HandOver {
       Checksum checksum,
       CopyLimit limit,
       long pieceBytes) {
-    this.pid = pid;
     this.ranges = PlacedRange.inTurn(areas);
     this.file = file;
     this.direct = direct;
