@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.os;
 
 import java.lang.ref.Reference;
+import java.util.function.LongUnaryOperator;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -22,8 +23,7 @@ public final class NativeMemory {
   /** Zeroed memory. */
   public static NativeMemory of(int bytes) {
     NativeLibraries.prepare();
-    return new NativeMemory(
-        Memory.allocateDirect(Runtime.getSystemRuntime(), bytes, true), bytes);
+    return new NativeMemory(Memory.allocateDirect(Runtime.getSystemRuntime(), bytes, true), bytes);
   }
 
   /** Memory that holds these bytes. */
@@ -33,7 +33,7 @@ public final class NativeMemory {
     return memory;
   }
 
-  /** Where it is, as long as this object is reachable. */
+  /** Where it is, as long as this object is reachable: see {@link #with}. */
   public long address() {
     return memory.address();
   }
@@ -70,8 +70,16 @@ public final class NativeMemory {
     memory.putLong(offset, value);
   }
 
-  /** To be called after each call that was given the address. */
-  public void keep() {
-    Reference.reachabilityFence(this);
+  /**
+   * Makes a call that is given the address. The memory is there until it returns.
+   *
+   * @return what the call returns
+   */
+  public long with(LongUnaryOperator call) {
+    try {
+      return call.applyAsLong(address());
+    } finally {
+      Reference.reachabilityFence(this);
+    }
   }
 }

@@ -66,8 +66,8 @@ public final class ProcessDescriptor {
     memory.putLong(MESSAGE + 8, RIGHTS);
     memory.putLong(RECEIVED, descriptor);
     long sent =
-        Ptrace.library().sendmsg(socket, memory.address(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    memory.keep();
+        memory.with(
+            message -> Ptrace.library().sendmsg(socket, message, MSG_DONTWAIT | MSG_NOSIGNAL));
     check("sendmsg", sent);
   }
 

@@ -17,20 +17,18 @@ public record ProcessMemory(int task) {
    * @throws ErrnoException when not all of it can be read
    */
   public byte[] read(long address, int length) throws ErrnoException {
-    NativeMemory block = NativeMemory.of(Math.max(1, length));
-    readTo(block.address(), address, length);
-    byte[] bytes = block.read(0, length);
-    block.keep();
-    return bytes;
+    return block(address, length).read(0, length);
   }
 
   /** Reads a {@code long}. */
   public long readLong(long address) throws ErrnoException {
-    NativeMemory block = NativeMemory.of(Long.BYTES);
-    readTo(block.address(), address, Long.BYTES);
-    long value = block.getLong(0);
-    block.keep();
-    return value;
+    return block(address, Long.BYTES).getLong(0);
+  }
+
+  private NativeMemory block(long address, int length) throws ErrnoException {
+    NativeMemory block = NativeMemory.of(Math.max(1, length));
+    check("process_vm_readv", address, length, block.with(here -> readv(here, address, length)));
+    return block;
   }
 
   /**
@@ -39,13 +37,12 @@ public record ProcessMemory(int task) {
    * @throws ErrnoException when not all of it can be read
    */
   public void readTo(long here, long there, long length) throws ErrnoException {
-    check(
-        "process_vm_readv",
-        there,
-        length,
-        Ptrace.library()
-            .process_vm_readv(
-                task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
+    check("process_vm_readv", there, length, readv(here, there, length));
+  }
+
+  private long readv(long here, long there, long length) {
+    return Ptrace.library()
+        .process_vm_readv(task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0);
   }
 
   /**
@@ -54,17 +51,14 @@ public record ProcessMemory(int task) {
    * @throws ErrnoException when not all of it could be written
    */
   public void write(long address, byte[] content) throws ErrnoException {
-    NativeMemory block = NativeMemory.of(content);
+    long[] there = {address, content.length};
     long written =
-        Ptrace.library()
-            .process_vm_writev(
-                task,
-                new long[] {block.address(), content.length},
-                1,
-                new long[] {address, content.length},
-                1,
-                0);
-    block.keep();
+        NativeMemory.of(content)
+            .with(
+                here ->
+                    Ptrace.library()
+                        .process_vm_writev(
+                            task, new long[] {here, content.length}, 1, there, 1, 0));
     check("process_vm_writev", address, content.length, written);
   }
 
@@ -86,7 +80,8 @@ public record ProcessMemory(int task) {
   private void check(String call, long address, long length, long result) throws ErrnoException {
     if (result != length) {
       throw new ErrnoException(
-          "%s of %s bytes at %x of task %s".formatted(call, length, address, task),
+          "%s of %s bytes at %s of task %s"
+              .formatted(call, length, Long.toHexString(address), task),
           result < 0 ? Libc.errno() : EFAULT);
     }
   }

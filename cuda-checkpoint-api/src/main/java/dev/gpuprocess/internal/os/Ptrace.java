@@ -58,7 +58,8 @@ public final class Ptrace {
   /**
    * The same, for tests that end the tracer at any moment.
    *
-   * @param before called with the name of each request before it is made; what it throws is thrown by the request
+   * @param before called with the name of each request before it is made; what it throws is thrown
+   *     by the request
    */
   public Ptrace(Consumer<String> before) {
     this.before = before;
@@ -190,11 +191,12 @@ public final class Ptrace {
    */
   public byte[] seccompFilter(int task, int index) throws ErrnoException {
     long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
-    NativeMemory program = NativeMemory.of((int) length * INSTRUCTION);
-    request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, program.address());
-    byte[] read = program.read(0, (int) length * INSTRUCTION);
-    program.keep();
-    return read;
+    // One byte more, as there may be none.
+    NativeMemory program = NativeMemory.of((int) length * INSTRUCTION + 1);
+    if (program.with(to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
+      throw new ErrnoException("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
+    }
+    return program.read(0, (int) length * INSTRUCTION);
   }
 
   private long request(String name, long request, int task, long address, long data)

@@ -29,6 +29,7 @@ public final class BorrowedThread {
   private static final long ALL_SIGNALS = -1;
   private static final int LARGEST_ERRNO = 4095;
   private static final int MOST_RESTARTS = 100;
+  private static final long PATIENCE = 2_000_000_000;
 
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
@@ -41,7 +42,8 @@ public final class BorrowedThread {
   private final OwnState own;
   private final WayHome way;
   private final long end;
-  private boolean atHome;
+  private boolean atHome = true;
+  private boolean lost;
 
   private BorrowedThread(
       int pid,
@@ -80,8 +82,7 @@ public final class BorrowedThread {
     OwnState own = OwnState.of(thread, memory);
     byte[] state = ExtendedState.inFrame(thread.extendedState());
     OptionalLong room =
-        new StackRoom(land.mappings(), memory)
-            .below(own.registers(), WayHome.bytes(state));
+        new StackRoom(land.mappings(), memory).below(own.registers(), WayHome.bytes(state));
     if (room.isEmpty()) {
       throw new UntraceableException(
           Untraceable.Reason.NO_THREAD,
@@ -94,10 +95,8 @@ public final class BorrowedThread {
           "process %s changed its mappings just now".formatted(land.process().pid()));
     }
     WayHome way = new WayHome(memory, land.gadgets(), own, state, room.getAsLong());
-    BorrowedThread borrowed =
-        new BorrowedThread(land.process().pid(), thread, memory, land.gadgets(), filters, own, way, end);
-    borrowed.atHome = true;
-    return borrowed;
+    return new BorrowedThread(
+        land.process().pid(), thread, memory, land.gadgets(), filters, own, way, end);
   }
 
   /** Its id. */
@@ -144,7 +143,11 @@ public final class BorrowedThread {
       atHome = false;
       thread.blockSignals(ALL_SIGNALS);
     }
-    if (!thread.toSystemCall(end) || !thread.toSystemCall(end)) {
+    lost = true; // unless it stops again
+    boolean entered = thread.toSystemCall(end);
+    boolean made = entered && thread.toSystemCall(end);
+    lost = false;
+    if (!made) {
       throw new UntraceableException(
           Untraceable.Reason.NO_INSTRUCTIONS,
           "thread %s could not execute a system call".formatted(thread.task()));
@@ -153,35 +156,36 @@ public final class BorrowedThread {
   }
 
   /**
-   * Has a call made by the thread on its way home if this JVM is killed, before those that were
-   * named earlier. At most 8.
+   * Has a call made when the thread goes home, before those that were named earlier: at the end of
+   * the work, however that ends, or by the thread itself if this JVM is killed. At most 8.
    */
-  public void onOurDeath(SystemCall call, long... arguments)
+  public void onTheWayHome(SystemCall call, long... arguments)
       throws UntraceableException, ErrnoException {
     require(call, arguments);
     way.push(call, arguments);
   }
 
-  /** Takes back what was named last. To be called when the call has been made. */
-  public void notOnOurDeath() {
+  /** Takes back what was named last. To be called before the call is made otherwise. */
+  public void notOnTheWayHome() {
     way.pop();
   }
 
   /**
-   * Maps private memory that can be read and written, for what calls point to.
+   * Maps private memory that can be read and written, for what calls point to. It is unmapped on
+   * the way home.
    *
-   * @return its address; {@link #unmap} takes it back
+   * @return its address
    */
   public long map(long bytes) throws RemoteCallException, UntraceableException, ErrnoException {
     long address = call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
-    onOurDeath(SystemCall.MUNMAP, address, bytes);
+    onTheWayHome(SystemCall.MUNMAP, address, bytes);
     return address;
   }
 
-  /** Unmaps what {@link #map} has mapped last. */
+  /** Unmaps what {@link #map} has mapped last, before the end. */
   public void unmap(long address, long bytes)
       throws RemoteCallException, UntraceableException, ErrnoException {
-    notOnOurDeath();
+    notOnTheWayHome();
     call(SystemCall.MUNMAP, address, bytes);
   }
 
@@ -203,12 +207,19 @@ public final class BorrowedThread {
         0);
   }
 
-  /** Sets its own registers; it stays stopped. */
+  /**
+   * Makes the calls that were named for that, and sets its own registers; it stays stopped. A
+   * thread that did not come back from a call finds home by itself.
+   */
   void goHome() throws UntraceableException, ErrnoException {
-    if (atHome) {
+    while (!lost && way.hasCalls()) {
+      WayHome.Call call = way.pop();
+      once(call.call(), call.arguments());
+    }
+    if (atHome || lost) {
       return;
     }
-    thread.toTrap(end);
+    thread.toTrap(System.nanoTime() + PATIENCE);
     // In this order: with its own registers and all signals blocked it would be lost.
     thread.blockSignals(own.mask());
     thread.setRegisters(own.registers());
@@ -219,6 +230,8 @@ public final class BorrowedThread {
   /** Lets it go. */
   void giveBack() throws UntraceableException, ErrnoException {
     goHome();
-    thread.detach();
+    if (!lost) {
+      thread.detach();
+    }
   }
 }

@@ -25,7 +25,9 @@ final class ExtendedState {
   private static final long TILES = 1L << 18;
   private static final int TILE_BYTES = 8192;
 
-  /** x87, SSE, AVX, MPX, AVX-512, protection keys, AMX: tiles are last, and all others need less. */
+  /**
+   * x87, SSE, AVX, MPX, AVX-512, protection keys, AMX: tiles are last, and all others need less.
+   */
   private static final long KNOWN = 0x602ff;
 
   private ExtendedState() {}
@@ -44,7 +46,8 @@ final class ExtendedState {
     long enabled = given.getLong(SOFTWARE);
     long used = given.getLong(IN_USE);
     if ((enabled & ~KNOWN) != 0) {
-      throw unknown("has registers that are not known here (XCR0 %x)".formatted(enabled));
+      throw unknown(
+          "has registers that are not known here (XCR0 %s)".formatted(Long.toHexString(enabled)));
     }
     int size = state.length;
     long kept = enabled;
@@ -60,7 +63,7 @@ final class ExtendedState {
       frame.put((byte) 0);
     }
     // The kernel gives the keys' value, and need not call it in use.
-    frame.putLong(IN_USE, used & kept | enabled & PROTECTION_KEYS);
+    frame.putLong(IN_USE, (used & kept) | (enabled & PROTECTION_KEYS));
     frame.putInt(size, MAGIC_2);
     return frame.array();
   }

@@ -27,7 +27,9 @@ final class FilterProgram {
   private static final int RET = 6;
   private static final int MISC = 7;
 
-  private static final int MODE = 0xe0;
+  /** With the size, which is 0: words only. */
+  private static final int MODE = 0xf8;
+
   private static final int IMM = 0x00;
   private static final int ABS = 0x20;
   private static final int MEM = 0x60;
@@ -36,7 +38,8 @@ final class FilterProgram {
   private static final int BY_X = 8;
   private static final int OPERATION = 0xf0;
   private static final int RETURN_A = 0x10;
-  private static final int TXA = 0x80;
+  private static final int TAX = 0x07;
+  private static final int TXA = 0x87;
 
   private final ByteBuffer program;
 
@@ -106,10 +109,12 @@ final class FilterProgram {
         case ALU -> a = compute(operation & OPERATION, (operation & BY_X) != 0 ? x : k);
         case JMP -> jump(operation, then, otherwise, k);
         case MISC -> {
-          if ((operation & TXA) != 0) {
+          if (operation == TXA) {
             a = x;
-          } else {
+          } else if (operation == TAX) {
             x = a;
+          } else {
+            throw new UnknownInstruction();
           }
         }
         default -> throw new UnknownInstruction();

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.Mapping;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -21,7 +22,6 @@ record Gadgets(long call, Restorer restorer) {
   /** Where signal handlers return to, and where the instruction behind it is. */
   record Restorer(long start, long end) {}
 
-
   /** The length of the instruction {@code syscall}. */
   static final int SYSCALL = 2;
 
@@ -33,8 +33,13 @@ record Gadgets(long call, Restorer restorer) {
   private static final int OVERLAP = 16;
   private static final long MOST = 512L << 20;
 
-  /** The C library first: nobody unloads it. */
-  static Gadgets find(ProcessMemory memory, List<Mapping> mappings) throws UntraceableException {
+  /**
+   * Looks for them, in the C library first: nobody unloads it.
+   *
+   * @throws ErrnoException with {@code EPERM} when the memory may not be read
+   */
+  static Gadgets find(ProcessMemory memory, List<Mapping> mappings)
+      throws UntraceableException, ErrnoException {
     List<Mapping> code =
         mappings.stream()
             .filter(each -> each.inode() != 0 && each.permissions().startsWith("r-x"))
@@ -44,12 +49,17 @@ record Gadgets(long call, Restorer restorer) {
     Optional<Restorer> restorer = Optional.empty();
     long read = 0;
     for (Mapping mapping : code) {
-      for (long next = mapping.start(); next < mapping.end() && read < MOST; next += PIECE - OVERLAP) {
+      for (long next = mapping.start();
+          next < mapping.end() && read < MOST;
+          next += PIECE - OVERLAP) {
         long at = next;
         byte[] piece = read(memory, at, (int) Math.min(PIECE, mapping.end() - at));
         read += piece.length;
         call = call.isPresent() ? call : search(piece, at, CALL);
-        restorer = restorer.or(() -> restorer(piece, at, RESTORER)).or(() -> restorer(piece, at, SHORT_RESTORER));
+        restorer =
+            restorer
+                .or(() -> restorer(piece, at, RESTORER))
+                .or(() -> restorer(piece, at, SHORT_RESTORER));
         if (call.isPresent() && restorer.isPresent()) {
           return new Gadgets(call.getAsLong(), restorer.get());
         }
@@ -69,10 +79,13 @@ record Gadgets(long call, Restorer restorer) {
     return file.startsWith("libpthread") ? 1 : 2;
   }
 
-  private static byte[] read(ProcessMemory memory, long at, int length) {
+  private static byte[] read(ProcessMemory memory, long at, int length) throws ErrnoException {
     try {
       return memory.read(at, length);
-    } catch (ErrnoException unreadable) {
+    } catch (ErrnoException e) {
+      if (e.errno() == Ptrace.EPERM) {
+        throw e;
+      }
       return new byte[0]; // unmapped since, or a hole in the file
     }
   }
@@ -103,7 +116,7 @@ record Gadgets(long call, Restorer restorer) {
   }
 
   /** Whether they are still there. */
-  boolean areIn(ProcessMemory memory) {
+  boolean areIn(ProcessMemory memory) throws ErrnoException {
     int length = (int) (restorer.end() - restorer.start());
     return Arrays.equals(read(memory, call, CALL.length), CALL)
         && Arrays.equals(

@@ -57,11 +57,11 @@ public final class HeldThreads {
    */
   public static <T> T hold(ProcessIdentity process, Duration limit, Work<T> work)
       throws UntraceableException, IOException {
-    Suitability.check(process);
     return TracerThread.run(
         process.pid(),
         Ptrace::new,
         ptrace -> {
+          Suitability.check(process);
           HeldThreads threads = new HeldThreads(process, ptrace, Durations.end(limit));
           try {
             threads.stop();
@@ -169,6 +169,9 @@ public final class HeldThreads {
       } catch (UntraceableException e) {
         why = e;
         continue;
+      } catch (ErrnoException e) {
+        why = Suitability.unfit(each.task(), e);
+        continue;
       }
       try {
         return work.with(borrowed);
@@ -190,7 +193,9 @@ public final class HeldThreads {
     return first;
   }
 
-  /** The process may be killed meanwhile. What is not let go here, the end of this thread lets go. */
+  /**
+   * The process may be killed meanwhile. What is not let go here, the end of this thread lets go.
+   */
   private void release() throws ErrnoException {
     for (Tracee each : held.values()) {
       try {

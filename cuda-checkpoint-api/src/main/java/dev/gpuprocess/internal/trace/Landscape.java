@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
+import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -23,12 +24,13 @@ record Landscape(ProcessIdentity process, List<Mapping> mappings, Gadgets gadget
       int thread = living(process);
       List<Mapping> mappings = ProcFs.memory(process.pid());
       try {
-        return new Landscape(
-            process, mappings, Gadgets.find(new ProcessMemory(thread), mappings));
+        return new Landscape(process, mappings, Gadgets.find(new ProcessMemory(thread), mappings));
       } catch (UntraceableException e) {
         if (living(process) == thread || attempt == ATTEMPTS) {
           throw e;
         }
+      } catch (ErrnoException e) {
+        throw Suitability.notPermitted(process);
       }
     }
   }

@@ -42,8 +42,8 @@ public final class PassedDescriptor implements AutoCloseable {
     long pair = thread.memory().readLong(scratch);
     int first = (int) pair;
     int second = (int) (pair >>> 32);
-    thread.onOurDeath(SystemCall.CLOSE, first);
-    thread.onOurDeath(SystemCall.CLOSE, second);
+    thread.onTheWayHome(SystemCall.CLOSE, first);
+    thread.onTheWayHome(SystemCall.CLOSE, second);
     int socket = ProcessDescriptor.take(thread.pid(), thread.task(), first);
     try {
       ProcessDescriptor.send(socket, descriptor);
@@ -51,9 +51,9 @@ public final class PassedDescriptor implements AutoCloseable {
       Descriptors.close(socket);
     }
     int number = receive(thread, scratch + MESSAGE, second);
-    thread.notOnOurDeath();
-    thread.notOnOurDeath();
-    thread.onOurDeath(SystemCall.CLOSE, number);
+    thread.notOnTheWayHome();
+    thread.notOnTheWayHome();
+    thread.onTheWayHome(SystemCall.CLOSE, number);
     thread.call(SystemCall.CLOSE, second);
     thread.call(SystemCall.CLOSE, first);
     return new PassedDescriptor(thread, scratch, number);
@@ -74,7 +74,7 @@ public final class PassedDescriptor implements AutoCloseable {
   /** Closes it there. */
   @Override
   public void close() throws UntraceableException, IOException {
-    thread.notOnOurDeath();
+    thread.notOnTheWayHome();
     thread.call(SystemCall.CLOSE, number);
     thread.unmap(scratch, SCRATCH);
   }

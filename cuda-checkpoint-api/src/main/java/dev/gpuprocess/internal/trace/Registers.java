@@ -8,36 +8,38 @@ final class Registers {
 
   /** Registers with their places in {@code user_regs_struct}. */
   enum Name {
-    R15,
-    R14,
-    R13,
-    R12,
-    RBP,
-    RBX,
-    R11,
-    R10,
-    R9,
-    R8,
-    RAX,
-    RCX,
-    RDX,
-    RSI,
-    RDI,
-    ORIG_RAX,
-    RIP,
-    CS,
-    EFLAGS,
-    RSP,
-    SS,
-    FS_BASE,
-    GS_BASE,
-    DS,
-    ES,
-    FS,
-    GS;
+    R15(0),
+    R14(8),
+    R13(16),
+    R12(24),
+    RBP(32),
+    RBX(40),
+    R11(48),
+    R10(56),
+    R9(64),
+    R8(72),
+    RAX(80),
+    RCX(88),
+    RDX(96),
+    RSI(104),
+    RDI(112),
+    ORIG_RAX(120),
+    RIP(128),
+    CS(136),
+    EFLAGS(144),
+    RSP(152),
+    SS(160),
+    FS_BASE(168),
+    GS_BASE(176),
+    DS(184),
+    ES(192),
+    FS(200),
+    GS(208);
 
-    private int place() {
-      return ordinal() * Long.BYTES;
+    private final int place;
+
+    Name(int place) {
+      this.place = place;
     }
   }
 
@@ -69,12 +71,12 @@ final class Registers {
   }
 
   long get(Name name) {
-    return view(bytes).getLong(name.place());
+    return view(bytes).getLong(name.place);
   }
 
   Registers with(Name name, long value) {
     byte[] copy = bytes.clone();
-    view(copy).putLong(name.place(), value);
+    view(copy).putLong(name.place, value);
     return new Registers(copy);
   }
 

@@ -69,6 +69,9 @@ final class Rehearsal {
     new StackRoom(land.mappings(), memory).below(registers, WayHome.bytes(state));
     memory.write(registers.get(Name.RSP), new byte[0]);
     return SignalFrame.of(
-        0, new OwnState(registers, registers, 0).registers().calling(0, 0, SystemCall.GETPID), 0, 0);
+        0,
+        new OwnState(registers, registers, 0).registers().calling(0, 0, SystemCall.GETPID),
+        0,
+        0);
   }
 }

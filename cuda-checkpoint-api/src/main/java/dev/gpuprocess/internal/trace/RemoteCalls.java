@@ -34,6 +34,7 @@ public final class RemoteCalls {
   private final ProcessIdentity process;
   private final Ptrace ptrace;
   private final long end;
+
   /** Those that were told to stop and have not yet. */
   private final Map<Integer, Tracee> stopping = new HashMap<>();
 
@@ -68,12 +69,12 @@ public final class RemoteCalls {
       Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
     long end = Durations.end(limit);
-    Suitability.check(process);
     return TracerThread.run(
         process.pid(), requests, ptrace -> new RemoteCalls(process, ptrace, end).run(work));
   }
 
   private <T> T run(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
+    Suitability.check(process);
     BorrowedThread borrowed = find();
     try {
       return work.with(borrowed);
@@ -82,7 +83,7 @@ public final class RemoteCalls {
     }
   }
 
-  private BorrowedThread find() throws UntraceableException, ErrnoException {
+  private BorrowedThread find() throws UntraceableException {
     try (Polling polling = new Polling(SEARCH)) {
       while (true) {
         Landscape land = Landscape.of(process);
@@ -103,10 +104,10 @@ public final class RemoteCalls {
   private boolean mayFind(Polling polling) {
     Untraceable.Reason reason = why.why().reason();
     return Durations.left(end) > 0
-        && (reason == Untraceable.Reason.TIME || PASSING.contains(reason) && polling.pause());
+        && (reason == Untraceable.Reason.TIME || (PASSING.contains(reason) && polling.pause()));
   }
 
-  private Optional<BorrowedThread> take(int task, Landscape land) throws ErrnoException {
+  private Optional<BorrowedThread> take(int task, Landscape land) {
     try {
       return Optional.of(stopped(task, land));
     } catch (UntraceableException e) {
@@ -115,7 +116,7 @@ public final class RemoteCalls {
       }
     } catch (ErrnoException e) {
       if (e.errno() != Ptrace.ESRCH) {
-        throw e;
+        why = Suitability.unfit(task, e);
       }
     }
     return Optional.empty();

@@ -7,9 +7,9 @@ import java.util.List;
 
 /**
  * Threads of another process that make the system calls that were written down for them, one after
- * the other, and end. They run signal frames in memory of their own, with all signals blocked, and need
- * nobody: if this JVM is killed they go on to their end, and that memory stays mapped. Not for use
- * by several threads at a time.
+ * the other, and end. They run signal frames in memory of their own, with all signals blocked, and
+ * need nobody: if this JVM is killed they go on to their end, and that memory stays mapped. Not for
+ * use by several threads at a time.
  */
 public final class RemoteThreads {
 
@@ -23,7 +23,6 @@ public final class RemoteThreads {
   public record Advice(long address, long bytes, int advice) {}
 
   private static final int FRAME = 320;
-  private static final long ALL_SIGNALS = -1;
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
   private static final int PAGE = 4096;
@@ -58,8 +57,7 @@ public final class RemoteThreads {
   public static RemoteThreads prepare(BorrowedThread thread, int threads, int calls)
       throws UntraceableException, RemoteCallException, ErrnoException {
     long bytes = (long) threads * chain(calls) + PAGE - 1 & -PAGE;
-    long scratch =
-        thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    long scratch = thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     return new RemoteThreads(scratch, bytes);
   }
 

@@ -32,7 +32,7 @@ final class SeccompFilters {
     } catch (ErrnoException e) {
       // Where none was read it may be that there are none, or that they may not be read.
       if (thread.filtered() && (programs.isEmpty() || e.errno() != ENOENT)) {
-        throw unknown(thread.task(), e.getMessage());
+        throw unknown(thread.task(), e.toString());
       }
     }
     return new SeccompFilters(thread.task(), programs);
@@ -56,8 +56,8 @@ final class SeccompFilters {
       if (answer != ALLOW && answer != LOG) {
         throw new UntraceableException(
             Untraceable.Reason.SECCOMP,
-            "seccomp forbids %s in thread %s (the filter answers %08x)"
-                .formatted(call, task, answer));
+            "seccomp forbids %s in thread %s (the filter answers %s)"
+                .formatted(call, task, Integer.toHexString(answer)));
       }
     }
   }

@@ -12,8 +12,8 @@ import java.util.OptionalLong;
 
 /**
  * Room below the stack pointer of a stopped thread. Below the red zone nothing of a stack is in
- * use; but only where it is certain that the stack pointer is in a stack, and that the stack goes on
- * that far. A goroutine's stack or a coroutine's is a few KiB among other data, and an alternate
+ * use; but only where it is certain that the stack pointer is in a stack, and that the stack goes
+ * on that far. A goroutine's stack or a coroutine's is a few KiB among other data, and an alternate
  * signal stack may be an array in the middle of the thread's stack.
  */
 record StackRoom(List<Mapping> mappings, ProcessMemory memory) {

@@ -26,7 +26,8 @@ final class Suitability {
   /** Looks at a process. */
   static void check(ProcessIdentity process) throws UntraceableException {
     if (!System.getProperty("os.arch").equals("amd64")) {
-      throw no(Untraceable.Reason.MACHINE, "system calls in other processes are made on x86_64 only");
+      throw no(
+          Untraceable.Reason.MACHINE, "system calls in other processes are made on x86_64 only");
     }
     if (process.pid() == ProcessHandle.current().pid()) {
       throw no(Untraceable.Reason.OURSELVES, "a process cannot trace itself");
@@ -67,8 +68,7 @@ final class Suitability {
       throw gone(process);
     }
     if (status.getOrDefault("x86_Thread_features", "").contains("shstk")) {
-      throw no(
-          Untraceable.Reason.SHADOW_STACK, "thread %s has a shadow stack".formatted(task));
+      throw no(Untraceable.Reason.SHADOW_STACK, "thread %s has a shadow stack".formatted(task));
     }
     String seccomp = status.getOrDefault("Seccomp", NONE);
     if (seccomp.equals(STRICT)) {
@@ -99,17 +99,13 @@ final class Suitability {
     if (status.getOrDefault("State", "X").matches("[ZX].*")) {
       return gone(process);
     }
-    return no(
-        Untraceable.Reason.NOT_PERMITTED,
-        "process %s may not be traced: run as root, or give this JVM CAP_SYS_PTRACE (the kernel heeds /proc/sys/kernel/yama/ptrace_scope too)"
-            .formatted(process.pid()));
+    return notPermitted(process);
   }
 
   static UntraceableException stopped(ProcessIdentity process) {
     return no(
         Untraceable.Reason.STOPPED,
-        "process %s is stopped by a signal: kill -CONT %s"
-            .formatted(process.pid(), process.pid()));
+        "process %s is stopped by a signal: kill -CONT %s".formatted(process.pid(), process.pid()));
   }
 
   static UntraceableException noThread(ProcessIdentity process) {
@@ -117,6 +113,23 @@ final class Suitability {
         Untraceable.Reason.NO_THREAD,
         "process %s has no thread that can be borrowed: all wait uninterruptibly, or are the CUDA driver's, or the one that there is is waited for by this JVM, which has started the process"
             .formatted(process.pid()));
+  }
+
+  static UntraceableException notPermitted(ProcessIdentity process) {
+    return no(
+        Untraceable.Reason.NOT_PERMITTED,
+        "process %s may not be traced: run as root, or give this JVM CAP_SYS_PTRACE (the kernel heeds /proc/sys/kernel/yama/ptrace_scope too)"
+            .formatted(process.pid()));
+  }
+
+  /** For what the kernel answers only if a thread does something strange with its memory. */
+  static UntraceableException unfit(int task, ErrnoException e) {
+    UntraceableException unfit =
+        no(
+            Untraceable.Reason.NO_THREAD,
+            "thread %s cannot be borrowed: %s".formatted(task, e.getMessage()));
+    unfit.initCause(e);
+    return unfit;
   }
 
   static UntraceableException gone(ProcessIdentity process) {

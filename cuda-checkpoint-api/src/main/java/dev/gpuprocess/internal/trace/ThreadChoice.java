@@ -12,8 +12,8 @@ import java.util.regex.Pattern;
  * Which thread of a process to borrow. First those that wait without a timeout: if this JVM is
  * killed, the call is made again, and a timeout would begin anew. Never the thread by which the
  * CUDA driver serves checkpoint calls, and none that waits uninterruptibly. The first thread comes
- * last, and is left alone when this JVM has started the process: the JDK waits for its end, and takes
- * a stop for that.
+ * last, and is left alone when this JVM has started the process: the JDK waits for its end, and
+ * takes a stop for that.
  */
 final class ThreadChoice {
 

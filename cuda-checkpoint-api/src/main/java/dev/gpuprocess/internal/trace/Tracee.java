@@ -99,6 +99,7 @@ final class Tracee {
     return true;
   }
 
+  @SuppressWarnings("ThreadPriorityCheck") // a stop takes less time than parking
   private Stop await(long end) throws UntraceableException, ErrnoException {
     for (int tries = 0; ; tries++) {
       Optional<Integer> status = ptrace.change(task);
@@ -134,8 +135,7 @@ final class Tracee {
   }
 
   UntraceableException gone() {
-    return new UntraceableException(
-        Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
+    return new UntraceableException(Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
   }
 
   void detach() throws ErrnoException {

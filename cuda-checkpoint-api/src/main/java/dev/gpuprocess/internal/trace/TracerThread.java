@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.ErrnoException;
 import dev.gpuprocess.internal.os.Ptrace;
 import java.io.IOException;
@@ -10,8 +11,8 @@ import java.util.function.Supplier;
 
 /**
  * A thread of this JVM for one tracing session. The kernel takes requests from the thread that
- * seized a task only, and lets go of what a thread has seized when the thread ends: however a session
- * fails, it is over with its thread.
+ * seized a task only, and lets go of what a thread has seized when the thread ends: however a
+ * session fails, it is over with its thread.
  */
 final class TracerThread {
 
@@ -56,6 +57,14 @@ final class TracerThread {
                   .formatted(pid, e.getMessage()));
       gone.initCause(e);
       throw gone;
+    }
+    if (cause instanceof ProcessUnreadableException e) {
+      UntraceableException hidden =
+          new UntraceableException(
+              Untraceable.Reason.NOT_PERMITTED,
+              "process %s cannot be looked at: %s".formatted(pid, e.getMessage()));
+      hidden.initCause(e);
+      throw hidden;
     }
     if (cause instanceof UntraceableException e) {
       throw e;

@@ -6,11 +6,11 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 
 /**
- * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer is
- * at the first of them, so that it finds back by itself from wherever its tracer leaves it: {@code
- * ret} goes to the restorer, that sets the registers of the frame, which make a call and point to the
- * next frame; the last frame has the thread's own registers. What lay below the stack is put back
- * by a tracer that lives on.
+ * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer
+ * is at the first of them, so that it finds back by itself from wherever its tracer leaves it:
+ * {@code ret} goes to the restorer, that sets the registers of the frame, which make a call and
+ * point to the next frame; the last frame has the thread's own registers. What lay below the stack
+ * is put back by a tracer that lives on.
  */
 final class WayHome {
 
@@ -23,7 +23,11 @@ final class WayHome {
   private final Registers template;
   private final long low;
   private final byte[] covered;
-  private final Deque<Long> heads = new ArrayDeque<>();
+  private final long home;
+  private final Deque<Call> calls = new ArrayDeque<>();
+
+  /** A call that is made on the way. */
+  record Call(SystemCall call, long[] arguments) {}
 
   /** How much room it needs. */
   static int bytes(byte[] extendedState) {
@@ -43,15 +47,14 @@ final class WayHome {
     this.low = low;
     covered = memory.read(low, bytes(extendedState));
     long state = low + (MOST_CALLS + 1) * FRAME; // multiples of 64
-    long home = state - FRAME;
+    home = state - FRAME;
     memory.write(state, extendedState);
     memory.write(home, SignalFrame.of(gadgets.restorer().start(), own.again(), own.mask(), state));
-    heads.push(home);
   }
 
   /** Where the stack pointer has to be. */
   long head() {
-    return heads.getFirst();
+    return home - (long) calls.size() * FRAME;
   }
 
   /**
@@ -60,21 +63,25 @@ final class WayHome {
    * @throws IllegalStateException when there are too many
    */
   void push(SystemCall call, long... arguments) throws ErrnoException {
-    if (heads.size() > MOST_CALLS) {
+    if (calls.size() == MOST_CALLS) {
       throw new IllegalStateException("at most " + MOST_CALLS + " calls on the way home");
     }
     long at = head() - FRAME;
     Registers registers = template.calling(gadgets.call(), head(), call, arguments);
     memory.write(at, SignalFrame.of(gadgets.restorer().start(), registers, ALL_SIGNALS, 0));
-    heads.push(at);
+    calls.push(new Call(call, arguments.clone()));
+  }
+
+  boolean hasCalls() {
+    return !calls.isEmpty();
   }
 
   /** Forgets the call that was pushed last. */
-  void pop() {
-    if (heads.size() == 1) {
+  Call pop() {
+    if (calls.isEmpty()) {
       throw new IllegalStateException("no call is on the way home");
     }
-    heads.pop();
+    return calls.pop();
   }
 
   /** Puts back what lay there, when the thread has its own registers again. */

@@ -141,7 +141,12 @@ final class RemoteCallsKills {
       ProcessIdentity process = ProcessIdentity.of(Long.parseLong(args[0])).orElseThrow();
       int file = Descriptors.openToRead(Path.of("/dev/zero"));
       for (boolean first = true; ; first = false) {
-        RemoteCalls.borrow(process, LIMIT, thread -> session(thread, file));
+        try {
+          RemoteCalls.borrow(process, LIMIT, thread -> session(thread, file));
+        } catch (UntraceableException e) {
+          System.out.print(e.why().reason());
+          System.exit(3);
+        }
         if (first) {
           System.out.write('!');
           System.out.flush();
@@ -158,7 +163,7 @@ final class RemoteCallsKills {
       RemoteThreads threads = RemoteThreads.prepare(thread, 1, 1);
       threads.start(thread, List.of(List.of(new RemoteThreads.Advice(at, 8192, 22))));
       while (!threads.haveEnded(thread.memory())) {
-        Thread.yield();
+        Thread.onSpinWait();
       }
       threads.unmap(thread);
       thread.unmap(at, 8192);

@@ -37,8 +37,7 @@ class RemoteCallsTest {
   }
 
   private static long pidAsSeenBy(Captive captive) throws Exception {
-    return RemoteCalls.borrow(
-        identity(captive), LIMIT, thread -> thread.call(SystemCall.GETPID));
+    return RemoteCalls.borrow(identity(captive), LIMIT, thread -> thread.call(SystemCall.GETPID));
   }
 
   @Test
@@ -78,8 +77,7 @@ class RemoteCallsTest {
       strings = {"poll", "nanosleep", "pending", "spin", "alternate-kept", "churn", "crowd"})
   void threadsThatCheckThemselvesNoticeNothing(String subject) throws Exception {
     for (boolean first : new boolean[] {true, false}) {
-      try (Captive captive =
-          first ? Captive.startInFirstThread(subject) : Captive.start(subject)) {
+      try (Captive captive = first ? Captive.startInFirstThread(subject) : Captive.start(subject)) {
         for (int i = 0; i < 20; i++) {
           assertEquals(captive.pid(), pidAsSeenBy(captive));
         }
@@ -199,7 +197,9 @@ class RemoteCallsTest {
     }
   }
 
-  /** Made by hand, as the tools for 32-bit programs are seldom installed: {@code pause} for ever. */
+  /**
+   * Made by hand, as the tools for 32-bit programs are seldom installed: {@code pause} for ever.
+   */
   @Test
   void refuses32BitPrograms(@TempDir Path directory) throws Exception {
     byte[] program =
@@ -317,8 +317,7 @@ class RemoteCallsTest {
   @Test
   void refusesAProcessThatATracerHolds() throws Exception {
     try (Captive captive = Captive.startInFirstThread("spin")) {
-      Untraceable why =
-          RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
+      Untraceable why = RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
 
       assertEquals(Untraceable.Reason.TRACED, why.reason());
       assertTrue(why.sentence().contains("process " + ProcessHandle.current().pid()));
@@ -391,8 +390,7 @@ class RemoteCallsTest {
     Process child = new ProcessBuilder("sleep", "100").start();
     try {
       assertEquals(
-          Untraceable.Reason.NO_THREAD,
-          refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
+          Untraceable.Reason.NO_THREAD, refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
       assertTrue(child.isAlive());
     } finally {
       child.destroyForcibly().waitFor();

@@ -11,6 +11,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.ProcessDescriptor;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -22,9 +23,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What is made of remote calls: threads, descriptors, a process that stands still. */
@@ -50,8 +53,8 @@ class RemoteWorkTest {
     byte[] text = "written by somebody else".getBytes(StandardCharsets.UTF_8);
     Path file = Files.write(directory.resolve("file"), text);
     int descriptor = Descriptors.openToRead(file);
-    try (Captive captive =
-        first ? Captive.startInFirstThread("spin") : Captive.start("spin")) {
+    Files.delete(file); // by its name nobody finds it
+    try (Captive captive = first ? Captive.startInFirstThread("spin") : Captive.start("spin")) {
       captive.awaitTicks();
       int before = descriptors(captive.pid());
       int mapped = ProcFs.memory(captive.pid()).size();
@@ -62,8 +65,7 @@ class RemoteWorkTest {
               thread -> {
                 try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
                   long at = thread.map(4096);
-                  thread.call(
-                      SystemCall.MMAP, at, 4096, READ, PRIVATE_FIXED, passed.number(), 0);
+                  thread.call(SystemCall.MMAP, at, 4096, READ, PRIVATE_FIXED, passed.number(), 0);
                   byte[] there = thread.memory().read(at, text.length);
                   thread.unmap(at, 4096);
                   return there;
@@ -81,6 +83,72 @@ class RemoteWorkTest {
   }
 
   @Test
+  void workThatFailsLeavesNothingBehind() throws Exception {
+    Path file = Path.of("/dev/null");
+    int descriptor = Descriptors.openToRead(file);
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      captive.awaitTicks();
+      int before = descriptors(captive.pid());
+      int mapped = ProcFs.memory(captive.pid()).size();
+      assertThrows(
+          RemoteCallException.class,
+          () ->
+              RemoteCalls.borrow(
+                  identity(captive),
+                  LIMIT,
+                  thread -> {
+                    thread.map(4096);
+                    PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor);
+                    return thread.call(
+                        SystemCall.MMAP, 0, 4096, READ, PRIVATE_FIXED, passed.number(), 0);
+                  }));
+
+      assertEquals(before, descriptors(captive.pid()));
+      assertEquals(mapped, ProcFs.memory(captive.pid()).size());
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong());
+    } finally {
+      Descriptors.close(descriptor);
+    }
+  }
+
+  @Test
+  void aCallThatWaitsIsGivenUpAndTheThreadComesBack() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      captive.awaitTicks();
+      // The read end of a pipe that nobody writes to; closing its other end lets the thread go.
+      int[] ends = new int[2];
+      UntraceableException late =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(captive),
+                      Duration.ofMillis(500),
+                      thread -> {
+                        long scratch = thread.map(4096);
+                        thread.call(SystemCall.SOCKETPAIR, 1, 1, 0, scratch);
+                        long pair = thread.memory().readLong(scratch);
+                        ends[0] = (int) pair;
+                        ends[1] = (int) (pair >>> 32);
+                        return thread.call(SystemCall.READ, ends[0], scratch, 1);
+                      }));
+      assertEquals(Untraceable.Reason.TIME, late.why().reason());
+      Workload.await(
+          () -> ProcFs.status(captive.task()).getOrDefault("TracerPid", "?").equals("0"),
+          "the kernel to let go");
+      int socket = ProcessDescriptor.take(captive.pid(), captive.task(), ends[1]);
+      try {
+        ProcessDescriptor.send(socket, 0);
+      } finally {
+        Descriptors.close(socket);
+      }
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @Test
   void threadsPopulateMemoryAndEnd() throws Exception {
     try (Captive captive = Captive.start("area")) {
       captive.awaitTicks();
@@ -93,7 +161,7 @@ class RemoteWorkTest {
       List<List<RemoteThreads.Advice>> work = new ArrayList<>();
       long piece = captive.bytes() / 8;
       for (int i = 0; i < 4; i++) {
-        long at = captive.address() + 2 * i * piece;
+        long at = captive.address() + 2L * i * piece;
         work.add(
             List.of(
                 new RemoteThreads.Advice(at, piece, POPULATE_WRITE),
@@ -130,8 +198,7 @@ class RemoteWorkTest {
 
   private static boolean isPopulated(Captive captive) {
     long kilobytes =
-        Long.parseLong(
-            ProcFs.status(captive.task()).getOrDefault("RssAnon", "0 kB").split(" ")[0]);
+        Long.parseLong(ProcFs.status(captive.task()).getOrDefault("RssAnon", "0 kB").split(" ")[0]);
     return kilobytes << 10 >= captive.bytes();
   }
 
@@ -194,9 +261,7 @@ class RemoteWorkTest {
     try {
       boolean runs =
           HeldThreads.hold(
-              ProcessIdentity.of(child.pid()).orElseThrow(),
-              LIMIT,
-              HeldThreads::firstThreadRuns);
+              ProcessIdentity.of(child.pid()).orElseThrow(), LIMIT, HeldThreads::firstThreadRuns);
 
       assertTrue(runs);
       assertTrue(child.isAlive());
@@ -249,6 +314,34 @@ class RemoteWorkTest {
       assertTrue(java.isAlive(), () -> "it ended");
     } finally {
       java.destroyForcibly().waitFor();
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"sys_ptrace, spin, NOT_PERMITTED", "sys_admin, seccomp-allows, SECCOMP"})
+  void refusesWhereThisUserMayNot(String capability, String subject, String reason)
+      throws Exception {
+    Assumptions.assumeTrue(Files.isExecutable(Path.of("/usr/bin/setpriv")), "setpriv is not here");
+    try (Captive captive = Captive.startInFirstThread(subject)) {
+      captive.awaitTicks();
+      Process borrower =
+          new ProcessBuilder(
+                  "setpriv",
+                  "--bounding-set=-" + capability,
+                  "--inh-caps=-" + capability,
+                  Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                  "-XX:TieredStopAtLevel=1",
+                  "-cp",
+                  System.getProperty("java.class.path"),
+                  RemoteCallsKills.Borrower.class.getName(),
+                  Integer.toString(captive.pid()))
+              .redirectError(ProcessBuilder.Redirect.INHERIT)
+              .start();
+      String answer = new String(borrower.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+
+      assertEquals(reason, answer);
+      assertEquals(3, borrower.waitFor());
+      captive.awaitTicks();
     }
   }
 

@@ -74,7 +74,9 @@ class TracerKilledTest {
         Workload.await(() -> isFree(captive), "the kernel to let go");
         check.run();
         assertEquals(
-            0, captive.wrong(), () -> "after %s requests: line %s".formatted(allowed, captive.line()));
+            0,
+            captive.wrong(),
+            () -> "after %s requests: line %s".formatted(allowed, captive.line()));
       }
     }
     return false;
@@ -84,9 +86,7 @@ class TracerKilledTest {
   @ValueSource(strings = {"spin", "pending", "alternate-kept", "crowd", "rseq"})
   void threadsThatRunNoticeNothing(String subject) throws Exception {
     try (Captive captive =
-        subject.equals("crowd")
-            ? Captive.start(subject)
-            : Captive.startInFirstThread(subject)) {
+        subject.equals("crowd") ? Captive.start(subject) : Captive.startInFirstThread(subject)) {
       captive.awaitTicks();
       String blocked = blocked(captive);
 
