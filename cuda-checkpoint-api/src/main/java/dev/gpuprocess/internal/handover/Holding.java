@@ -143,8 +143,8 @@ final class Holding {
 
   private static void move(BorrowedThread thread, long from, AddressRange to)
       throws IOException, UntraceableException {
-    // Moved away and unmapped on our death it could be somebody else's by then.
-    thread.notOnOurDeath();
+    // Moved away and unmapped on the way home it could be somebody else's by then.
+    thread.notOnTheWayHome();
     try {
       long unused =
           thread.call(SystemCall.MREMAP, from, to.bytes(), to.bytes(), MAYMOVE_FIXED, to.start());
