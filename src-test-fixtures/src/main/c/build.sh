@@ -34,6 +34,7 @@ for program in counter pattern idle simctl; do
   gcc $flags -o "$out/$program" workloads/$program.main.c $helpers -ldl -lpthread
 done
 gcc $flags -o "$out/captive" workloads/captive.main.c -lpthread
+gcc $flags -o "$out/holder" workloads/holder.main.c workloads/udp.c workloads/holds.c -lpthread
 # Static, because some of its processes live in a root directory where there is no other file.
 gcc $flags -static -o "$out/zoo" workloads/zoo/*.c -lpthread -lrt -lutil
 touch "$stamp"

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct options parse_options(int argc, char **argv) {
@@ -18,6 +19,10 @@ struct options parse_options(int argc, char **argv) {
     const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
     if (strcmp(name, "--setsid") == 0) {
       options.own_session = true;
+      continue;
+    }
+    if (strcmp(name, "--keeper") == 0) {
+      options.kept = true;
       continue;
     }
     if (strcmp(name, "--first-thread-ends") == 0) {
@@ -38,6 +43,9 @@ struct options parse_options(int argc, char **argv) {
     fprintf(stderr, "%s: not understood: %s\n", argv[0], name);
     exit(2);
   }
+  pid_t child = options.kept ? fork() : 0;
+  if (child > 0) waitpid(child, NULL, 0);
+  if (child != 0) exit(child < 0);
   if (options.own_session) setsid();
   return options;
 }

@@ -13,6 +13,7 @@ struct options {
   int port;           /* --port N: 0 lets the kernel choose */
   const char *ready;  /* --ready FILE: appears, holding the port, when the workload answers; then stderr is closed and
                          the directory left. Without it the port is printed and both stay as they are. */
+  bool kept;          /* --keeper: it is the child of a process that does nothing but wait for its end */
   bool own_session;   /* --setsid: as CRIU wants it */
   bool leaves;        /* --first-thread-ends: main ends its thread, as pthread_exit does, and another one goes on */
   int gpu;            /* --gpu N: ordinal */

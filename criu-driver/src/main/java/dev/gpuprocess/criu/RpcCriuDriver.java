@@ -185,6 +185,12 @@ public final class RpcCriuDriver implements CriuDriver {
     return isDirect() ? Preflight.of(process, options) : Preflight.withoutRights(process, options);
   }
 
+  /** Only CRIU as our own child gets descriptors of ours. */
+  @Override
+  public boolean takesDescriptors() {
+    return finder.find("pass descriptors").command().direct();
+  }
+
   private boolean isDirect() {
     if (CurrentUser.isRoot()) {
       return true;

@@ -23,7 +23,8 @@ public record ImageFile(String path, long bytes, Checksum checksum, List<String>
   public static final String DIRECTORY = "criu";
 
   private static final Pattern PATH =
-      Pattern.compile(DIRECTORY + "/[A-Za-z0-9][A-Za-z0-9._-]{0,200}");
+      Pattern.compile(
+          "(%s|%s)/[A-Za-z0-9][A-Za-z0-9._-]{0,200}".formatted(DIRECTORY, MemoryFile.DIRECTORY));
   private static final Pattern HEX = Pattern.compile("[0-9a-f]*");
 
   /**

@@ -15,8 +15,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * What an image contains ({@code manifest.json}).
  *
- * @param formatVersion the format of the image; {@link #FORMAT} is what this version writes and
- *     reads
+ * @param formatVersion the format of the image: {@link #FORMAT}, or {@link #FORMAT_WITH_MEMORY} for
+ *     one with memory files
  * @param created when the dump was made
  * @param pid the root of the process tree, and the pid it will have again
  * @param startTicks when that process started, in clock ticks since boot
@@ -29,7 +29,8 @@ import org.jspecify.annotations.Nullable;
  * @param kernel the kernel's release
  * @param options what a restore must know about the dump
  * @param label the label that the dump was given; null for none
- * @param files every file below {@code criu}
+ * @param files every file below {@code criu} and {@code gpu}
+ * @param memory what the files below {@code gpu} hold; null where there are none
  */
 public record Manifest(
     int formatVersion,
@@ -44,10 +45,64 @@ public record Manifest(
     String kernel,
     Options options,
     @Nullable String label,
-    List<ImageFile> files) {
+    List<ImageFile> files,
+    @Nullable List<MemoryFile> memory) {
 
-  /** The format that this version writes and reads. */
+  /** The format of images of CRIU's files alone. */
   public static final int FORMAT = 1;
+
+  /** The format of images with memory files, which earlier versions cannot restore. */
+  public static final int FORMAT_WITH_MEMORY = 2;
+
+  /**
+   * Makes a manifest of CRIU's files alone.
+   *
+   * @param formatVersion the format of the image
+   * @param created when the dump was made
+   * @param pid the root of the process tree
+   * @param startTicks when that process started, in clock ticks since boot
+   * @param commandLine its arguments, program first
+   * @param gpuBytes what it held on each GPU, by UUID
+   * @param cudaVersion what the driver supported
+   * @param driverVersion the NVIDIA driver
+   * @param criuVersion the version of the CRIU that wrote the images
+   * @param kernel the kernel's release
+   * @param options what a restore must know about the dump
+   * @param label the label that the dump was given; null for none
+   * @param files every file below {@code criu}
+   * @throws IllegalArgumentException when a value is impossible
+   * @throws NullPointerException when one is missing
+   */
+  public Manifest(
+      int formatVersion,
+      Instant created,
+      int pid,
+      long startTicks,
+      List<String> commandLine,
+      Map<String, Long> gpuBytes,
+      int cudaVersion,
+      String driverVersion,
+      String criuVersion,
+      String kernel,
+      Options options,
+      @Nullable String label,
+      List<ImageFile> files) {
+    this(
+        formatVersion,
+        created,
+        pid,
+        startTicks,
+        commandLine,
+        gpuBytes,
+        cudaVersion,
+        driverVersion,
+        criuVersion,
+        kernel,
+        options,
+        label,
+        files,
+        null);
+  }
 
   /**
    * Checks that nothing is missing or impossible.
@@ -82,6 +137,37 @@ public record Manifest(
     if (files.isEmpty() || files.stream().map(ImageFile::path).distinct().count() != files.size()) {
       throw new IllegalArgumentException("the list of files is empty or names a file twice");
     }
+    memory = memory == null ? null : List.copyOf(memory);
+    requireMemory(formatVersion, files, memory);
+  }
+
+  /** The format, the list of files and the list of what they hold say the same. */
+  private static void requireMemory(
+      int format, List<ImageFile> files, @Nullable List<MemoryFile> memory) {
+    List<String> listed =
+        files.stream()
+            .map(ImageFile::path)
+            .filter(path -> path.startsWith(MemoryFile.DIRECTORY + "/"))
+            .sorted()
+            .toList();
+    List<String> described =
+        memory == null ? List.of() : memory.stream().map(MemoryFile::file).sorted().toList();
+    if (!listed.equals(described)
+        || (memory != null && memory.isEmpty())
+        || (memory != null) != (format == FORMAT_WITH_MEMORY)) {
+      throw new IllegalArgumentException(
+          "format %s has the memory files %s, and the list of files has %s"
+              .formatted(format, described, listed));
+    }
+  }
+
+  /**
+   * The memory files.
+   *
+   * @return empty where there are none
+   */
+  public List<MemoryFile> memoryFiles() {
+    return memory == null ? List.of() : memory;
   }
 
   /**

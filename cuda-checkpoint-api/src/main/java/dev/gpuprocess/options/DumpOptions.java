@@ -120,6 +120,14 @@ public final class DumpOptions extends TreeOptions {
     return set.freezeTimeout;
   }
 
+  /**
+   * {@return whether the memory that the driver puts GPU memory into goes into a file of its own in
+   * the image, apart from CRIU's}
+   */
+  public boolean handOver() {
+    return set.handOver;
+  }
+
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -135,6 +143,7 @@ public final class DumpOptions extends TreeOptions {
     private List<Path> irmapScanPaths = List.of();
     private @Nullable Path freezeCgroup;
     private Duration freezeTimeout = Duration.ofSeconds(10);
+    private boolean handOver;
 
     private Builder() {}
 
@@ -298,6 +307,24 @@ public final class DumpOptions extends TreeOptions {
      */
     public Builder freezeTimeout(Duration freezeTimeout) {
       this.freezeTimeout = Durations.positive("freeze timeout", freezeTimeout);
+      return this;
+    }
+
+    /**
+     * Whether the memory that the driver puts GPU memory into goes into a file of its own in the
+     * image, apart from CRIU's. It is copied on several threads, which CRIU does on one, and mapped
+     * from that file in the process, so that CRIU need not dump it; a restore maps it again, and
+     * does not read it first. The threads of the process are held meanwhile. Where that cannot be
+     * done, as for a process of another mount namespace, on another machine than x86_64, or when
+     * CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image cannot
+     * be restored by CRIU run through sudo, nor by versions of this library that do not know of it.
+     * Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     *
+     * @param handOver the new value; false by default
+     * @return this builder
+     */
+    public Builder handOver(boolean handOver) {
+      this.handOver = handOver;
       return this;
     }
 

@@ -62,6 +62,17 @@ public interface CriuDriver {
   }
 
   /**
+   * Tells whether a restore by this driver can take {@linkplain
+   * dev.gpuprocess.options.RestoreOptions#inherit() descriptors of this JVM}. A dump makes images
+   * that need it only where it can.
+   *
+   * @return false when it cannot, or when this driver cannot tell
+   */
+  default boolean takesDescriptors() {
+    return false;
+  }
+
+  /**
    * Writes a process tree into the images directory. When this returns, the images are complete and
    * the tree is gone, or was killed and is being torn down, and its pid is usually free (or the
    * tree runs on, if the request says so). When it throws, the tree runs on, unless the exception

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.DriverOperation;
@@ -51,6 +52,7 @@ public final class Dump {
   private final TrackedProcess target;
   private final DumpOptions options;
   private final StepRecorder steps;
+  private final HandOverStep handOver;
   private @Nullable ImageDirectory published;
   private @Nullable RuntimeException notSealed;
 
@@ -59,6 +61,7 @@ public final class Dump {
     this.target = target;
     this.options = options;
     this.steps = steps;
+    this.handOver = new HandOverStep(target, options, steps);
   }
 
   /** Dumps a checkpointed process as one verb. */
@@ -72,11 +75,14 @@ public final class Dump {
         operation -> {
           operation.require(ProcessState.CHECKPOINTED);
           StepRecorder steps = self.measured();
-          ImageDirectory image = new Dump(operation, target, options, steps).into(directory);
+          Dump dump = new Dump(operation, target, options, steps);
+          ImageDirectory image = dump.into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
             target.forget();
           } else {
+            // A snapshot resumes it at once, which frees the memory.
+            dump.handOver.putBack();
             target.leaveAt(ProcessState.CHECKPOINTED);
           }
           steps.rethrow();
@@ -110,7 +116,11 @@ public final class Dump {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       try {
+        handOver.run(criu, image, disk, limit.remaining());
         dump(criu, image, kept, disk);
+      } catch (RuntimeException | Error e) {
+        handOver.putBackAfter(disk);
+        throw e;
       } finally {
         if (!disk.hangs()) {
           disk.tidy("tidy", target.context.timeouts().call(), image::close);
@@ -245,6 +255,7 @@ public final class Dump {
                       disk.run(
                           "seal",
                           () -> {
+                            handOver.requireRecorded(image.images());
                             image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
                             return image.publish(files -> manifest(criu, kept, files));
                           },
@@ -279,8 +290,9 @@ public final class Dump {
     if (held.complete()) {
       held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
     }
+    List<MemoryFile> memory = handOver.memory();
     return new Manifest(
-        Manifest.FORMAT,
+        memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY,
         Instant.now(),
         target.pid(),
         target.identity.startTicks(),
@@ -292,6 +304,7 @@ public final class Dump {
         System.getProperty("os.version"),
         kept,
         options.label().orElse(null),
-        files);
+        files,
+        memory);
   }
 }

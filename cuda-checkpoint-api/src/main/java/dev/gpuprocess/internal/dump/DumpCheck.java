@@ -10,6 +10,7 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageTarget;
@@ -115,6 +116,7 @@ public final class DumpCheck {
   long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
+            + SaveAreas.handedOverBytes(process.pid())
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
@@ -175,7 +177,17 @@ public final class DumpCheck {
 
   /** What CRIU would refuse, without what a suspend removes. */
   public List<Finding> findings(CriuDriver criu) {
-    return criu.preflight(process, options).stream().filter(found -> !isLetGo(found)).toList();
+    return criu.preflight(process, options).stream()
+        .filter(found -> !isLetGo(found) && !isHandedOver(found))
+        .toList();
+  }
+
+  /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */
+  private boolean isHandedOver(Finding finding) {
+    UnsupportedResource resource = finding.resource();
+    return resource != null
+        && resource.pid() == process.pid()
+        && SaveAreas.isHandedOver(resource.name());
   }
 
   /** A suspend closes the driver's device files of the process itself. */

@@ -177,11 +177,13 @@ public final class ImageRestore {
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
     CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
-    try {
+    try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       return context
           .criu()
           .restore(
-              new RestoreRequest(verified.images(), log.path(), manifest.pid(), options), carried);
+              new RestoreRequest(
+                  verified.images(), log.path(), manifest.pid(), memory.with(options)),
+              carried);
     } catch (RuntimeException e) {
       carried.removeWhatWasMade();
       throw e;

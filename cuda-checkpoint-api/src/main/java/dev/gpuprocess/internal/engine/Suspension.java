@@ -1,10 +1,13 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.populate.PopulateAhead;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.Holdings;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * The way off the GPU: lock all members, then checkpoint all. The caller undoes what fails half
@@ -35,11 +38,14 @@ public final class Suspension {
     TrackedProcess target = member.target();
     Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
     target.nowHolds(held);
+    target.nowSavedIn(List.of());
     target.note("checkpoint", ProcessLock.Kind.MOVE);
     Runnable checkpoint = member.operation().calls()::checkpoint;
+    Optional<List<AddressRange>> before = SaveAreas.privateMemory(target.pid());
     member
         .steps()
         .runNoted("checkpoint", held.bytes(), () -> helped(target, held.bytes(), checkpoint));
+    target.nowSavedIn(SaveAreas.appeared(before, SaveAreas.privateMemory(target.pid())));
   }
 
   /** The call has its own deadline; what helps it changes nothing of how it ends. */

@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
@@ -21,6 +22,7 @@ import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -49,6 +51,9 @@ public final class TrackedProcess {
 
   /** What the process held on each GPU when it was last seen there. */
   private volatile Holdings held;
+
+  /** Where its GPU memory is in its host memory while it is checkpointed, as far as is known. */
+  private volatile List<AddressRange> areas = List.of();
 
   /** The last move of the process that we know of; empty where none was recorded. */
   private volatile Optional<Generation> seen = Optional.empty();
@@ -118,7 +123,13 @@ public final class TrackedProcess {
 
   /** What another controller has journalled since is newer than what we remember. */
   private void adoptHeld() {
-    journal().find(key).map(JournalEntry::held).ifPresent(written -> held = written);
+    journal()
+        .find(key)
+        .ifPresent(
+            written -> {
+              held = written.held();
+              areas = written.areas();
+            });
   }
 
   /**
@@ -149,7 +160,7 @@ public final class TrackedProcess {
   }
 
   private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {
-    return JournalEntry.of(key, pid(), step, held, image, log);
+    return JournalEntry.of(key, pid(), step, held, image, log).in(areas);
   }
 
   /**
@@ -177,6 +188,16 @@ public final class TrackedProcess {
 
   public void nowHolds(Holdings found) {
     held = found;
+  }
+
+  /** Where its GPU memory is in its host memory; empty where that is not known. */
+  public List<AddressRange> areas() {
+    return areas;
+  }
+
+  /** Notes where its GPU memory went. To be journalled by the caller. */
+  public void nowSavedIn(List<AddressRange> found) {
+    areas = List.copyOf(found);
   }
 
   /** The generation of the next state object; older ones become stale. */

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.journal;
 
 import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.room.Holdings;
@@ -11,6 +12,7 @@ import java.io.StringReader;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
@@ -29,6 +31,7 @@ import org.jspecify.annotations.Nullable;
  * @param held how much the process held on each GPU
  * @param image where its image is or will be; null for none
  * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
+ * @param areas where its GPU memory is in its host memory; empty where that is not known
  */
 public record JournalEntry(
     String boot,
@@ -38,7 +41,26 @@ public record JournalEntry(
     String step,
     Holdings held,
     @Nullable Path image,
-    @Nullable Path log) {
+    @Nullable Path log,
+    List<AddressRange> areas) {
+
+  /** Copies the list. */
+  public JournalEntry {
+    areas = List.copyOf(areas);
+  }
+
+  /** Without areas. */
+  public JournalEntry(
+      String boot,
+      ProcessKey key,
+      int pid,
+      ProcessKey controller,
+      String step,
+      Holdings held,
+      @Nullable Path image,
+      @Nullable Path log) {
+    this(boot, key, pid, controller, step, held, image, log, List.of());
+  }
 
   /** The step of an entry for a restore from an image. */
   static final String RESTORING = "criu restore";
@@ -54,6 +76,11 @@ public record JournalEntry(
       @Nullable Path image,
       @Nullable Path log) {
     return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
+  }
+
+  /** The same with these areas. */
+  public JournalEntry in(List<AddressRange> found) {
+    return new JournalEntry(boot, key, pid, controller, step, held, image, log, found);
   }
 
   public boolean isImageRestore() {
@@ -105,6 +132,9 @@ public record JournalEntry(
     if (log != null) {
       properties.setProperty("log", NativePath.text(log));
     }
+    if (!areas.isEmpty()) {
+      properties.setProperty("areas", AddressRange.text(areas));
+    }
     StringWriter text = new StringWriter();
     try {
       properties.store(text, null);
@@ -136,7 +166,8 @@ public record JournalEntry(
         properties.getProperty("step", ""),
         new Holdings(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
-        path(properties, "log"));
+        path(properties, "log"),
+        AddressRange.parse(properties.getProperty("areas", "")));
   }
 
   private static @Nullable Path path(Properties properties, String name) {

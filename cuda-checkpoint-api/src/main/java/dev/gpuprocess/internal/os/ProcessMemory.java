@@ -62,6 +62,21 @@ public record ProcessMemory(int task) {
     check("process_vm_writev", address, content.length, written);
   }
 
+  /**
+   * Writes from an address of this JVM.
+   *
+   * @throws ErrnoException when not all of it could be written
+   */
+  public void writeFrom(long here, long there, long length) throws ErrnoException {
+    check(
+        "process_vm_writev",
+        there,
+        length,
+        Ptrace.library()
+            .process_vm_writev(
+                task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
+  }
+
   private void check(String call, long address, long length, long result) throws ErrnoException {
     if (result != length) {
       throw new ErrnoException(

@@ -9,20 +9,20 @@ import java.util.regex.Pattern;
  *
  * @param start its first address
  * @param end the address after its last
- * @param permissions what may be done with it, such as {@code rw-p}: read, write, execute, and
- *     {@code p} for private or {@code s} for shared
+ * @param permissions such as {@code rw-p}: read, write, execute; private or shared
+ * @param offset where in the file behind it the mapping begins
  * @param device the file system of the file behind it, such as {@code fe:00}
  * @param inode of the file behind it, 0 when there is none
  * @param name the file behind it, or what the kernel calls it, such as {@code [heap]}; empty for
  *     unnamed memory
  */
 public record Mapping(
-    long start, long end, String permissions, String device, long inode, String name) {
+    long start, long end, String permissions, long offset, String device, long inode, String name) {
 
   /** The name may contain anything but a newline, which the kernel writes as {@code \012}. */
   private static final Pattern LINE =
       Pattern.compile(
-          "([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\\S+) \\S+ (\\S+) (\\d{1,18})(?: +(.*))?",
+          "([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\\S{4}) ([0-9a-f]{1,16}) (\\S+) (\\d{1,18})(?: +(.*))?",
           Pattern.DOTALL);
 
   /**
@@ -35,15 +35,31 @@ public record Mapping(
     if (!fields.matches()) {
       return Optional.empty();
     }
-    String name = fields.group(6);
+    String name = fields.group(7);
     return Optional.of(
         new Mapping(
             Long.parseUnsignedLong(fields.group(1), 16),
             Long.parseUnsignedLong(fields.group(2), 16),
             fields.group(3),
-            fields.group(4),
-            Long.parseLong(fields.group(5)),
+            Long.parseUnsignedLong(fields.group(4), 16),
+            fields.group(5),
+            Long.parseLong(fields.group(6)),
             name == null ? "" : name));
+  }
+
+  /** The addresses. */
+  public AddressRange addresses() {
+    return new AddressRange(start, end);
+  }
+
+  /** Whether it is memory without a file and without a name, as {@code malloc} and drivers use. */
+  public boolean isUnnamedMemory() {
+    return inode == 0 && name.isEmpty();
+  }
+
+  /** Whether it can be read and written and is the process's own. */
+  public boolean isPrivateWritable() {
+    return permissions.startsWith("rw") && permissions.endsWith("p");
   }
 
   /**

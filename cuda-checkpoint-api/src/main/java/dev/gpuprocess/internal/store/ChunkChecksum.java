@@ -12,9 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.HexFormat;
 import java.util.function.Consumer;
-import java.util.zip.CRC32C;
 
 /** Computes checksums of parts of files. */
 final class ChunkChecksum {
@@ -27,14 +25,9 @@ final class ChunkChecksum {
   /** Computes the checksum of a part of a file; links are refused. */
   static String of(Checksum kind, Path file, long from, long to, ReadLimit reading)
       throws IOException {
-    if (kind == Checksum.CRC32C) {
-      CRC32C crc = new CRC32C();
-      read(file, from, to, crc::update, reading);
-      return HexFormat.of().toHexDigits((int) crc.getValue());
-    }
-    MessageDigest digest = sha256();
-    read(file, from, to, digest::update, reading);
-    return HexFormat.of().formatHex(digest.digest());
+    RunningChecksum sum = RunningChecksum.of(kind);
+    read(file, from, to, sum::add, reading);
+    return sum.text();
   }
 
   static MessageDigest sha256() {

@@ -14,13 +14,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Threads for one piece of work on files. Closing drops tasks that have not begun. */
-final class IoExecutor implements AutoCloseable {
+public final class IoExecutor implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(IoExecutor.class);
   private static final Duration PATIENCE = Duration.ofSeconds(10);
 
   /** A task that may fail. */
-  interface Work<T> {
+  public interface Work<T> {
     T run() throws IOException;
   }
 
@@ -47,7 +47,13 @@ final class IoExecutor implements AutoCloseable {
     return new IoExecutor("sync", 8);
   }
 
-  <T> CompletableFuture<T> start(Work<T> work) {
+  /** Threads that copy memory into files: more than eight do not make it faster. */
+  public static IoExecutor copying() {
+    return new IoExecutor("copy", Math.min(8, Runtime.getRuntime().availableProcessors()));
+  }
+
+  /** Runs work on one of the threads. */
+  public <T> CompletableFuture<T> start(Work<T> work) {
     return CompletableFuture.supplyAsync(() -> unchecked(work), threads);
   }
 
@@ -60,7 +66,7 @@ final class IoExecutor implements AutoCloseable {
   }
 
   /** Waits for a task, and rethrows what it threw. */
-  static <T> T await(CompletableFuture<T> started) throws IOException {
+  public static <T> T await(CompletableFuture<T> started) throws IOException {
     try {
       return started.join();
     } catch (CompletionException e) {

@@ -8,6 +8,7 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -15,6 +16,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
@@ -37,6 +39,7 @@ public final class StagedImage implements AutoCloseable {
   private final @Nullable ImageKey key;
   private final EarlyWriteback writeback;
   private final LogDirectory log;
+  private final List<ImageFile> memory = new ArrayList<>();
   private boolean published;
   private boolean logUnwanted;
   private @Nullable Throwable ending;
@@ -163,11 +166,65 @@ public final class StagedImage implements AutoCloseable {
     try {
       Files.write(images().resolve(name), content);
     } catch (IOException e) {
-      String why =
-          "the image of process %s could not be completed at %s: %s"
-              .formatted(pid, target, staging.held().explain(e));
-      throw ImageTarget.failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+      throw incomplete(e);
     }
+  }
+
+  /**
+   * Makes the directory for memory files, which are written beside CRIU's files.
+   *
+   * @return the directory, with what was said of {@link #images}
+   * @throws DiskFullException when the file system is full
+   * @throws ImageException when it cannot be made
+   */
+  public Path makeMemoryDirectory() {
+    Path directory = staging.held().path().resolve(MemoryFile.DIRECTORY);
+    try {
+      DurableFiles.createDirectory(directory);
+      return directory;
+    } catch (IOException e) {
+      throw incomplete(e);
+    }
+  }
+
+  /**
+   * Removes that directory again.
+   *
+   * @throws ImageException when it cannot be removed
+   */
+  public void removeMemoryDirectory() {
+    try {
+      DurableFiles.delete(staging.held().path().resolve(MemoryFile.DIRECTORY));
+    } catch (IOException e) {
+      throw incomplete(e);
+    }
+  }
+
+  /**
+   * Adds a memory file that is complete; the manifest will list it too.
+   *
+   * @param file the file, with its checksums
+   */
+  public void addMemory(ImageFile file) {
+    memory.add(file);
+  }
+
+  /** Which checksums the files of this image have. */
+  public Checksum checksum() {
+    return key == null ? Checksum.CRC32C : Checksum.SHA256;
+  }
+
+  /**
+   * What a failure to write one of its files is thrown as.
+   *
+   * @param e the failure
+   * @return of a type of its own when the disk is full
+   */
+  public ImageException incomplete(IOException e) {
+    String why =
+        "the image of process %s could not be completed at %s: %s"
+            .formatted(pid, target, staging.held().explain(e));
+    return ImageTarget.failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
   }
 
   /**
@@ -185,9 +242,13 @@ public final class StagedImage implements AutoCloseable {
     PinnedDirectory image = staging.held();
     writeback.close();
     try {
-      Checksum checksum = key == null ? Checksum.CRC32C : Checksum.SHA256;
-      Manifest sealed = manifest.apply(ImageSealer.files(staging, checksum, pid));
+      List<ImageFile> files = new ArrayList<>(ImageSealer.files(staging, checksum(), pid));
+      files.addAll(memory);
+      Manifest sealed = manifest.apply(files);
       write(sealed);
+      if (!memory.isEmpty()) {
+        Descriptors.sync(image.path().resolve(MemoryFile.DIRECTORY));
+      }
       Descriptors.sync(staging.images());
       Descriptors.sync(image.path());
       staging.moveTo(target);

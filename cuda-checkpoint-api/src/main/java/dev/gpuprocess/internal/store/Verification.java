@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
@@ -38,7 +39,16 @@ final class Verification {
           image.shown(images) + " is missing: use another copy of the image", null);
     }
     Ownership.of(images).requireOurs(image.shown(images));
-    requireSameNames();
+    requireSameNames(images, ImageFile.DIRECTORY);
+    if (!manifest.memoryFiles().isEmpty()) {
+      Path memory = image.path().resolve(MemoryFile.DIRECTORY);
+      if (!Files.isDirectory(memory, LinkOption.NOFOLLOW_LINKS)) {
+        throw ImageDirectory.corrupt(
+            image.shown(memory) + " is missing: use another copy of the image", null);
+      }
+      Ownership.of(memory).requireOurs(image.shown(memory));
+      requireSameNames(memory, MemoryFile.DIRECTORY);
+    }
     for (ImageFile file : manifest.files()) {
       reading.requireTime();
       requireForm(file);
@@ -47,13 +57,14 @@ final class Verification {
     requireSameContent();
   }
 
-  private void requireSameNames() throws IOException {
+  private void requireSameNames(Path directory, String name) throws IOException {
     Set<String> listed =
         manifest.files().stream()
             .map(ImageFile::path)
+            .filter(path -> path.startsWith(name + "/"))
             .collect(Collectors.toCollection(TreeSet::new));
     // The first surplus file ends this, so a huge directory costs no more than its manifest.
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(images)) {
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory)) {
       for (Path file : files) {
         if (!listed.remove(image.path().relativize(file).toString())) {
           throw ImageDirectory.corrupt(

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.nio.file.Path;
 
@@ -19,6 +20,15 @@ public record VerifiedImage(PinnedDirectory directory) implements AutoCloseable 
    */
   public Path images() {
     return directory.path().resolve(ImageDirectory.IMAGES);
+  }
+
+  /**
+   * A memory file of it.
+   *
+   * @return its path, with what was said of {@link #images}
+   */
+  public Path file(MemoryFile memory) {
+    return directory.path().resolve(memory.file());
   }
 
   /** Closes the directory. */

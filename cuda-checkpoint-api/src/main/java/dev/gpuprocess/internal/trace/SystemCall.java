@@ -16,6 +16,8 @@ public enum SystemCall {
   MUNMAP(11),
   /** Ends a signal handler: sets all registers and the blocked signals. */
   RT_SIGRETURN(15),
+  /** Moves memory. */
+  MREMAP(25),
   /** Says how memory will be used, or populates it. */
   MADVISE(28),
   /** Asks for the pid. */

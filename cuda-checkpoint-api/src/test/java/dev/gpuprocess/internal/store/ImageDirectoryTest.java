@@ -122,9 +122,9 @@ class ImageDirectoryTest {
   @Test
   void anotherVersionWroteIt() throws IOException {
     String text = Files.readString(image.resolve(ManifestFile.NAME));
-    String later = text.replace("\"formatVersion\": 1,", "\"formatVersion\": 2,\n  \"new\": {},");
+    String later = text.replace("\"formatVersion\": 1,", "\"formatVersion\": 3,\n  \"new\": {},");
     TestImages.forge(image, later.getBytes(StandardCharsets.UTF_8));
-    refused(ImageFormatException.class, "has format 2 and this version reads format 1");
+    refused(ImageFormatException.class, "has format 3 and this version reads formats 1 and 2");
   }
 
   @Test

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
@@ -10,6 +11,7 @@ import dev.gpuprocess.error.ImageFormatException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
@@ -120,13 +122,79 @@ class ManifestFileTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"0", "2", "-1", "2147483647"})
+  @ValueSource(strings = {"0", "3", "-1", "2147483647"})
   void otherFormatsAreNamed(String version) {
     ImageFormatException e =
         assertThrows(
             ImageFormatException.class,
             () -> read("{\"formatVersion\": " + version + ", \"whatever\": [1]}"));
     TestImages.says(e, "has format " + version);
+  }
+
+  /** The text of an image with a memory file, which is read for as long as there is format 2. */
+  private static String format2() {
+    return FORMAT_1
+        .replace("\"formatVersion\": 1", "\"formatVersion\": 2")
+        .replace(
+            """
+                  "c1ffee99"
+                ]
+              }
+            ]
+            """
+                .indent(2),
+            """
+                  "c1ffee99"
+                ]
+              },
+              {
+                "path": "gpu/memory-1.bin",
+                "bytes": 4096,
+                "checksum": "CRC32C",
+                "chunks": [
+                  "01020304"
+                ]
+              }
+            ],
+            "memory": [
+              {
+                "file": "gpu/memory-1.bin",
+                "mappedAs": "/images/ö/.gpuprocess-1.partial/gpu/memory-1.bin",
+                "ranges": [
+                  "7f0000000000-7f0000001000"
+                ]
+              }
+            ]
+            """
+                .indent(2));
+  }
+
+  @Test
+  void format2HasMemoryFiles() {
+    Manifest manifest = read(format2());
+    MemoryFile memory = manifest.memoryFiles().get(0);
+    assertEquals("gpu/memory-1.bin", memory.file());
+    assertEquals("/images/ö/.gpuprocess-1.partial/gpu/memory-1.bin", memory.mappedAs());
+    assertEquals(format2(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    assertEquals(List.of(), read(FORMAT_1).memoryFiles());
+  }
+
+  @Test
+  void memoryFilesAreListedAndDescribedAndOfAnImagesOwnName() {
+    for (String[] change :
+        new String[][] {
+          {"\"formatVersion\": 2", "\"formatVersion\": 1", "format 1"},
+          {"\"file\": \"gpu/memory-1.bin\"", "\"file\": \"gpu/memory-2.bin\"", "cannot have been"},
+          {"\"file\": \"gpu/memory-1.bin\"", "\"file\": \"gpu/../x\"", "is not a memory file"},
+          {"\"/images/ö/", "\"images/ö/", "cannot have been mapped"},
+          {"\"/images/ö/", "\"/images/\\n/", "cannot have been mapped"},
+          {".partial/gpu/memory-1.bin", ".partial/etc/passwd", "cannot have been mapped"},
+          {"7f0000000000-7f0000001000", "7f0000000000", "impossible addresses"},
+          {"\"path\": \"gpu/memory-1.bin\"", "\"path\": \"gpu/memory-2.bin\"", "the list of files"}
+        }) {
+      assertTrue(format2().contains(change[0]), change[0]);
+      refused(format2().replace(change[0], change[1]), change[2]);
+    }
   }
 
   @Test

@@ -1,0 +1,190 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.handover.CopyLimit;
+import dev.gpuprocess.internal.handover.DiskWork;
+import dev.gpuprocess.internal.handover.MemoryHandOver;
+import dev.gpuprocess.internal.handover.NotHeldException;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.spi.CriuDriver;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The step of a dump in which the process's GPU memory, which is in its host memory now, goes into
+ * a file of the image and is mapped from there. Where that cannot be done CRIU dumps it.
+ */
+final class HandOverStep {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final TrackedProcess target;
+  private final DumpOptions options;
+  private final StepRecorder steps;
+  private @Nullable MemoryHandOver handOver;
+
+  HandOverStep(TrackedProcess target, DumpOptions options, StepRecorder steps) {
+    this.target = target;
+    this.options = options;
+    this.steps = steps;
+  }
+
+  /**
+   * Does it where it can be done.
+   *
+   * @param left for all of it
+   * @throws UnsupportedResourceException when it cannot be done, and the process has memory in a
+   *     file of an earlier image
+   */
+  void run(CriuDriver criu, StagedImage image, BoundedDiskTask disk, Duration left) {
+    MemoryHandOver planned;
+    boolean needed;
+    try {
+      planned =
+          new MemoryHandOver(target.identity, options.handOver() ? target.areas() : List.of());
+      needed = planned.isNeeded();
+    } catch (ProcessUnreadableException e) {
+      LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), e.getMessage());
+      return;
+    }
+    if (planned.bytes() == 0) {
+      return;
+    }
+    String obstacle = obstacle(criu, image);
+    if (obstacle == null) {
+      handOver = planned;
+      obstacle =
+          steps.run("hand over", () -> run(planned, image, disk, left), why -> moved(planned));
+    }
+    if (obstacle != null) {
+      handOver = null;
+      LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), obstacle);
+      if (needed) {
+        throw mapped(obstacle);
+      }
+    }
+  }
+
+  private static long moved(MemoryHandOver planned) {
+    return planned.file().isPresent() ? planned.bytes() : 0;
+  }
+
+  private @Nullable String obstacle(CriuDriver criu, StagedImage image) {
+    return criu.takesDescriptors()
+        ? MemoryHandOver.obstacle(target.identity, image.images()).orElse(null)
+        : "CRIU does not get descriptors of this JVM at a restore";
+  }
+
+  /** Returns why it was not begun; null when it is done. */
+  private @Nullable String run(
+      MemoryHandOver planned, StagedImage image, BoundedDiskTask disk, Duration left) {
+    Path directory =
+        disk.run("make memory directory", image::makeMemoryDirectory, late -> image.close());
+    CopyLimit limit = new CopyLimit(target.pid(), left, options.cancellation().orElse(null));
+    try {
+      planned.run(
+          directory,
+          options.endsTree(),
+          image.checksum(),
+          limit,
+          left,
+          new DiskWork() {
+            @Override
+            public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
+              return disk.run(
+                  "hand over",
+                  work,
+                  late -> {
+                    undo.accept(late);
+                    image.close();
+                  });
+            }
+          });
+    } catch (NotHeldException e) {
+      image.removeMemoryDirectory();
+      return e.getMessage();
+    } catch (IOException e) {
+      throw image.incomplete(e);
+    }
+    planned.file().ifPresent(image::addMemory);
+    return null;
+  }
+
+  private GpuCheckpointException mapped(String obstacle) {
+    return new UnsupportedResourceException(
+        "process %s has memory in a file of an earlier image, which the new image would need, and it cannot be copied: %s"
+            .formatted(target.pid(), obstacle),
+        Failure.of("dump", target.pid()),
+        CriuFailure.NOT_STARTED,
+        List.of(new UnsupportedResource(target.pid(), "mapping", MemoryFile.DIRECTORY, null)),
+        null);
+  }
+
+  /** What was handed over, for the manifest; null for nothing. */
+  @Nullable List<MemoryFile> memory() {
+    return handOver == null ? null : handOver.memory().map(List::of).orElse(null);
+  }
+
+  /**
+   * Checks that CRIU saw the file under the name that the manifest has, since a restore tells it to
+   * take our descriptor for that name.
+   *
+   * @param images CRIU's files
+   * @throws ImageException when it did not
+   */
+  void requireRecorded(Path images) {
+    Optional<MemoryFile> memory = handOver == null ? Optional.empty() : handOver.memory();
+    if (memory.isPresent() && !RecordedName.isIn(images, memory.get().mappedAs())) {
+      throw new ImageException(
+          "process %s was not dumped: CRIU saw its memory in another file than %s, as when a directory above the image is renamed meanwhile: try again"
+              .formatted(target.pid(), memory.get().mappedAs()),
+          Failure.of("dump", target.pid()));
+    }
+  }
+
+  /** The same as {@link #putBack} after a failure, which may be that of a disk that hangs. */
+  void putBackAfter(BoundedDiskTask disk) {
+    if (handOver != null && disk.hangs()) {
+      LOG.warn(
+          "process {} keeps memory in a file of its image, as the disk does not answer",
+          target.pid());
+      return;
+    }
+    putBack();
+  }
+
+  /** Gives the process, which lives on, memory of its own again. Does nothing the second time. */
+  void putBack() {
+    MemoryHandOver undone = handOver;
+    handOver = null;
+    try {
+      if (undone != null && target.identity.isAlive()) {
+        undone.putBack(target.context.timeouts().transfer());
+      }
+    } catch (IOException | ProcessUnreadableException e) {
+      LOG.warn(
+          "process {} keeps memory in a file of its image, which takes room until the process is resumed or ends: {}",
+          target.pid(),
+          e.getMessage());
+    }
+  }
+}

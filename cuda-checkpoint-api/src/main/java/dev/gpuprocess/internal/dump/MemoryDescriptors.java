@@ -1,0 +1,55 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.options.InheritedDescriptor;
+import dev.gpuprocess.options.RestoreOptions;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The memory files of an image, open for a restore. CRIU takes them for the files of the paths that
+ * it saw at the dump, wherever the image is now.
+ */
+final class MemoryDescriptors implements AutoCloseable {
+
+  private final List<InheritedDescriptor> open = new ArrayList<>();
+
+  private MemoryDescriptors() {}
+
+  static MemoryDescriptors open(Manifest manifest, VerifiedImage image) {
+    MemoryDescriptors all = new MemoryDescriptors();
+    try {
+      for (MemoryFile memory : manifest.memoryFiles()) {
+        // A private mapping needs no right to write. The name is CRIU's: without the first slash.
+        int descriptor = Descriptors.openToRead(image.file(memory));
+        all.open.add(new InheritedDescriptor(memory.mappedAs().substring(1), descriptor, null));
+      }
+      return all;
+    } catch (IOException e) {
+      all.close();
+      throw new ImageException(
+          "the image of process %s was not restored, as a file of it cannot be opened: %s"
+              .formatted(manifest.pid(), e.getMessage()),
+          Failure.of("restore", manifest.pid()),
+          e);
+    }
+  }
+
+  RestoreOptions with(RestoreOptions options) {
+    return open.isEmpty()
+        ? options
+        : options.toBuilder().inherit(open.toArray(new InheritedDescriptor[0])).build();
+  }
+
+  @Override
+  public void close() {
+    open.forEach(each -> Descriptors.close(each.descriptor()));
+    open.clear();
+  }
+}

@@ -1,0 +1,143 @@
+package dev.gpuprocess.internal.handover;
+
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The hand-over of one process's memory to one file, and the way back. The process has its bytes at
+ * every moment: a private mapping of a file that nobody changes reads as the memory did, and what
+ * is written to it becomes the process's own again. For one thread.
+ */
+public final class MemoryHandOver {
+
+  private static final String NAME = "memory-1.bin";
+  private static final String FILE = MemoryFile.DIRECTORY + "/" + NAME;
+
+  private final ProcessIdentity process;
+  private final List<AddressRange> areas;
+  private @Nullable HandOver begun;
+  private @Nullable ImageFile made;
+  private @Nullable MemoryFile described;
+
+  /**
+   * Looks which memory is to be handed over.
+   *
+   * @param known where the process's GPU memory is, as noted at its checkpoint
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
+   */
+  public MemoryHandOver(ProcessIdentity process, List<AddressRange> known) {
+    this.process = process;
+    this.areas = SaveAreas.toHandOver(process.pid(), known);
+  }
+
+  /** How much memory it is about; 0 when there is none. */
+  public long bytes() {
+    return areas.stream().mapToLong(AddressRange::bytes).sum();
+  }
+
+  /** Whether a part of it lies in a file of an earlier image, which this image must not need. */
+  public boolean isNeeded() {
+    return SaveAreas.handedOverBytes(process.pid()) > 0;
+  }
+
+  /**
+   * What stands in the way outside of the process.
+   *
+   * @param beside the directory of CRIU's files, beside which that of the file will be
+   * @return empty when nothing does
+   */
+  public static Optional<String> obstacle(ProcessIdentity process, Path beside) {
+    try {
+      if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
+        return Optional.of("it has a mount namespace of its own, where the image is not seen");
+      }
+      String path = NativePath.text(beside.toRealPath().resolveSibling(FILE));
+      return MemoryFile.isPath(path, FILE)
+          ? Optional.empty()
+          : Optional.of("the name of the image's directory is not text in UTF-8");
+    } catch (IOException e) {
+      return Optional.of("its mount namespace, or the image's directory, cannot be read: " + e);
+    }
+  }
+
+  private static String namespace(String pid) throws IOException {
+    return Files.readSymbolicLink(Path.of("/proc", pid, "ns", "mnt")).toString();
+  }
+
+  /**
+   * Does it.
+   *
+   * @param directory of memory files, where the file is made
+   * @param direct whether to write past the page cache where that is possible
+   * @param limit for the copying
+   * @param time for all of it
+   * @throws NotHeldException when the process cannot be held; nothing happened to it
+   * @throws IOException when it failed; {@link #putBack} undoes what was done
+   */
+  public void run(
+      Path directory,
+      boolean direct,
+      Checksum checksum,
+      CopyLimit limit,
+      Duration time,
+      DiskWork disk)
+      throws IOException {
+    Path file = directory.resolve(NAME);
+    HandOver handOver =
+        new HandOver(process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
+    begun = handOver;
+    try {
+      Holding.during(process, time, held -> handOver.run(held, disk));
+    } catch (UntraceableException e) {
+      if (handOver.mapped().isEmpty()) {
+        throw new NotHeldException(String.valueOf(e.getMessage()), e);
+      }
+      throw new IOException(e.getMessage(), e);
+    }
+    made = handOver.file(checksum);
+    described = handOver.memory(NativePath.text(file.toRealPath()));
+  }
+
+  /** The file that was made; empty before that. */
+  public Optional<ImageFile> file() {
+    return Optional.ofNullable(made);
+  }
+
+  /** What it holds; empty before it was made. */
+  public Optional<MemoryFile> memory() {
+    return Optional.ofNullable(described);
+  }
+
+  /**
+   * Gives the process memory of its own again. Does nothing when nothing was mapped.
+   *
+   * @param time for all of it
+   * @throws IOException when it cannot be done; the process maps the file then, which stays on the
+   *     disk as long as it does, also when it has no name any more
+   */
+  public void putBack(Duration time) throws IOException {
+    if (begun == null || begun.mapped().isEmpty()) {
+      return;
+    }
+    List<AddressRange> mapped = begun.mapped();
+    begun = null;
+    try {
+      int task = process.pid();
+      Holding.during(process, time, held -> new PutBack(task, held).run(mapped));
+    } catch (UntraceableException e) {
+      throw new IOException(e.getMessage(), e);
+    }
+  }
+}

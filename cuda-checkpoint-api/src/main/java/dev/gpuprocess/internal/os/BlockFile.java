@@ -1,0 +1,143 @@
+package dev.gpuprocess.internal.os;
+
+import dev.gpuprocess.internal.jnr.BlockFunctions;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Path;
+
+/**
+ * A new file that is written in large blocks, past the page cache where that is wanted and the file
+ * system can do it ({@code O_DIRECT}). Safe for use by several threads, each with a buffer of its
+ * own.
+ */
+public final class BlockFile implements AutoCloseable {
+
+  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
+
+  private static final boolean ARM = System.getProperty("os.arch").equals("aarch64");
+  private static final int O_DIRECT = ARM ? 0x10000 : 0x4000;
+  private static final int O_CREAT_NEW = Libc.O_CREAT | 0x80; // O_EXCL
+  private static final int F_SETFL = 4;
+  private static final int EINVAL = 22;
+  private static final int ENOSYS = 38;
+  private static final int EOPNOTSUPP = 95;
+  private static final int PRIVATE = 0600;
+
+  private final Path path;
+  private final int descriptor;
+  private volatile boolean direct;
+
+  private BlockFile(Path path, int descriptor, boolean direct) {
+    this.path = path;
+    this.descriptor = descriptor;
+    this.direct = direct;
+  }
+
+  /**
+   * Makes a file that does not exist yet, of mode 0600 whatever the umask.
+   *
+   * @param path named in exceptions
+   * @param direct whether to write past the page cache where that is possible
+   * @throws FileSystemException when it exists, or cannot be made
+   */
+  public static BlockFile create(Path path, boolean direct) throws FileSystemException {
+    BlockFile file = of(path, O_CREAT_NEW, direct);
+    Libc.LIBRARY.fchmod(file.descriptor, PRIVATE);
+    return file;
+  }
+
+  /**
+   * Opens one that was {@linkplain #create made}.
+   *
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static BlockFile open(Path path, boolean direct) throws FileSystemException {
+    return of(path, 0, direct);
+  }
+
+  private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
+    int descriptor = Libc.open(path, Libc.O_RDWR | flags, PRIVATE);
+    // Some file systems refuse at once, others at the first write.
+    boolean accepted = direct && LIBRARY.fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+    return new BlockFile(path, descriptor, accepted);
+  }
+
+  /**
+   * Reserves its space on the disk, so that a full disk is known before anything is copied. File
+   * systems that cannot do that are taken as they are.
+   *
+   * @throws FileSystemException when there is not so much space
+   */
+  public void reserve(long bytes) throws FileSystemException {
+    while (LIBRARY.fallocate(descriptor, 0, 0, bytes) != 0) {
+      int errno = Libc.errno();
+      if (errno == EOPNOTSUPP || errno == ENOSYS) {
+        return;
+      }
+      if (errno != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", errno);
+      }
+    }
+  }
+
+  /**
+   * Writes a block.
+   *
+   * @param from has {@code count} bytes; for direct I/O a multiple of the disk's block size, as
+   *     {@code offset} is
+   * @throws FileSystemException when it cannot be written; a full disk is known by its reason
+   */
+  public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    int done = 0;
+    while (done < count) {
+      long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
+      if (written > 0) {
+        done += (int) written;
+        continue;
+      }
+      int errno = written == 0 ? Libc.ENOSPC : Libc.errno();
+      if (errno == EINVAL && direct) {
+        cached();
+      } else if (errno != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be written", errno);
+      }
+    }
+  }
+
+  private void cached() throws FileSystemException {
+    if (LIBRARY.fcntl(descriptor, F_SETFL, 0) != 0) {
+      throw Libc.failed(path, "cannot be written through the page cache", Libc.errno());
+    }
+    direct = false;
+  }
+
+  /** Waits until what was written is on the disk. */
+  public void sync() throws FileSystemException {
+    while (LIBRARY.fdatasync(descriptor) != 0) {
+      int errno = Libc.errno();
+      if (errno != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be synced", errno);
+      }
+    }
+  }
+
+  /** Whether it is written past the page cache. */
+  public boolean isDirect() {
+    return direct;
+  }
+
+  /**
+   * Opens it once more, for reading only.
+   *
+   * @return a descriptor, to be closed
+   */
+  public int openForReading() throws IOException {
+    // By the descriptor: the directory may have another name by now.
+    return Libc.open(Path.of("/proc/self/fd/" + descriptor), Libc.O_RDONLY, 0);
+  }
+
+  @Override
+  public void close() {
+    Libc.LIBRARY.close(descriptor);
+  }
+}

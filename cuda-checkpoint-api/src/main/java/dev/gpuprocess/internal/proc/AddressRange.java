@@ -1,0 +1,109 @@
+package dev.gpuprocess.internal.proc;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Collectors;
+
+/**
+ * A part of an address space. Immutable.
+ *
+ * @param start its first address
+ * @param end the address after its last
+ */
+public record AddressRange(long start, long end) {
+
+  /**
+   * Checks that it is not empty. User space ends far below 2^63 on every machine.
+   *
+   * @throws IllegalArgumentException when it is empty or negative
+   */
+  public AddressRange {
+    if (start < 0 || end <= start) {
+      throw new IllegalArgumentException(
+          Long.toHexString(start) + "-" + Long.toHexString(end) + " is not a range of addresses");
+    }
+  }
+
+  /** Its size. */
+  public long bytes() {
+    return end - start;
+  }
+
+  /** The part that both have. */
+  public Optional<AddressRange> and(AddressRange other) {
+    long from = Math.max(start, other.start);
+    long to = Math.min(end, other.end);
+    return from < to ? Optional.of(new AddressRange(from, to)) : Optional.empty();
+  }
+
+  /**
+   * What is in the first list and not in the second. Both are ordered by address, and may have a
+   * million ranges.
+   */
+  public static List<AddressRange> difference(List<AddressRange> all, List<AddressRange> without) {
+    List<AddressRange> left = new ArrayList<>();
+    int next = 0;
+    for (AddressRange each : all) {
+      long from = each.start;
+      while (next < without.size() && without.get(next).end <= from) {
+        next++;
+      }
+      for (int i = next; i < without.size() && without.get(i).start < each.end; i++) {
+        if (from < without.get(i).start) {
+          left.add(new AddressRange(from, without.get(i).start));
+        }
+        from = Math.max(from, without.get(i).end);
+      }
+      if (from < each.end) {
+        left.add(new AddressRange(from, each.end));
+      }
+    }
+    return left;
+  }
+
+  /** Makes one of those that adjoin; the kernel merges and splits mappings at will. */
+  public static List<AddressRange> joined(List<AddressRange> ordered) {
+    List<AddressRange> joined = new ArrayList<>();
+    for (AddressRange each : ordered) {
+      int last = joined.size() - 1;
+      if (last >= 0 && joined.get(last).end == each.start) {
+        joined.set(last, new AddressRange(joined.get(last).start, each.end));
+      } else {
+        joined.add(each);
+      }
+    }
+    return joined;
+  }
+
+  /** Writes several for {@link #parse}. */
+  public static String text(List<AddressRange> ranges) {
+    return ranges.stream().map(AddressRange::toString).collect(Collectors.joining(","));
+  }
+
+  /**
+   * Reads what {@link #text} wrote.
+   *
+   * @throws IllegalArgumentException when it is something else
+   */
+  public static List<AddressRange> parse(String text) {
+    List<AddressRange> ranges = new ArrayList<>();
+    for (String each : text.isEmpty() ? new String[0] : text.split(",", -1)) {
+      int dash = each.indexOf('-');
+      if (dash < 0) {
+        throw new IllegalArgumentException("'" + each + "' is not a range of addresses");
+      }
+      ranges.add(
+          new AddressRange(
+              Long.parseLong(each.substring(0, dash), 16),
+              Long.parseLong(each.substring(dash + 1), 16)));
+    }
+    return ranges;
+  }
+
+  /** As in {@code /proc/PID/map_files}, such as {@code 7f00-7f80}. */
+  @Override
+  public String toString() {
+    return Long.toHexString(start) + "-" + Long.toHexString(end);
+  }
+}

@@ -1,0 +1,259 @@
+package dev.gpuprocess.internal.handover;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Holder;
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.store.RunningChecksum;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Memory of a process that checks and writes it all the time goes into a file and comes back. */
+@RequiresRoot("to trace the process")
+class HandOverTest {
+
+  private static final int MEBIBYTES = 80;
+  private static final Duration LIMIT = Duration.ofSeconds(30);
+
+  /** Runs at once; nothing hangs here. */
+  private static final DiskWork DISK =
+      new DiskWork() {
+        @Override
+        public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
+          return work.get();
+        }
+      };
+
+  @TempDir Path directory;
+  private Holder holder;
+  private AddressRange area;
+
+  @BeforeEach
+  void start() {
+    begin(Holder.launch(MEBIBYTES).notOurChild().start());
+  }
+
+  private void begin(Holder started) {
+    holder = started;
+    long address = holder.memory();
+    area = new AddressRange(address, address + ((long) MEBIBYTES << 20));
+  }
+
+  @AfterEach
+  void end() {
+    holder.close();
+  }
+
+  private Path gpu() throws IOException {
+    return Files.createDirectories(directory.resolve("gpu"));
+  }
+
+  private MemoryHandOver planned() {
+    return new MemoryHandOver(identity(), List.of(area));
+  }
+
+  private ProcessIdentity identity() {
+    return ProcessIdentity.of(holder.pid()).orElseThrow();
+  }
+
+  private static void run(MemoryHandOver planned, Path directory, boolean direct)
+      throws IOException {
+    run(planned, directory, direct, LIMIT, null);
+  }
+
+  private static void run(
+      MemoryHandOver planned,
+      Path directory,
+      boolean direct,
+      Duration time,
+      @Nullable Cancellation cancellation)
+      throws IOException {
+    CopyLimit limit = new CopyLimit(1, time, cancellation);
+    planned.run(directory, direct, Checksum.CRC32C, limit, LIMIT, DISK);
+  }
+
+  /** The files that are mapped in the area, and empty names for memory. */
+  private List<String> names() {
+    List<String> names = new ArrayList<>();
+    ProcFs.memory(
+        holder.pid(),
+        mapping -> {
+          if (mapping.isPrivateWritable() && mapping.addresses().and(area).isPresent()) {
+            names.add(mapping.name());
+          }
+        });
+    return names;
+  }
+
+  private void assertIsWhole() {
+    assertEquals("ok " + ((long) MEBIBYTES << 20) / 4 * 3 + " bytes", holder.verify());
+    long rounds = holder.rounds();
+    while (holder.rounds() < rounds + 4) {
+      Thread.onSpinWait();
+    }
+  }
+
+  @Test
+  void theFileHasTheMemoryAndTheProcessGoesOn() throws IOException {
+    for (boolean direct : new boolean[] {true, false}) {
+      Path gpu = Files.createDirectories(directory.resolve(direct + "/gpu"));
+      MemoryHandOver planned = planned();
+
+      run(planned, gpu, direct);
+
+      Path file = gpu.resolve("memory-1.bin");
+      assertEquals(List.of(file.toRealPath().toString()), names());
+      assertEquals(sums(file), planned.file().orElseThrow().chunks());
+      assertEquals(area.bytes(), planned.file().orElseThrow().bytes());
+      assertEquals(List.of(area.toString()), planned.memory().orElseThrow().ranges());
+      assertIsWhole();
+    }
+  }
+
+  private static List<String> sums(Path file) throws IOException {
+    byte[] content = Files.readAllBytes(file);
+    List<String> sums = new ArrayList<>();
+    int chunk = Math.toIntExact(ImageFile.CHUNK_BYTES);
+    for (int at = 0; at < content.length; at += chunk) {
+      RunningChecksum sum = RunningChecksum.of(Checksum.CRC32C);
+      sum.add(ByteBuffer.wrap(content, at, Math.min(chunk, content.length - at)));
+      sums.add(sum.text());
+    }
+    return sums;
+  }
+
+  /**
+   * Two parts of the memory, pieces that end in the middle of both, and chunks with both in them.
+   */
+  @Test
+  void severalRangesGoIntoOneFilePieceByPiece() throws Exception {
+    List<AddressRange> parts =
+        List.of(
+            new AddressRange(area.start(), area.start() + (35 << 20)),
+            new AddressRange(area.start() + (36 << 20), area.end()));
+    Path file = gpu().resolve("memory-1.bin");
+    CopyLimit limit = new CopyLimit(identity().pid(), LIMIT, null);
+    HandOver handOver =
+        new HandOver(
+            identity().pid(), parts, file, true, Checksum.CRC32C, limit, ImageFile.CHUNK_BYTES);
+
+    Holding.during(identity(), LIMIT, held -> handOver.run(held, DISK));
+
+    assertEquals(parts, handOver.mapped());
+    assertEquals(sums(file), handOver.file(Checksum.CRC32C).chunks());
+    assertEquals(List.of(file.toRealPath().toString(), "", file.toRealPath().toString()), names());
+    assertIsWhole();
+    Holding.during(
+        identity(), LIMIT, held -> new PutBack(identity().pid(), held).run(handOver.mapped()));
+    assertEquals(Set.of(""), Set.copyOf(names()));
+    assertIsWhole();
+  }
+
+  @Test
+  void memoryIsPutBackWithWhatWasWrittenMeanwhile() throws IOException {
+    MemoryHandOver planned = planned();
+    run(planned, gpu(), false);
+    assertIsWhole();
+    Files.delete(gpu().resolve("memory-1.bin"));
+
+    planned.putBack(LIMIT);
+
+    assertEquals(List.of(""), names());
+    assertIsWhole();
+    assertEquals(0, SaveAreas.handedOverBytes(identity().pid()));
+  }
+
+  @Test
+  void whatAnEarlierImageMapsIsHandedOverAgain() throws IOException {
+    run(planned(), gpu(), false);
+    Path second = Files.createDirectories(directory.resolve("second/gpu"));
+    MemoryHandOver again = new MemoryHandOver(identity(), List.of());
+    assertEquals(area.bytes(), again.bytes());
+    Files.delete(gpu().resolve("memory-1.bin"));
+
+    run(again, second, false);
+
+    assertEquals(List.of(second.resolve("memory-1.bin").toRealPath().toString()), names());
+    assertIsWhole();
+  }
+
+  @Test
+  void nothingStaysOpenInTheProcess() throws IOException {
+    List<String> before = open();
+    MemoryHandOver planned = planned();
+    run(planned, gpu(), false);
+    assertEquals(before, open());
+    planned.putBack(LIMIT);
+    assertEquals(before, open());
+  }
+
+  private List<String> open() {
+    List<String> names = new ArrayList<>();
+    ProcFs.openFiles(holder.pid(), file -> names.add(file.target()));
+    return names;
+  }
+
+  @Test
+  void aFullDiskLeavesTheProcessItsMemory() throws IOException {
+    Path full = Files.createDirectories(directory.resolve("full"));
+    try (TmpFs small = TmpFs.mount(full, "size=20m")) {
+      Path gpu = Files.createDirectories(small.point().resolve("gpu"));
+      FileSystemException e =
+          assertThrows(FileSystemException.class, () -> run(planned(), gpu, true));
+      assertTrue(e.getReason().contains("No space left"), e.getReason());
+      assertEquals(List.of(""), names());
+      assertIsWhole();
+    }
+  }
+
+  @Test
+  void itEndsInTimeAndWhenItIsCancelled() throws IOException {
+    Cancellation cancelled = new Cancellation();
+    cancelled.cancel();
+    Path gpu = gpu();
+    assertThrows(
+        OperationCancelledException.class, () -> run(planned(), gpu, false, LIMIT, cancelled));
+    Files.delete(gpu.resolve("memory-1.bin"));
+    assertThrows(
+        OperationTimedOutException.class,
+        () -> run(planned(), gpu, false, Duration.ofNanos(1), null));
+    assertEquals(List.of(""), names());
+    assertIsWhole();
+  }
+
+  @Test
+  void aChildOfThisJvmIsNotHeld() throws IOException {
+    holder.close();
+    begin(Holder.launch(MEBIBYTES).start());
+    Path gpu = gpu();
+    NotHeldException e = assertThrows(NotHeldException.class, () -> run(planned(), gpu, false));
+    assertTrue(e.getMessage().contains("was started by this JVM"), e.getMessage());
+    assertEquals(List.of(""), names());
+    assertIsWhole();
+  }
+}
