@@ -15,6 +15,8 @@ import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.DiskWork;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
 import dev.gpuprocess.internal.handover.NotHeldException;
+import dev.gpuprocess.internal.handover.SaveAreas;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.CriuDriver;
@@ -59,6 +61,13 @@ final class HandOverStep {
     MemoryHandOver planned;
     boolean needed;
     try {
+      for (int child : ProcFs.descendants(target.pid())) {
+        // Forked since a restore, with a copy of the mapping.
+        if (SaveAreas.handedOverBytes(child) > 0) {
+          throw mapped(
+              child, "it is a child that was forked while its parent was suspended: end it");
+        }
+      }
       planned =
           new MemoryHandOver(target.identity, options.handOver() ? target.areas() : List.of());
       needed = planned.isNeeded();
@@ -79,7 +88,7 @@ final class HandOverStep {
       handOver = null;
       LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), obstacle);
       if (needed) {
-        throw mapped(obstacle);
+        throw mapped(target.pid(), obstacle);
       }
     }
   }
@@ -129,13 +138,13 @@ final class HandOverStep {
     return null;
   }
 
-  private GpuCheckpointException mapped(String obstacle) {
+  private GpuCheckpointException mapped(int pid, String obstacle) {
     return new UnsupportedResourceException(
         "process %s has memory in a file of an earlier image, which the new image would need, and it cannot be copied: %s"
-            .formatted(target.pid(), obstacle),
+            .formatted(pid, obstacle),
         Failure.of("dump", target.pid()),
         CriuFailure.NOT_STARTED,
-        List.of(new UnsupportedResource(target.pid(), "mapping", MemoryFile.DIRECTORY, null)),
+        List.of(new UnsupportedResource(pid, "mapping", MemoryFile.DIRECTORY, null)),
         null);
   }
 
