@@ -26,9 +26,11 @@ public final class SaveAreas {
 
   /**
    * The flags of memory that another mapping can replace without anybody noticing: readable,
-   * writable, may be made so; accounted; not reserved; soft-dirty.
+   * writable, may be made so; accounted; not reserved; soft-dirty; huge pages wanted, as populating
+   * ahead does.
    */
-  private static final Set<String> PLAIN = Set.of("rd", "wr", "mr", "mw", "me", "ac", "sd", "nr");
+  private static final Set<String> PLAIN =
+      Set.of("rd", "wr", "mr", "mw", "me", "ac", "sd", "nr", "hg");
 
   /** A file that a hand-over made, in an image of any name, removed since or not. */
   private static final Pattern HANDED_OVER =
