@@ -13,6 +13,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
 import java.util.List;
@@ -57,6 +58,14 @@ class PopulateAheadTest {
         .orElseThrow();
   }
 
+  /** The threads that somebody traces. */
+  private static List<Integer> traced(Pattern pattern) {
+    return ProcFs.tasks(pattern.pid()).stream()
+        .map(ProcStat::pid)
+        .filter(task -> !ProcFs.status(task).getOrDefault("TracerPid", "0").equals("0"))
+        .toList();
+  }
+
   private static List<String> threads(Pattern pattern) {
     return ProcFs.tasks(pattern.pid()).stream().map(thread -> thread.name()).sorted().toList();
   }
@@ -69,6 +78,7 @@ class PopulateAheadTest {
         CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
         assertTrue(note(suspended).matches("populated ahead by [1-8] threads"), note(suspended));
         assertEquals(before, threads(pattern));
+        assertEquals(List.of(), traced(pattern));
         suspended.resume();
         assertEquals(WHOLE, pattern.verify());
       }
@@ -90,6 +100,7 @@ class PopulateAheadTest {
   void little_theDriverWorksAlone() {
     try (Pattern pattern = Pattern.start(machine, 8)) {
       String note = note(checkpoints.process(pattern.pid()).suspend());
+      assertEquals(List.of(), traced(pattern));
       assertTrue(note.isEmpty() || note.contains("no mapping of 128 MiB"), note);
     }
   }

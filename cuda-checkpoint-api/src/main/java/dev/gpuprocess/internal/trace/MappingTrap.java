@@ -8,7 +8,10 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.function.BooleanSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Waits until a thread of another process maps much private memory and populates it by the same
@@ -18,6 +21,8 @@ import java.util.function.BooleanSupplier;
  * all.
  */
 public final class MappingTrap {
+
+  private static final Logger LOG = LoggerFactory.getLogger(MappingTrap.class);
 
   /** What is done when the memory is mapped, before the thread goes on. */
   @FunctionalInterface
@@ -34,7 +39,7 @@ public final class MappingTrap {
   }
 
   private static final Duration CALLS = Duration.ofSeconds(5);
-  private static final Duration SEIZING = Duration.ofMillis(500);
+  private static final Duration STOPPING = Duration.ofMillis(500);
 
   private static final int PROT_WRITE = 2;
   private static final int MAP_PRIVATE = 2;
@@ -46,6 +51,7 @@ public final class MappingTrap {
   private final ProcessIdentity process;
   private final int task;
   private final long least;
+  private long bytes;
 
   /**
    * Prepares; nothing is done yet.
@@ -77,7 +83,6 @@ public final class MappingTrap {
         process.pid(), Ptrace::new, ptrace -> watched(ptrace, land, armed, over, work));
   }
 
-  /** What is left traced in a failure or when it is over is let go with this thread. */
   private <T> Optional<T> watched(
       Ptrace ptrace, Landscape land, Runnable armed, BooleanSupplier over, Work<T> work)
       throws UntraceableException, IOException {
@@ -87,12 +92,36 @@ public final class MappingTrap {
       throw Suitability.refused(process, task, e);
     }
     Tracee thread = new Tracee(ptrace, task, Suitability.check(process, task));
-    Rehearsal.of(thread, land);
-    thread.beginInterrupt();
-    if (thread.awaitTrap(Durations.end(SEIZING)) == Tracee.Stop.GROUP) {
-      throw Suitability.stopped(process);
+    try {
+      Rehearsal.of(thread, land);
+      thread.beginInterrupt();
+      if (thread.awaitTrap(Durations.end(STOPPING)) == Tracee.Stop.GROUP) {
+        throw Suitability.stopped(process);
+      }
+      armed.run();
+      OptionalLong mapped = awaitMapping(thread, over);
+      return mapped.isPresent()
+          ? Optional.of(work(thread, land, work, mapped.getAsLong()))
+          : Optional.empty();
+    } finally {
+      letGo(thread);
     }
-    armed.run();
+  }
+
+  /** The thread that traces would let go when it ends, but that may be after the next verb. */
+  private static void letGo(Tracee thread) {
+    try {
+      thread.beginInterrupt();
+      Tracee.Stop unused = thread.awaitTrap(Durations.end(STOPPING));
+      thread.detach();
+    } catch (UntraceableException | ErrnoException e) {
+      LOG.debug("thread {} is let go when its tracer ends", thread.task(), e);
+    }
+  }
+
+  /** The address at which it was mapped; empty when it was not. */
+  private OptionalLong awaitMapping(Tracee thread, BooleanSupplier over)
+      throws UntraceableException, ErrnoException {
     while (thread.toSystemCall(over)) { // it is about to make a call
       Registers asked = thread.registers();
       boolean caught = isWanted(asked);
@@ -101,7 +130,7 @@ public final class MappingTrap {
         thread.setRegisters(asked.with(Name.R10, flags));
       }
       if (!thread.toSystemCall(over)) { // the call has ended
-        return Optional.empty();
+        return OptionalLong.empty();
       }
       if (caught) {
         Registers answered = thread.registers();
@@ -109,11 +138,12 @@ public final class MappingTrap {
         // Calls keep their arguments.
         thread.setRegisters(answered.with(Name.R10, asked.get(Name.R10)));
         if (start >= 0 || start < -LARGEST_ERRNO) {
-          return Optional.of(work(thread, land, work, start, asked.get(Name.RSI)));
+          bytes = asked.get(Name.RSI);
+          return OptionalLong.of(start);
         }
       }
     }
-    return Optional.empty();
+    return OptionalLong.empty();
   }
 
   private boolean isWanted(Registers call) {
@@ -123,15 +153,16 @@ public final class MappingTrap {
         && (call.get(Name.R10) & WANTED) == WANTED;
   }
 
-  private static <T> T work(Tracee thread, Landscape land, Work<T> work, long start, long bytes)
+  private <T> T work(Tracee thread, Landscape land, Work<T> work, long start)
       throws UntraceableException, IOException {
     long end = Durations.end(CALLS);
-    thread.toTrap(end);
+    Tracee.Stop unused = thread.toTrap(end);
     BorrowedThread borrowed = BorrowedThread.of(thread, land, end);
     try {
       return work.with(borrowed, start, bytes);
     } finally {
-      borrowed.giveBack();
+      borrowed.goHome();
+      thread.resume();
     }
   }
 }

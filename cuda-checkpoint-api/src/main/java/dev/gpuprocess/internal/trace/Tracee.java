@@ -165,6 +165,11 @@ final class Tracee {
     return new UntraceableException(Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
   }
 
+  /** Lets it go on, still traced. */
+  void resume() throws ErrnoException {
+    ptrace.resume(task, 0);
+  }
+
   void detach() throws ErrnoException {
     ptrace.detach(task);
   }
