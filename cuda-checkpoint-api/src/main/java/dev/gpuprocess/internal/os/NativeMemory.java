@@ -50,9 +50,19 @@ public final class NativeMemory {
     return copy;
   }
 
+  /** Copies some of it into an array. */
+  void read(int offset, byte[] to, int at, int length) {
+    memory.get(offset, to, at, length);
+  }
+
   /** Changes some of it. */
   public void write(int offset, byte[] content) {
-    memory.put(offset, content, 0, content.length);
+    write(offset, content, 0, content.length);
+  }
+
+  /** The same with a part of an array. */
+  void write(int offset, byte[] from, int at, int length) {
+    memory.put(offset, from, at, length);
   }
 
   /** A {@code long} in it. */

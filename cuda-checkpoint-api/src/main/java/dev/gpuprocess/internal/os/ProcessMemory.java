@@ -1,5 +1,10 @@
 package dev.gpuprocess.internal.os;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
 /**
  * The memory of another process ({@code process_vm_readv}, {@code process_vm_writev}). Protection
  * is heeded as if the process did it itself. Safe for use by several threads.
@@ -7,6 +12,14 @@ package dev.gpuprocess.internal.os;
  * @param task a living thread of the process
  */
 public record ProcessMemory(int task) {
+
+  private static final int BLOCK = 1 << 16;
+
+  /**
+   * Used again and again: memory outside of the heap is freed only when the garbage collector runs,
+   * and what is done here leaves it little to collect. As many as threads were here at a time.
+   */
+  private static final Queue<NativeMemory> BLOCKS = new ConcurrentLinkedQueue<>();
 
   /** {@code EFAULT}: not mapped, or not so protected. */
   public static final int EFAULT = 14;
@@ -17,18 +30,29 @@ public record ProcessMemory(int task) {
    * @throws ErrnoException when not all of it can be read
    */
   public byte[] read(long address, int length) throws ErrnoException {
-    return block(address, length).read(0, length);
+    byte[] bytes = new byte[length];
+    NativeMemory block = block();
+    try {
+      for (int done = 0; done < length; done += BLOCK) {
+        long there = address + done;
+        int part = Math.min(BLOCK, length - done);
+        check("process_vm_readv", there, part, block.with(here -> readv(here, there, part)));
+        block.read(0, bytes, done, part);
+      }
+    } finally {
+      BLOCKS.add(block);
+    }
+    return bytes;
   }
 
   /** Reads a {@code long}. */
   public long readLong(long address) throws ErrnoException {
-    return block(address, Long.BYTES).getLong(0);
+    return ByteBuffer.wrap(read(address, Long.BYTES)).order(ByteOrder.nativeOrder()).getLong();
   }
 
-  private NativeMemory block(long address, int length) throws ErrnoException {
-    NativeMemory block = NativeMemory.of(Math.max(1, length));
-    check("process_vm_readv", address, length, block.with(here -> readv(here, address, length)));
-    return block;
+  private static NativeMemory block() {
+    NativeMemory block = BLOCKS.poll();
+    return block == null ? NativeMemory.of(BLOCK) : block;
   }
 
   /**
@@ -51,15 +75,16 @@ public record ProcessMemory(int task) {
    * @throws ErrnoException when not all of it could be written
    */
   public void write(long address, byte[] content) throws ErrnoException {
-    long[] there = {address, content.length};
-    long written =
-        NativeMemory.of(content)
-            .with(
-                here ->
-                    Ptrace.library()
-                        .process_vm_writev(
-                            task, new long[] {here, content.length}, 1, there, 1, 0));
-    check("process_vm_writev", address, content.length, written);
+    NativeMemory block = block();
+    try {
+      for (int done = 0; done < content.length; done += BLOCK) {
+        int part = Math.min(BLOCK, content.length - done);
+        block.write(0, content, done, part);
+        writeFrom(block.address(), address + done, part);
+      }
+    } finally {
+      BLOCKS.add(block);
+    }
   }
 
   /**
