@@ -11,6 +11,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -51,8 +52,16 @@ class TracerKilledTest {
                 }));
   }
 
+  /** A thread that starts another one blocks all signals for a moment. */
   private static String blocked(Captive captive) {
-    return ProcFs.status(captive.task()).getOrDefault("SigBlk", "?");
+    AtomicReference<String> blocked = new AtomicReference<>("");
+    Workload.await(
+        () -> {
+          blocked.set(ProcFs.status(captive.task()).getOrDefault("SigBlk", "?"));
+          return !blocked.get().startsWith("ffff");
+        },
+        "thread " + captive.task() + " to have signals that are not blocked");
+    return blocked.get();
   }
 
   private static boolean isFree(Captive captive) {
