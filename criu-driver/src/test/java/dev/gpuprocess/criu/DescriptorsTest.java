@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
@@ -88,8 +87,9 @@ class DescriptorsTest {
     }
     Path carried = Files.createDirectory(directory.resolve("images"));
     Files.writeString(carried.resolve("carried.txt"), "task 1 cpus all io 0 slack 50000 core 33\n");
-    assertEquals(
-        "good with enough descriptors, unreadable without",
-        starved(DescriptorlessReader.class, List.of(image.toString(), carried.toString())).strip());
+    String said =
+        starved(DescriptorlessReader.class, List.of(image.toString(), carried.toString())).strip();
+    // A newer JVM warns of native access before.
+    assertTrue(said.endsWith("good with enough descriptors, unreadable without"), said);
   }
 }
