@@ -97,15 +97,15 @@ public final class PopulateAhead {
     }
   }
 
-  private static RemoteThreads populate(BorrowedThread thread, long start, long bytes)
+  private static RemoteThreads populate(BorrowedThread thread, AddressRange memory)
       throws UntraceableException, IOException {
     try {
-      thread.call(SystemCall.MADVISE, start, bytes, MADV_HUGEPAGE);
+      thread.call(SystemCall.MADVISE, memory.start(), memory.bytes(), MADV_HUGEPAGE);
     } catch (RemoteCallException e) {
       LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
     }
     return Populators.start(
-        thread, List.of(new AddressRange(start, start + bytes)), MADV_POPULATE_WRITE);
+        thread, List.of(memory), MADV_POPULATE_WRITE);
   }
 
   private String outcome(CompletableFuture<Optional<RemoteThreads>> watch) {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.populate;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.time.Polling;
@@ -21,7 +21,7 @@ final class Populators {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** More made it no faster on a machine of 16 cores. */
+  /** The most that were measured, on a machine of 16 cores; 1, 2 and 4 were slower. */
   private static final int MOST_THREADS = 8;
 
   private static final Duration TIDYING = Duration.ofSeconds(5);
@@ -62,7 +62,7 @@ final class Populators {
   }
 
   private static void await(ProcessIdentity process, RemoteThreads threads)
-      throws ErrnoException {
+      throws NativeCallException {
     ProcessMemory memory = new ProcessMemory(process.pid());
     try (Polling polling = new Polling(TIDYING)) {
       boolean inTime = true;

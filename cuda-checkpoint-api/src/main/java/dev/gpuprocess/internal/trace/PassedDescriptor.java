@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessDescriptor;
 import java.io.IOException;
 
@@ -60,7 +60,7 @@ public final class PassedDescriptor implements AutoCloseable {
   }
 
   private static int receive(BorrowedThread thread, long message, int socket)
-      throws UntraceableException, RemoteCallException, ErrnoException {
+      throws UntraceableException, RemoteCallException, NativeCallException {
     thread.memory().write(message, ProcessDescriptor.toReceive(message));
     thread.call(SystemCall.RECVMSG, socket, message, MSG_DONTWAIT_CMSG_CLOEXEC);
     return (int) thread.memory().readLong(message + ProcessDescriptor.RECEIVED);

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import java.util.ArrayDeque;
 import java.util.Arrays;
@@ -42,7 +42,7 @@ final class WayHome {
    * @param low where there is room
    */
   WayHome(ProcessMemory memory, Gadgets gadgets, OwnState own, byte[] extendedState, long low)
-      throws ErrnoException {
+      throws NativeCallException {
     this.memory = memory;
     this.gadgets = gadgets;
     this.template = own.registers();
@@ -64,7 +64,7 @@ final class WayHome {
    *
    * @throws IllegalStateException when there are too many
    */
-  void push(SystemCall call, long... arguments) throws ErrnoException {
+  void push(SystemCall call, long... arguments) throws NativeCallException {
     if (calls.size() == MOST_CALLS) {
       throw new IllegalStateException("at most " + MOST_CALLS + " calls on the way home");
     }
@@ -87,7 +87,7 @@ final class WayHome {
   }
 
   /** Puts back what lay there, when the thread has its own registers again. */
-  void cover() throws ErrnoException {
+  void cover() throws NativeCallException {
     memory.write(low, covered);
   }
 }
