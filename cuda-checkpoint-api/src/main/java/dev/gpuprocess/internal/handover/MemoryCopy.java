@@ -40,8 +40,7 @@ final class MemoryCopy {
    */
   void copy(BlockFile file, long from, long to) throws IOException {
     file.prepare(from, to);
-    try (IoExecutor threads =
-        file.isInMemory() ? IoExecutor.copying() : IoExecutor.streaming()) {
+    try (IoExecutor threads = file.isInMemory() ? IoExecutor.copying() : IoExecutor.streaming()) {
       List<CompletableFuture<String>> chunks = new ArrayList<>();
       for (long at = from; at < to; at += ImageFile.CHUNK_BYTES) {
         long begin = at;

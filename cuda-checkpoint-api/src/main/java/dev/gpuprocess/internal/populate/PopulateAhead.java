@@ -104,8 +104,7 @@ public final class PopulateAhead {
     } catch (RemoteCallException e) {
       LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
     }
-    return Populators.start(
-        thread, List.of(memory), MADV_POPULATE_WRITE);
+    return Populators.start(thread, List.of(memory), MADV_POPULATE_WRITE);
   }
 
   private String outcome(CompletableFuture<Optional<RemoteThreads>> watch) {

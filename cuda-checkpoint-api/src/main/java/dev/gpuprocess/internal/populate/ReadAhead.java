@@ -44,9 +44,7 @@ public final class ReadAhead {
     try {
       RemoteThreads started =
           RemoteCalls.borrow(
-              process,
-              STARTING,
-              thread -> Populators.start(thread, ranges, MADV_POPULATE_READ));
+              process, STARTING, thread -> Populators.start(thread, ranges, MADV_POPULATE_READ));
       threads = Optional.of(started);
       note = "read ahead by %s threads".formatted(started.started());
     } catch (UntraceableException | IOException e) {

@@ -253,7 +253,7 @@ class HandOverTest {
   private static List<String> mapped(String name) {
     List<String> names = new ArrayList<>();
     ProcFs.memory(
-        (int) ProcessHandle.current().pid(),
+        ProcessHandle.current().pid(),
         mapping -> {
           if (mapping.name().endsWith(name)) {
             names.add(mapping.name());

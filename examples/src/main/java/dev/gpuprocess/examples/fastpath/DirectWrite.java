@@ -42,7 +42,7 @@ final class DirectWrite {
       if (dd.waitFor() != 0) {
         throw new IOException("dd: " + said.strip());
       }
-      return ((long) blocks * BLOCK_MIB << 20) / ((System.nanoTime() - began) / 1e9);
+      return (((long) blocks * BLOCK_MIB) << 20) / ((System.nanoTime() - began) / 1e9);
     } finally {
       Files.deleteIfExists(file);
     }

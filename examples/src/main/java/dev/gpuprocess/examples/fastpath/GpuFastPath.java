@@ -56,6 +56,8 @@ public final class GpuFastPath {
       throws IOException, InterruptedException {
     long began = System.nanoTime();
     Size first = sizes.get(0);
+    // The process's memory and its image.
+    TouchedMemory.touch(memory, 2L * sizes.stream().mapToInt(Size::mebibytes).max().orElse(0));
     try {
       Trips inMemory = trips(memory, "tmpfs", first);
       summary.add(times("suspend", inMemory.raw.suspend(), inMemory.here.suspend()));
@@ -87,8 +89,7 @@ public final class GpuFastPath {
   /** Both ways, and the size of the image. */
   private record Trips(Trip raw, Trip here, long bytes) {}
 
-  private Trips trips(Path place, String name, Size size)
-      throws IOException, InterruptedException {
+  private Trips trips(Path place, String name, Size size) throws IOException, InterruptedException {
     out.printf("%s, %s (%s)%n", size, place, Files.getFileStore(place).type());
     Trip raw;
     try (Pattern pattern = pattern(size);

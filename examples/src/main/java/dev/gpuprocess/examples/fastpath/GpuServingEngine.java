@@ -55,6 +55,7 @@ public final class GpuServingEngine {
   }
 
   void run(Path disk, Size gpu, Size host) throws IOException, InterruptedException {
+    TouchedMemory.touch(Path.of("/dev/shm"), 2L * (gpu.mebibytes() + host.mebibytes()));
     Answers here = measured(disk, gpu, host, false);
     Answers raw = measured(disk, gpu, host, true);
     out.printf(
@@ -65,8 +66,7 @@ public final class GpuServingEngine {
   private Answers measured(Path disk, Size gpu, Size host, boolean isRaw)
       throws IOException, InterruptedException {
     try (Scratch scratch = Scratch.of(Files.createTempDirectory(disk, "serving-engine"));
-        ServingEngine engine =
-            ServingEngine.start(machine, scratch.resolve(""), gpu, host)) {
+        ServingEngine engine = ServingEngine.start(machine, scratch.resolve(""), gpu, host)) {
       Way way =
           isRaw
               ? new Raw(machine.checkpoints().cuda(), engine.pid())

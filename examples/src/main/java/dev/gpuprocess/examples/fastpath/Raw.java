@@ -69,8 +69,7 @@ final class Raw implements Way {
 
   private void criu(String name, String... arguments) throws IOException, InterruptedException {
     List<String> command =
-        new ArrayList<>(
-            List.of("timeout", "-k", "5", Integer.toString(SECONDS), criu));
+        new ArrayList<>(List.of("timeout", "-k", "5", Integer.toString(SECONDS), criu));
     command.addAll(List.of(arguments));
     // In an empty directory there is none of its plugins: that for CUDA would do the driver's part
     // once more.

@@ -4,7 +4,6 @@ import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.net.HttpURLConnection;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
@@ -22,6 +21,9 @@ import java.util.function.BooleanSupplier;
  * child of this JVM, and stays the same engine when CRIU has restored it.
  */
 final class ServingEngine implements AutoCloseable {
+
+  /** Its parent takes note of its end at once, as not every init does. */
+  private static final String KEEPER = "setsid python3 \"$@\" & wait";
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
   private static final int MILLIS = 60_000;
@@ -43,7 +45,7 @@ final class ServingEngine implements AutoCloseable {
    * @param host memory that it holds besides
    */
   static ServingEngine start(Machine machine, Path directory, Size gpu, Size host)
-      throws IOException, InterruptedException {
+      throws IOException {
     Path script = directory.resolve("serving_engine.py");
     Path ready = directory.resolve("ready");
     Path errors = directory.resolve("errors");
@@ -52,9 +54,10 @@ final class ServingEngine implements AutoCloseable {
     }
     List<String> command =
         List.of(
-            "setsid",
-            "--fork",
-            "python3",
+            "sh",
+            "-c",
+            KEEPER,
+            "sh",
             script.toString(),
             ready.toString(),
             Integer.toString(gpu.mebibytes()),
@@ -66,24 +69,15 @@ final class ServingEngine implements AutoCloseable {
             .redirectOutput(ProcessBuilder.Redirect.DISCARD)
             .redirectError(errors.toFile());
     builder.environment().putAll(machine.environment());
-    int exit = builder.start().waitFor();
+    Process keeper = builder.start();
     await(
-        () -> exit != 0 || Files.exists(ready) || holds(errors),
+        () -> Files.exists(ready) || !keeper.isAlive(),
         "the serving engine is not ready: see " + errors);
     if (!Files.exists(ready)) {
       throw new IllegalStateException("the serving engine ended: " + Files.readString(errors));
     }
     String[] told = Files.readString(ready).strip().split(" ", 2);
     return new ServingEngine(Integer.parseInt(told[0]), Integer.parseInt(told[1]));
-  }
-
-  /** PyTorch warns there, so that alone is not the end: the last line of a traceback is. */
-  private static boolean holds(Path errors) {
-    try {
-      return Files.readString(errors).contains("Traceback");
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 
   private static void await(BooleanSupplier condition, String otherwise) {
@@ -129,17 +123,17 @@ final class ServingEngine implements AutoCloseable {
     await(() -> ProcessIdentity.of(pid).isEmpty(), "process " + pid + " does not end");
   }
 
-  /** Ends it, wherever it is from. */
+  /** Ends it, wherever it is from, so that its pid can be taken. */
   void end() {
-    if (isOurs()) {
-      ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
-      awaitEnd();
-    }
+    close();
+    awaitEnd();
   }
 
   @Override
   public void close() {
-    end();
+    if (isOurs()) {
+      ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
+    }
   }
 
   /** Another process may have got its pid. */

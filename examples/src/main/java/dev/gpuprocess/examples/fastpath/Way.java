@@ -4,8 +4,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * A way for one process off the GPU, into an image and back. The steps are called in turn; it can be
- * restored again when it is gone.
+ * A way for one process off the GPU, into an image and back. The steps are called in turn; it can
+ * be restored again when it is gone.
  */
 interface Way {
 
