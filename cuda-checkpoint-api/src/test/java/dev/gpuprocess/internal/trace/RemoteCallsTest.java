@@ -183,12 +183,12 @@ class RemoteCallsTest {
         Workload.await(
             () -> {
               try {
-                return pidAsSeenBy(captive) == captive.pid() && taken.get() > 3;
+                return pidAsSeenBy(captive) == captive.pid() && taken.get() > 0;
               } catch (Exception e) {
                 throw new IllegalStateException(e);
               }
             },
-            "some stops to be taken");
+            "a stop to be taken");
       } finally {
         over.set(true);
         thief.join();
