@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.jnr.BlockFunctions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +28,10 @@ public final class BlockFile implements AutoCloseable {
   private final Path path;
   private final int descriptor;
   private final FileSystemStatus status;
+
+  /** Held for reading by who uses the file, and for writing once it is closed. */
+  private final ReentrantReadWriteLock uses = new ReentrantReadWriteLock();
+
   private volatile boolean direct;
   private volatile @Nullable FileWindow window;
 
@@ -124,6 +129,21 @@ public final class BlockFile implements AutoCloseable {
    * @throws FileSystemException when it cannot be written; a full disk is known by its reason
    */
   public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    use();
+    try {
+      writeAll(from, count, offset);
+    } finally {
+      uses.readLock().unlock();
+    }
+  }
+
+  private void use() throws FileSystemException {
+    if (!uses.readLock().tryLock()) {
+      throw new FileSystemException(path.toString(), null, "was closed");
+    }
+  }
+
+  private void writeAll(AlignedBuffer from, int count, long offset) throws FileSystemException {
     FileWindow prepared = window;
     if (prepared != null && prepared.write(from, count, offset)) {
       return;
@@ -153,11 +173,16 @@ public final class BlockFile implements AutoCloseable {
 
   /** Waits until what was written is on the disk. */
   public void sync() throws FileSystemException {
-    while (LIBRARY.fdatasync(descriptor) != 0) {
-      int errno = Libc.errno();
-      if (errno != Libc.EINTR) {
-        throw Libc.failed(path, "cannot be synced", errno);
+    use();
+    try {
+      while (LIBRARY.fdatasync(descriptor) != 0) {
+        int errno = Libc.errno();
+        if (errno != Libc.EINTR) {
+          throw Libc.failed(path, "cannot be synced", errno);
+        }
       }
+    } finally {
+      uses.readLock().unlock();
     }
   }
 
@@ -176,8 +201,15 @@ public final class BlockFile implements AutoCloseable {
     return Libc.open(Path.of("/proc/self/fd/" + descriptor), Libc.O_RDONLY, 0);
   }
 
+  /**
+   * Closes it. While a thread hangs in a call it stays open instead, and mapped: what the call
+   * writes to would be somebody else's when the kernel has given it out again.
+   */
   @Override
   public void close() {
+    if (uses.isWriteLocked() || !uses.writeLock().tryLock()) {
+      return;
+    }
     FileWindow prepared = window;
     if (prepared != null) {
       prepared.close();
