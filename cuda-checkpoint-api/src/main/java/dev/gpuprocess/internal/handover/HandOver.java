@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Copies memory of a process into a file and maps the file in its place, piece by piece: a piece is
  * complete and on the disk before it is mapped, so the process has its bytes at every moment. While
- * one is copied the one before is synced, so at most two of them are in memory twice. For one
+ * one is synced and mapped the next is copied, so at most two of them are in memory twice. For one
  * thread.
  */
 final class HandOver {
@@ -73,15 +73,7 @@ final class HandOver {
       int descriptor = disk.run(() -> unchecked(this::make), HandOver::close);
       try {
         held.rehearse(descriptor);
-        for (long from = 0; from < bytes() + pieceBytes; from += pieceBytes) {
-          long copied = from;
-          boolean unused = disk.run(() -> unchecked(() -> synced(copied)), late -> {});
-          List<PlacedRange> complete = parts(copied - pieceBytes, copied);
-          if (!complete.isEmpty()) {
-            // Always the same open file: the kernel joins the mappings then.
-            held.map(complete, descriptor, mapped);
-          }
-        }
+        pieces(held, disk, descriptor);
       } finally {
         Descriptors.close(descriptor);
       }
@@ -97,24 +89,49 @@ final class HandOver {
     }
   }
 
-  /**
-   * Syncs what was copied, while the next piece is copied. Whoever does this alone has the file
-   * open, so that it can be abandoned to a disk that hangs.
-   *
-   * @param copied where the copied part ends
-   */
-  private boolean synced(long copied) throws IOException {
-    try (BlockFile open = BlockFile.open(file, direct);
-        IoExecutor beside = IoExecutor.streaming()) {
-      CompletableFuture<Boolean> sync = beside.start(() -> copied == 0 || synced(open));
-      copy.copy(open, copied, Math.min(bytes(), copied + pieceBytes));
-      return IoExecutor.await(sync);
+  private void pieces(Holding held, DiskWork disk, int descriptor)
+      throws IOException, UntraceableException {
+    try (IoExecutor beside = IoExecutor.streaming()) {
+      CompletableFuture<Boolean> copied = beside.start(() -> copied(disk, 0));
+      try {
+        for (long from = 0; from < bytes(); from += pieceBytes) {
+          boolean unused = IoExecutor.await(copied);
+          long next = from + pieceBytes;
+          if (next < bytes()) {
+            copied = beside.start(() -> copied(disk, next));
+          }
+          boolean unusedSync = disk.run(() -> unchecked(this::synced), late -> {});
+          // Always the same open file: the kernel joins the mappings then.
+          held.map(parts(from, next), descriptor, mapped);
+        }
+      } finally {
+        // It ends when its time is up, if not before.
+        boolean unused = copied.handle((done, failed) -> true).join();
+      }
     }
   }
 
-  private static boolean synced(BlockFile open) throws IOException {
-    open.sync();
-    return true;
+  /** Copies a piece. */
+  private boolean copied(DiskWork disk, long from) {
+    return disk.run(
+        () ->
+            unchecked(
+                () -> {
+                  // Whoever does this alone has the file open, so that it can be abandoned to a
+                  // disk that hangs.
+                  try (BlockFile open = BlockFile.open(file, direct)) {
+                    copy.copy(open, from, Math.min(bytes(), from + pieceBytes));
+                    return true;
+                  }
+                }),
+        late -> {});
+  }
+
+  private boolean synced() throws IOException {
+    try (BlockFile open = BlockFile.open(file, direct)) {
+      open.sync();
+      return true;
+    }
   }
 
   private static void close(@Nullable Integer descriptor) {
