@@ -26,7 +26,7 @@ public final class BoundedDiskTask {
   private final Path disk;
   private final Duration limit;
   private final long end;
-  private boolean hangs;
+  private volatile boolean hangs;
 
   /**
    * The work of an operation that begins now.

@@ -4,7 +4,7 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** How work is done that touches a disk, which may hang. */
+/** How work is done that touches a disk, which may hang. Safe for use by two threads. */
 @FunctionalInterface
 public interface DiskWork {
 

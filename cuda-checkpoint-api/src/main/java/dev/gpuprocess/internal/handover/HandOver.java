@@ -6,18 +6,21 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.BlockFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.store.IoExecutor;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Copies memory of a process into a file and maps the file in its place, piece by piece: a piece is
- * complete and on the disk before it is mapped, so the process has its bytes at every moment, and
- * they are never in memory twice. For one thread.
+ * complete and on the disk before it is mapped, so the process has its bytes at every moment. While
+ * one is synced and mapped the next is copied, so at most two of them are in memory twice. For one
+ * thread.
  */
 final class HandOver {
 
@@ -70,13 +73,7 @@ final class HandOver {
       int descriptor = disk.run(() -> unchecked(this::make), HandOver::close);
       try {
         held.rehearse(descriptor);
-        for (long from = 0; from < bytes(); from += pieceBytes) {
-          long begin = from;
-          long end = Math.min(bytes(), from + pieceBytes);
-          boolean unused = disk.run(() -> unchecked(() -> copied(begin, end)), late -> {});
-          // Always the same open file: the kernel joins the mappings then.
-          held.map(parts(begin, end), descriptor, mapped);
-        }
+        pieces(held, disk, descriptor);
       } finally {
         Descriptors.close(descriptor);
       }
@@ -92,12 +89,47 @@ final class HandOver {
     }
   }
 
-  /**
-   * Whoever does this alone has the file open, so that it can be abandoned to a disk that hangs.
-   */
-  private boolean copied(long from, long to) throws IOException {
+  private void pieces(Holding held, DiskWork disk, int descriptor)
+      throws IOException, UntraceableException {
+    try (IoExecutor beside = IoExecutor.streaming()) {
+      CompletableFuture<Boolean> copied = beside.start(() -> copied(disk, 0));
+      try {
+        for (long from = 0; from < bytes(); from += pieceBytes) {
+          boolean unused = IoExecutor.await(copied);
+          long next = from + pieceBytes;
+          if (next < bytes()) {
+            copied = beside.start(() -> copied(disk, next));
+          }
+          boolean unusedSync = disk.run(() -> unchecked(this::synced), late -> {});
+          // Always the same open file: the kernel joins the mappings then.
+          held.map(parts(from, next), descriptor, mapped);
+        }
+      } finally {
+        // It ends when its time is up, if not before.
+        boolean unused = copied.handle((done, failed) -> true).join();
+      }
+    }
+  }
+
+  /** Copies a piece. */
+  private boolean copied(DiskWork disk, long from) {
+    return disk.run(
+        () ->
+            unchecked(
+                () -> {
+                  // Whoever does this alone has the file open, so that it can be abandoned to a
+                  // disk that hangs.
+                  try (BlockFile open = BlockFile.open(file, direct)) {
+                    copy.copy(open, from, Math.min(bytes(), from + pieceBytes));
+                    return true;
+                  }
+                }),
+        late -> {});
+  }
+
+  private boolean synced() throws IOException {
     try (BlockFile open = BlockFile.open(file, direct)) {
-      copy.copy(open, from, to);
+      open.sync();
       return true;
     }
   }
