@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.progress.SnapshotTimes;
+import org.jspecify.annotations.Nullable;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.progress.Step;
 import java.util.List;
@@ -9,5 +11,7 @@ import java.util.List;
  *
  * @param directory where it is, and what it holds
  * @param steps what was done to make it, oldest first
+ * @param times how long that took; null for one that is no snapshot
  */
-public record DumpedImage(ImageDirectory directory, List<Step> steps) {}
+public record DumpedImage(
+    ImageDirectory directory, List<Step> steps, @Nullable SnapshotTimes times) {}

@@ -64,11 +64,15 @@ public final class BlockFile implements AutoCloseable {
 
   /**
    * Reserves its space on the disk, so that a full disk is known before anything is copied. File
-   * systems that cannot do that are taken as they are.
+   * systems that cannot do that are taken as they are, and so are those in memory, which would take
+   * all of it now.
    *
-   * @throws FileSystemException when there is not so much space
+   * @throws IOException when there is not so much space
    */
-  public void reserve(long bytes) throws FileSystemException {
+  public void reserve(long bytes) throws IOException {
+    if (MemoryFileSystem.has(Path.of("/proc/self/fd/" + descriptor))) {
+      return;
+    }
     while (LIBRARY.fallocate(descriptor, 0, 0, bytes) != 0) {
       int errno = Libc.errno();
       if (errno == EOPNOTSUPP || errno == ENOSYS) {
@@ -100,6 +104,26 @@ public final class BlockFile implements AutoCloseable {
         cached();
       } else if (errno != Libc.EINTR) {
         throw Libc.failed(path, "cannot be written", errno);
+      }
+    }
+  }
+
+  /**
+   * Reads a block.
+   *
+   * @param to gets {@code count} bytes
+   * @throws FileSystemException when it cannot be read, or the file is shorter
+   */
+  public void read(AlignedBuffer to, int count, long offset) throws FileSystemException {
+    int done = 0;
+    while (done < count) {
+      long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
+      if (read > 0) {
+        done += (int) read;
+      } else if (read == 0) {
+        throw new FileSystemException(path.toString(), null, "is shorter than it was");
+      } else if (Libc.errno() != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be read", Libc.errno());
       }
     }
   }

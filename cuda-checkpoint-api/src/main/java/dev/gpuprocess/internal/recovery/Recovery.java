@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.recovery;
 
+import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -60,7 +61,7 @@ public final class Recovery {
               .filter(JournalEntry::isImageRestore)
               .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
           journal.entries().stream()
-              .filter(entry -> !entry.isImageRestore())
+              .filter(entry -> !entry.isImageRestore() && !entry.isOfImage())
               .map(this::recover)
               .forEach(all::add);
           // Last, so that a hung disk keeps no process from going on.
@@ -87,8 +88,13 @@ public final class Recovery {
         Optional.ofNullable(entry.log())
             .filter(LogDirectory::isOne)
             .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
+        if (entry.isOfImage()) {
+          journal.remove(entry.key());
+        }
       }
     }
+    Optional.ofNullable(context.snapshotSpool())
+        .ifPresent(place -> bounded(place, () -> Spool.removeAbandoned(place)));
     bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.os.MemoryFileSystem;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
@@ -138,6 +139,15 @@ public final class StagedImage implements AutoCloseable {
    */
   public Path images() {
     return staging.images();
+  }
+
+  /** Whether it is on a file system in memory, which keeps nothing on a disk. */
+  public boolean isInMemory() {
+    try {
+      return MemoryFileSystem.has(images());
+    } catch (IOException e) {
+      throw incomplete(e);
+    }
   }
 
   /**
