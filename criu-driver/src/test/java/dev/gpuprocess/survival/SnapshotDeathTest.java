@@ -27,14 +27,14 @@ import org.junit.jupiter.api.io.TempDir;
 class SnapshotDeathTest {
 
   /** More of them: {@code -Dgpuprocess.snapshot.kills=200}. */
-  private static final int KILLS = Integer.getInteger("gpuprocess.snapshot.kills", 6);
+  private static final int KILLS = Integer.getInteger("gpuprocess.snapshot.kills", 4);
 
-  private static final int MEBIBYTES = 64;
+  private static final int MEBIBYTES = 32;
   private static final int LONGEST_MICROS = 300_000;
 
   /** One after the other; most of a snapshot is in these, and the next one comes soon after. */
   private static final List<String> STEPS =
-      List.of("write", "hand over", "seal", "dump", "write", "restore");
+      List.of("write", "hand over", "dump", "seal", "restore");
 
   @TempDir Path directory;
 
@@ -44,7 +44,7 @@ class SnapshotDeathTest {
     Random random = new Random(11);
     Path point = Files.createDirectory(directory.resolve("memory"));
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
-        TmpFs memory = TmpFs.mount(point, "size=200m");
+        TmpFs memory = TmpFs.mount(point, "size=80m");
         Pattern job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start()) {
       GpuCheckpoints checkpoints =
           machine.checkpoints().toBuilder().snapshotSpool(memory.point()).build();
