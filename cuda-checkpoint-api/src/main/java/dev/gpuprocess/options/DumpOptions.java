@@ -318,6 +318,8 @@ public final class DumpOptions extends TreeOptions {
      * done, as for a process of another mount namespace, on another machine than x86_64, or when
      * CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image cannot
      * be restored by CRIU run through sudo, nor by versions of this library that do not know of it.
+     * In a snapshot the memory goes to a disk by way of host memory where there is room ({@link
+     * dev.gpuprocess.GpuCheckpoints.Builder#snapshotSpool}).
      * Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param handOver the new value; false by default
