@@ -363,15 +363,7 @@ public final class GpuCheckpoints {
     public GpuCheckpoints build() {
       return new GpuCheckpoints(
           new EngineContext(
-              cuda,
-              gpus,
-              criu,
-              listener,
-              timeouts,
-              state,
-              populateAhead,
-              snapshotSpool,
-              imageKey));
+              cuda, gpus, criu, listener, timeouts, state, populateAhead, snapshotSpool, imageKey));
     }
   }
 

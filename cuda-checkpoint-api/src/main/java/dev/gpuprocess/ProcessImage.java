@@ -1,8 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.progress.SnapshotTimes;
-import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
@@ -14,9 +11,12 @@ import dev.gpuprocess.internal.dump.OlderImages;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A process on disk: a directory with CRIU's image files and a manifest, complete and durable. It
@@ -93,8 +93,8 @@ public final class ProcessImage {
   /**
    * How long the process stood still for this image, and how long the image took.
    *
-   * @return empty unless a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot} has just
-   *     made it
+   * @return empty unless a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot} has
+   *     just made it
    */
   public Optional<SnapshotTimes> snapshotTimes() {
     return Optional.ofNullable(times);

@@ -355,8 +355,7 @@ class UserScenarios {
   void aSpoolIsTheUsersAlone() throws IOException {
     try (Spool spool = Spool.make(Path.of("/dev/shm"))) {
       Path made = spool.memoryDirectory().getParent();
-      assertEquals(
-          "rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(made)));
+      assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(made)));
       assertEquals(Files.getAttribute(Path.of("/proc/self"), "unix:uid"), owner(made));
     }
   }

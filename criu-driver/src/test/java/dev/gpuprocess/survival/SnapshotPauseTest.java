@@ -12,7 +12,6 @@ import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
-import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.DiskFullException;
@@ -154,8 +153,7 @@ class SnapshotPauseTest {
             });
     DumpOptions options = DumpOptions.builder().handOver(handOver).build();
     CompletableFuture<ProcessImage> snapshot =
-        CompletableFuture.supplyAsync(
-            () -> hanging.process(job.pid()).snapshot(image(), options));
+        CompletableFuture.supplyAsync(() -> hanging.process(job.pid()).snapshot(image(), options));
     await().atMost(60, SECONDS).until(() -> snapshot.isDone() || hangs.get());
     job.touch(2);
     assertRight();
@@ -169,8 +167,7 @@ class SnapshotPauseTest {
     made.verify();
     SnapshotTimes times = made.snapshotTimes().orElseThrow();
     assertTrue(times.pause().compareTo(times.whole()) < 0, times.toString());
-    assertTrue(
-        steps(made).indexOf("unlock") < steps(made).indexOf("seal"), steps(made).toString());
+    assertTrue(steps(made).indexOf("unlock") < steps(made).indexOf("seal"), steps(made).toString());
     if (handOver) {
       assertEquals("by way of " + memory.point(), note(made));
     }
@@ -188,7 +185,8 @@ class SnapshotPauseTest {
 
   @Test
   void aDiskThatFillsUpMeanwhileCostsTheImageAlone() throws IOException {
-    ProcessImage older = checkpoints().process(job.pid()).snapshot(disk.path().resolve("older"), HAND_OVER);
+    ProcessImage older =
+        checkpoints().process(job.pid()).snapshot(disk.path().resolve("older"), HAND_OVER);
     DiskFullException e =
         assertThrows(
             DiskFullException.class,

@@ -319,8 +319,8 @@ public final class DumpOptions extends TreeOptions {
      * CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image cannot
      * be restored by CRIU run through sudo, nor by versions of this library that do not know of it.
      * In a snapshot the memory goes to a disk by way of host memory where there is room ({@link
-     * dev.gpuprocess.GpuCheckpoints.Builder#snapshotSpool}).
-     * Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     * dev.gpuprocess.GpuCheckpoints.Builder#snapshotSpool}). Ignored by {@link
+     * dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param handOver the new value; false by default
      * @return this builder

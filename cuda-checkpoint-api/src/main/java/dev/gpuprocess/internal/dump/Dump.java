@@ -1,8 +1,5 @@
 package dev.gpuprocess.internal.dump;
 
-import java.util.Objects;
-import java.util.function.Function;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuReport;
@@ -22,6 +19,7 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
@@ -34,6 +32,8 @@ import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -69,8 +69,7 @@ public final class Dump {
     this.steps = steps;
     this.isSnapshot = isSnapshot;
     Path spools = isSnapshot ? target.context.snapshotSpool() : null;
-    this.handOver =
-        new HandOverStep(target, options, steps, new SpoolStep(target.pid(), spools));
+    this.handOver = new HandOverStep(target, options, steps, new SpoolStep(target.pid(), spools));
   }
 
   /** Dumps a checkpointed process as one verb. */
@@ -320,8 +319,7 @@ public final class Dump {
               return true;
             },
             late -> image.close());
-    draft =
-        ManifestDraft.of(target, criu, kept, options.label().orElse(null), handOver.memory());
+    draft = ManifestDraft.of(target, criu, kept, options.label().orElse(null), handOver.memory());
   }
 
   private ImageDirectory requirePublished() {

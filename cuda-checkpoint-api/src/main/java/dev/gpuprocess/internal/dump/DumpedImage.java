@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.progress.SnapshotTimes;
-import org.jspecify.annotations.Nullable;
 import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * An image that was just made.

@@ -55,8 +55,7 @@ final class HandOverStep {
   private final SpoolStep spool;
   private @Nullable MemoryHandOver handOver;
 
-  HandOverStep(
-      TrackedProcess target, DumpOptions options, StepRecorder steps, SpoolStep spool) {
+  HandOverStep(TrackedProcess target, DumpOptions options, StepRecorder steps, SpoolStep spool) {
     this.target = target;
     this.options = options;
     this.steps = steps;
@@ -127,7 +126,8 @@ final class HandOverStep {
     Path directory =
         inMemory.orElseGet(
             () ->
-                disk.run("make memory directory", image::makeMemoryDirectory, late -> image.close()));
+                disk.run(
+                    "make memory directory", image::makeMemoryDirectory, late -> image.close()));
     try {
       planned.run(
           directory,

@@ -54,7 +54,8 @@ public final class Spool implements AutoCloseable {
     Path real = place.toRealPath();
     removeAbandoned(real);
     Path made = real.resolve(DirectoryMaker.temporaryName(PURPOSE));
-    if (!MemoryFile.isPath(NativePath.text(made.resolve(MemoryHandOver.FILE)), MemoryHandOver.FILE)) {
+    if (!MemoryFile.isPath(
+        NativePath.text(made.resolve(MemoryHandOver.FILE)), MemoryHandOver.FILE)) {
       throw new FileSystemException(place.toString(), null, "has a name that is not text in UTF-8");
     }
     Path unused = DirectoryTrust.requirePlaceFor(made);
@@ -113,8 +114,8 @@ public final class Spool implements AutoCloseable {
     }
   }
 
-  private static boolean copy(
-      BlockFile from, BlockFile to, long begin, long end, CopyLimit limit) throws IOException {
+  private static boolean copy(BlockFile from, BlockFile to, long begin, long end, CopyLimit limit)
+      throws IOException {
     AlignedBuffer buffer = CopyBuffers.take();
     try {
       for (long at = begin; at < end; at += buffer.size()) {
@@ -139,7 +140,8 @@ public final class Spool implements AutoCloseable {
     try {
       DurableFiles.delete(directory);
     } catch (IOException e) {
-      LOG.warn("{} stays, and takes memory until a recovery removes it: {}", directory, e.toString());
+      LOG.warn(
+          "{} stays, and takes memory until a recovery removes it: {}", directory, e.toString());
     }
   }
 

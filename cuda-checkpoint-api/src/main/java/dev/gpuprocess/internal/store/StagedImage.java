@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.os.MemoryFileSystem;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
@@ -12,6 +11,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.MemoryFileSystem;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

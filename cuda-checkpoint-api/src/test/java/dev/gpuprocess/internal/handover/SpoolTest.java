@@ -60,7 +60,9 @@ class SpoolTest {
     byte[] content = content();
     try (Spool spool = Spool.make(place())) {
       Path made = spool.memoryDirectory();
-      assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(made.getParent())));
+      assertEquals(
+          "rwx------",
+          PosixFilePermissions.toString(Files.getPosixFilePermissions(made.getParent())));
       Files.write(made.resolve("memory-1.bin"), content);
       spool.hide();
       assertEquals(List.of(), in(place()));
