@@ -88,7 +88,7 @@ class RemoteCallsTest {
               LIMIT,
               thread -> {
                 CompletableFuture<Optional<Standstill>> question =
-                    CompletableFuture.supplyAsync(() -> Standstill.of((int) captive.pid()));
+                    CompletableFuture.supplyAsync(() -> Standstill.of(captive.pid()));
                 // longer than a debugger is waited for
                 assertThrows(TimeoutException.class, () -> question.get(1500, MILLISECONDS));
                 return question;
