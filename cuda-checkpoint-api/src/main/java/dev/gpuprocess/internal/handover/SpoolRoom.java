@@ -14,8 +14,8 @@ import java.util.OptionalLong;
 
 /**
  * Whether there is memory for a spool. What is handed over to it leaves the process piece by piece,
- * so the machine needs a piece more than it uses; but the kernel charges the whole of it to the
- * control group of this JVM.
+ * so the machine needs two pieces more than it uses: one that is copied, and the one before it that
+ * is about to be mapped. But the kernel charges the whole of it to the control group of this JVM.
  */
 public final class SpoolRoom {
 
@@ -47,7 +47,7 @@ public final class SpoolRoom {
       if (room < bytes) {
         return lacks(place.toString(), room, bytes);
       }
-      long more = Math.min(bytes, HandOver.PIECE_BYTES) + SPARE_BYTES;
+      long more = Math.min(bytes, 2 * HandOver.PIECE_BYTES) + SPARE_BYTES;
       long available = HostMemory.read(memory).available();
       if (available < more) {
         return lacks("this machine", available, more);
