@@ -53,10 +53,7 @@ class HandOverDeathTest {
         assertEquals(List.of(), SimulatedMachine.names(machine.images()), when);
         Objects.requireNonNull(found.get(0).suspended()).resume();
         assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify(), when);
-        // Killed just when the process has received the file, it leaves it open there.
-        int now = ProcFs.openFiles(job.pid()).size();
-        assertTrue(now - open <= 1, when);
-        open = now;
+        assertEquals(open, ProcFs.openFiles(job.pid()).size(), when);
         ProcFs.memory(
             job.pid(), mapping -> assertFalse(mapping.name().contains("memory-1.bin"), when));
         job.touch(i + 2);

@@ -33,7 +33,9 @@ public enum SystemCall {
   /** Acts on a descriptor. */
   FCNTL(72),
   /** Asks for the thread's id. */
-  GETTID(186);
+  GETTID(186),
+  /** Copies memory; within one process, too. */
+  PROCESS_VM_READV(310);
 
   private final int number;
 
