@@ -143,7 +143,7 @@ public final class DumpOptions extends TreeOptions {
     private List<Path> irmapScanPaths = List.of();
     private @Nullable Path freezeCgroup;
     private Duration freezeTimeout = Duration.ofSeconds(10);
-    private boolean handOver;
+    private boolean handOver = true;
 
     private Builder() {}
 
@@ -320,7 +320,7 @@ public final class DumpOptions extends TreeOptions {
      * be restored by CRIU run through sudo, nor by versions of this library that do not know of it.
      * Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
      *
-     * @param handOver the new value; false by default
+     * @param handOver the new value; true by default
      * @return this builder
      */
     public Builder handOver(boolean handOver) {
