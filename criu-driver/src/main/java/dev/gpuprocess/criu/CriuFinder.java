@@ -33,7 +33,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CriuFinder {
 
-  private static final Duration LIMIT = Duration.ofSeconds(30);
+  static final Duration LIMIT = Duration.ofSeconds(30);
   private static final String CURE =
       "install CRIU 4.2 or later, from the distribution or from github.com/checkpoint-restore/criu,"
           + " and put it on the PATH or name it in "
@@ -41,15 +41,22 @@ final class CriuFinder {
 
   private final CriuLocator locator;
   private final String kernel;
+  private final Duration limit;
   private volatile @Nullable CriuBinary found;
 
   CriuFinder(CriuLocator locator) {
-    this(locator, CriuBinary.kernel());
+    this(locator, CriuBinary.kernel(), LIMIT);
   }
 
-  CriuFinder(CriuLocator locator, String kernel) {
+  /**
+   * Finds one for another kernel, or with less patience.
+   *
+   * @param limit how long a program may take to answer
+   */
+  CriuFinder(CriuLocator locator, String kernel, Duration limit) {
     this.locator = locator;
     this.kernel = kernel;
+    this.limit = limit;
   }
 
   /**
@@ -111,7 +118,7 @@ final class CriuFinder {
       }
       criu_req check = criu_req.newBuilder().setType(criu_req_type.CHECK).build();
       try {
-        CriuResult result = CriuCall.plain(direct.command(), Deadline.after(LIMIT)).make(check);
+        CriuResult result = CriuCall.plain(direct.command(), Deadline.after(limit)).make(check);
         if (result.success()) {
           return true;
         }
@@ -174,7 +181,7 @@ final class CriuFinder {
     }
   }
 
-  private static CriuBinary ask(CriuLocator.Candidate candidate)
+  private CriuBinary ask(CriuLocator.Candidate candidate)
       throws NativeCallException, UnusableException {
     if (!Files.exists(candidate.program())) {
       throw new UnusableException("there is no such file");
@@ -190,7 +197,7 @@ final class CriuFinder {
     return ask(CriuCommand.direct(candidate.program()));
   }
 
-  private static CriuBinary ask(Optional<Path> program, List<String> words)
+  private CriuBinary ask(Optional<Path> program, List<String> words)
       throws NativeCallException, UnusableException {
     List<String> all = new ArrayList<>(words);
     all.set(
@@ -201,11 +208,11 @@ final class CriuFinder {
     return ask(new CriuCommand(all, false));
   }
 
-  private static CriuBinary ask(CriuCommand command) throws NativeCallException, UnusableException {
+  private CriuBinary ask(CriuCommand command) throws NativeCallException, UnusableException {
     criu_req request = criu_req.newBuilder().setType(criu_req_type.VERSION).build();
     CriuResult result;
     try {
-      result = CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
+      result = CriuCall.plain(command, Deadline.after(limit)).make(request);
     } catch (UnsatisfiedLinkError e) {
       // Of the functions used, only addclosefrom_np is too new for some systems.
       throw new UnusableException("this C library is older than glibc 2.34: " + e.getMessage());

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -235,9 +236,11 @@ class ByCommandTrapsTest {
   @Test
   void aWrapperThatPutsAPipeIntoTheSocketsPlace_isToldFromOthers() {
     String piping = wrapper("cat | " + criu + " \"$@\"");
+    CriuFinder finder =
+        new CriuFinder(
+            CriuLocator.through(List.of(piping)), CriuBinary.kernel(), Duration.ofSeconds(5));
     CriuUnavailableException e =
-        assertThrows(
-            CriuUnavailableException.class, () -> RpcCriuDriver.through(List.of(piping)).version());
+        assertThrows(CriuUnavailableException.class, () -> finder.find("version"));
     assertTrue(e.getMessage().contains("NOLOG_INPUT"), e.getMessage());
   }
 

@@ -39,7 +39,8 @@ class CriuFinderTest {
   }
 
   private CriuBinary find(@org.jspecify.annotations.Nullable String property) {
-    return new CriuFinder(new CriuLocator(null, property, environment), KERNEL).find("dump");
+    return new CriuFinder(new CriuLocator(null, property, environment), KERNEL, CriuFinder.LIMIT)
+        .find("dump");
   }
 
   private Path fake(String name, int major, int minor, int sublevel) {
@@ -163,7 +164,8 @@ class CriuFinderTest {
   void found_isRemembered() throws IOException {
     Path program = fake("once", 4, 2, 1);
     environment.put("GPUPROCESS_CRIU", program.toString());
-    CriuFinder finder = new CriuFinder(new CriuLocator(null, null, environment), KERNEL);
+    CriuFinder finder =
+        new CriuFinder(new CriuLocator(null, null, environment), KERNEL, CriuFinder.LIMIT);
     finder.find("dump");
     Files.delete(program);
     assertEquals(program, finder.find("dump").program());

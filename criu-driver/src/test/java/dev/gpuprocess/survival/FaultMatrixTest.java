@@ -56,7 +56,7 @@ class FaultMatrixTest {
   /** The case is played by one of the machines; the test reports what came of it. */
   private static DynamicTest begin(FaultCase played) {
     CompletableFuture<Result> result =
-        CompletableFuture.supplyAsync(() -> playOnFreeLane(played), THREADS);
+        CompletableFuture.supplyAsync(() -> playOnFreeMachine(played), THREADS);
     return DynamicTest.dynamicTest(
         played.toString(),
         () -> {
@@ -67,7 +67,7 @@ class FaultMatrixTest {
         });
   }
 
-  private static Result playOnFreeLane(FaultCase played) {
+  private static Result playOnFreeMachine(FaultCase played) {
     try {
       FaultCaseRunner trial = FREE.take();
       try {

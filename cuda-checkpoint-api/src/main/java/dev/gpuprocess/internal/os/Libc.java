@@ -23,6 +23,8 @@ public final class Libc {
   public static final int O_DIRECTORY =
       "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
 
+  static final int EPERM = 1;
+  public static final int ESRCH = 3;
   public static final int EINTR = 4;
   public static final int EAGAIN = 11;
   static final int EACCES = 13;

@@ -7,8 +7,6 @@ public final class NativeCallException extends IOException {
 
   private static final long serialVersionUID = 1L;
 
-  private static final int EPERM = 1;
-
   private final int errno;
 
   NativeCallException(String call, int errno, String text) {
@@ -20,8 +18,13 @@ public final class NativeCallException extends IOException {
     return errno;
   }
 
+  /** Whether there is no such process or thread. */
+  public boolean isGone() {
+    return errno == Libc.ESRCH;
+  }
+
   /** Whether the caller may not do that. */
   public boolean isNotPermitted() {
-    return errno == EPERM;
+    return errno == Libc.EPERM;
   }
 }

@@ -26,13 +26,6 @@ public final class NativeMemory {
     return new NativeMemory(Memory.allocateDirect(Runtime.getSystemRuntime(), bytes, true), bytes);
   }
 
-  /** Memory that holds these bytes. */
-  public static NativeMemory of(byte[] content) {
-    NativeMemory memory = of(Math.max(1, content.length));
-    memory.write(0, content);
-    return memory;
-  }
-
   /** Where it is, as long as this object is reachable: see {@link #with}. */
   public long address() {
     return memory.address();

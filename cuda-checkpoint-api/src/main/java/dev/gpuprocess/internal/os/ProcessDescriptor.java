@@ -44,7 +44,7 @@ public final class ProcessDescriptor {
    * @param number the descriptor there
    * @return ours, closed at exec
    */
-  public static int take(int pid, int task, int number) throws ErrnoException {
+  public static int take(int pid, int task, int number) throws NativeCallException {
     // Of a process whose first thread has ended only the others have descriptors.
     long process = Ptrace.library().syscall(PIDFD_OPEN, task, PIDFD_THREAD, 0);
     if (process < 0) {
@@ -61,7 +61,7 @@ public final class ProcessDescriptor {
   }
 
   /** Sends a descriptor, and a byte with it, without waiting. */
-  public static void send(int socket, int descriptor) throws ErrnoException {
+  public static void send(int socket, int descriptor) throws NativeCallException {
     NativeMemory memory = NativeMemory.of(BYTES);
     memory.write(0, message(memory.address(), memory.address() + MESSAGE));
     memory.putLong(MESSAGE, MESSAGE_LENGTH);
@@ -95,9 +95,9 @@ public final class ProcessDescriptor {
     return memory.read(0, BYTES);
   }
 
-  private static long check(String call, long result) throws ErrnoException {
+  private static long check(String call, long result) throws NativeCallException {
     if (result < 0) {
-      throw new ErrnoException(call, Libc.errno());
+      throw Libc.failure(call, Libc.errno());
     }
     return result;
   }

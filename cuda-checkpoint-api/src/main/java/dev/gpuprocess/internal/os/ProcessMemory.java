@@ -27,9 +27,9 @@ public record ProcessMemory(int task) {
   /**
    * Reads.
    *
-   * @throws ErrnoException when not all of it can be read
+   * @throws NativeCallException when not all of it can be read
    */
-  public byte[] read(long address, int length) throws ErrnoException {
+  public byte[] read(long address, int length) throws NativeCallException {
     byte[] bytes = new byte[length];
     NativeMemory block = block();
     try {
@@ -46,7 +46,7 @@ public record ProcessMemory(int task) {
   }
 
   /** Reads a {@code long}. */
-  public long readLong(long address) throws ErrnoException {
+  public long readLong(long address) throws NativeCallException {
     return ByteBuffer.wrap(read(address, Long.BYTES)).order(ByteOrder.nativeOrder()).getLong();
   }
 
@@ -58,9 +58,9 @@ public record ProcessMemory(int task) {
   /**
    * Reads to an address of this JVM.
    *
-   * @throws ErrnoException when not all of it can be read
+   * @throws NativeCallException when not all of it can be read
    */
-  public void readTo(long here, long there, long length) throws ErrnoException {
+  public void readTo(long here, long there, long length) throws NativeCallException {
     check("process_vm_readv", there, length, readv(here, there, length));
   }
 
@@ -72,9 +72,9 @@ public record ProcessMemory(int task) {
   /**
    * Writes.
    *
-   * @throws ErrnoException when not all of it could be written
+   * @throws NativeCallException when not all of it could be written
    */
-  public void write(long address, byte[] content) throws ErrnoException {
+  public void write(long address, byte[] content) throws NativeCallException {
     NativeMemory block = block();
     try {
       for (int done = 0; done < content.length; done += BLOCK) {
@@ -90,9 +90,9 @@ public record ProcessMemory(int task) {
   /**
    * Writes from an address of this JVM.
    *
-   * @throws ErrnoException when not all of it could be written
+   * @throws NativeCallException when not all of it could be written
    */
-  public void writeFrom(long here, long there, long length) throws ErrnoException {
+  public void writeFrom(long here, long there, long length) throws NativeCallException {
     check(
         "process_vm_writev",
         there,
@@ -102,9 +102,10 @@ public record ProcessMemory(int task) {
                 task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
   }
 
-  private void check(String call, long address, long length, long result) throws ErrnoException {
+  private void check(String call, long address, long length, long result)
+      throws NativeCallException {
     if (result != length) {
-      throw new ErrnoException(
+      throw Libc.failure(
           "%s of %s bytes at %s of task %s"
               .formatted(call, length, Long.toHexString(address), task),
           result < 0 ? Libc.errno() : EFAULT);

@@ -17,12 +17,6 @@ public final class Ptrace {
   /** The floating point and vector registers, as XSAVE lays them out ({@code NT_X86_XSTATE}). */
   public static final int EXTENDED = 0x202;
 
-  /** {@code ESRCH}: the task is gone, or not stopped. */
-  public static final int ESRCH = 3;
-
-  /** {@code EPERM}: not permitted, or traced by another. */
-  public static final int EPERM = 1;
-
   private static final long CONT = 7;
   private static final long DETACH = 17;
   private static final long SYSCALL = 24;
@@ -75,27 +69,27 @@ public final class Ptrace {
   }
 
   /** Becomes the tracer of a task without stopping it. System calls stop apart from signals. */
-  public void seize(int task) throws ErrnoException {
+  public void seize(int task) throws NativeCallException {
     request("PTRACE_SEIZE", SEIZE, task, 0, O_TRACESYSGOOD);
   }
 
   /** Has a task stop soon, whatever it does. */
-  public void interrupt(int task) throws ErrnoException {
+  public void interrupt(int task) throws NativeCallException {
     request("PTRACE_INTERRUPT", INTERRUPT, task, 0, 0);
   }
 
   /** Lets a stopped task go on, with a signal unless that is 0. */
-  public void resume(int task, int signal) throws ErrnoException {
+  public void resume(int task, int signal) throws NativeCallException {
     request("PTRACE_CONT", CONT, task, 0, signal);
   }
 
   /** The same up to the next entry to a system call, or the end of one. */
-  public void resumeToSystemCall(int task, int signal) throws ErrnoException {
+  public void resumeToSystemCall(int task, int signal) throws NativeCallException {
     request("PTRACE_SYSCALL", SYSCALL, task, 0, signal);
   }
 
   /** Lets a stopped task go for good. */
-  public void detach(int task) throws ErrnoException {
+  public void detach(int task) throws NativeCallException {
     request("PTRACE_DETACH", DETACH, task, 0, 0);
   }
 
@@ -103,16 +97,17 @@ public final class Ptrace {
    * What has become of a task since this was last asked.
    *
    * @return empty when nothing; else a status as {@code waitpid} gives it
-   * @throws ErrnoException with {@link #ESRCH} when there is no such task any more
+   * @throws NativeCallException when there is no such task any more ({@link
+   *     NativeCallException#isGone})
    */
-  public Optional<Integer> change(int task) throws ErrnoException {
+  public Optional<Integer> change(int task) throws NativeCallException {
     int found = C.LIBRARY.waitpid(task, status, WNOHANG | WALL);
     if (found == task) {
       return Optional.of(status[0]);
     }
     if (found < 0) {
       int errno = Libc.errno();
-      throw new ErrnoException("waitpid " + task, errno == ECHILD ? ESRCH : errno);
+      throw Libc.failure("waitpid " + task, errno == ECHILD ? Libc.ESRCH : errno);
     }
     return Optional.empty();
   }
@@ -134,14 +129,14 @@ public final class Ptrace {
   }
 
   /** A set of registers of a stopped task, as long as the kernel makes it. */
-  public byte[] registers(int task, int set) throws ErrnoException {
+  public byte[] registers(int task, int set) throws NativeCallException {
     iovec(LARGEST_REGISTERS);
     request("PTRACE_GETREGSET", GETREGSET, task, set, buffer.address() + IOVEC);
     return buffer.read(0, (int) buffer.getLong(IOVEC + 8));
   }
 
   /** Changes a set of registers of a stopped task. */
-  public void setRegisters(int task, int set, byte[] registers) throws ErrnoException {
+  public void setRegisters(int task, int set, byte[] registers) throws NativeCallException {
     buffer.write(0, registers);
     iovec(registers.length);
     request("PTRACE_SETREGSET", SETREGSET, task, set, buffer.address() + IOVEC);
@@ -153,13 +148,13 @@ public final class Ptrace {
   }
 
   /** The signals that a stopped task blocks when it is not in {@code sigsuspend} and the like. */
-  public long blockedSignals(int task) throws ErrnoException {
+  public long blockedSignals(int task) throws NativeCallException {
     request("PTRACE_GETSIGMASK", GETSIGMASK, task, SIGNAL_SET, buffer.address());
     return buffer.getLong(0);
   }
 
   /** Changes the signals that a stopped task blocks. */
-  public void blockSignals(int task, long signals) throws ErrnoException {
+  public void blockSignals(int task, long signals) throws NativeCallException {
     buffer.putLong(0, signals);
     request("PTRACE_SETSIGMASK", SETSIGMASK, task, SIGNAL_SET, buffer.address());
   }
@@ -186,25 +181,25 @@ public final class Ptrace {
    *
    * @param index 0 for the one that was installed last
    * @return classic BPF, 8 bytes each
-   * @throws ErrnoException with {@code ENOENT} behind the last, {@code EINVAL} where there are
+   * @throws NativeCallException with {@code ENOENT} behind the last, {@code EINVAL} where there are
    *     none, {@code EACCES} without CAP_SYS_ADMIN
    */
-  public byte[] seccompFilter(int task, int index) throws ErrnoException {
+  public byte[] seccompFilter(int task, int index) throws NativeCallException {
     long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
     // One byte more, as there may be none.
     NativeMemory program = NativeMemory.of((int) length * INSTRUCTION + 1);
     if (program.with(to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
-      throw new ErrnoException("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
+      throw Libc.failure("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
     }
     return program.read(0, (int) length * INSTRUCTION);
   }
 
   private long request(String name, long request, int task, long address, long data)
-      throws ErrnoException {
+      throws NativeCallException {
     before.accept(name);
     long result = C.LIBRARY.ptrace(request, task, address, data);
     if (result < 0) {
-      throw new ErrnoException(name + " of thread " + task, Libc.errno());
+      throw Libc.failure(name + " of thread " + task, Libc.errno());
     }
     return result;
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.populate;
 
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.trace.RemoteThreads.Advice;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,15 +24,19 @@ final class Pieces {
    * @param threads at most as many lists are made
    * @return what each thread populates
    */
-  static List<List<Advice>> of(long start, long bytes, int threads) {
+  static List<List<Advice>> of(AddressRange memory, int threads) {
     List<List<Advice>> work = new ArrayList<>();
-    for (long done = 0; done < bytes; done += BYTES) {
+    for (long done = 0; done < memory.bytes(); done += BYTES) {
       int thread = (int) (done / BYTES % threads);
       if (thread == work.size()) {
         work.add(new ArrayList<>());
       }
       work.get(thread)
-          .add(new Advice(start + done, Math.min(BYTES, bytes - done), MADV_POPULATE_WRITE));
+          .add(
+              new Advice(
+                  memory.start() + done,
+                  Math.min(BYTES, memory.bytes() - done),
+                  MADV_POPULATE_WRITE));
     }
     return work;
   }

@@ -2,8 +2,9 @@ package dev.gpuprocess.internal.populate;
 
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.trace.BorrowedThread;
 import dev.gpuprocess.internal.trace.MappingTrap;
@@ -42,7 +43,7 @@ public final class PopulateAhead {
   /** A checkpoint of less is over in a moment. */
   public static final long LEAST_BYTES = 128L << 20;
 
-  /** More made it no faster on a machine of 16 cores. */
+  /** The most that were measured, on a machine of 16 cores; 1, 2 and 4 were slower. */
   private static final int MOST_THREADS = 8;
 
   /** How long the checkpoint waits for the restore thread to be watched. */
@@ -104,18 +105,18 @@ public final class PopulateAhead {
     }
   }
 
-  private static RemoteThreads populate(BorrowedThread thread, long start, long bytes)
+  private static RemoteThreads populate(BorrowedThread thread, AddressRange memory)
       throws UntraceableException, IOException {
     try {
-      thread.call(SystemCall.MADVISE, start, bytes, MADV_HUGEPAGE);
+      thread.call(SystemCall.MADVISE, memory.start(), memory.bytes(), MADV_HUGEPAGE);
     } catch (RemoteCallException e) {
       LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
     }
     int most = Math.min(MOST_THREADS, Runtime.getRuntime().availableProcessors());
-    List<List<Advice>> work = Pieces.of(start, bytes, most);
+    List<List<Advice>> work = Pieces.of(memory, most);
     RemoteThreads threads = RemoteThreads.prepare(thread, work.size(), work.get(0).size());
     int started = threads.start(thread, work);
-    LOG.debug("{} threads populate {} bytes of process {}", started, bytes, thread.pid());
+    LOG.debug("{} threads populate {} bytes of process {}", started, memory.bytes(), thread.pid());
     return threads;
   }
 
@@ -149,7 +150,7 @@ public final class PopulateAhead {
     }
   }
 
-  private void await(RemoteThreads threads) throws ErrnoException {
+  private void await(RemoteThreads threads) throws NativeCallException {
     ProcessMemory memory = new ProcessMemory(process.pid());
     try (Polling polling = new Polling(TIDYING)) {
       boolean inTime = true;

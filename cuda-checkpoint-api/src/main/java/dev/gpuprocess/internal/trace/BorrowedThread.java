@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.trace.Registers.Name;
 import java.io.IOException;
@@ -27,7 +27,6 @@ public final class BorrowedThread {
   }
 
   private static final long ALL_SIGNALS = -1;
-  private static final int LARGEST_ERRNO = 4095;
   private static final int MOST_RESTARTS = 100;
   private static final long PATIENCE = 2_000_000_000;
 
@@ -70,7 +69,7 @@ public final class BorrowedThread {
    * @param end when it has to be back, by the clock of {@link System#nanoTime}
    */
   static BorrowedThread of(Tracee thread, Landscape land, long end)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     if (thread.dispatchesSystemCalls()) {
       throw new UntraceableException(
           Untraceable.Reason.DISPATCHED,
@@ -123,25 +122,25 @@ public final class BorrowedThread {
    *     when the thread is gone; when the time is up
    */
   public long call(SystemCall call, long... arguments)
-      throws RemoteCallException, UntraceableException, ErrnoException {
+      throws RemoteCallException, UntraceableException, NativeCallException {
     require(call, arguments);
     return made(call, arguments);
   }
 
   private long made(SystemCall call, long... arguments)
-      throws RemoteCallException, UntraceableException, ErrnoException {
+      throws RemoteCallException, UntraceableException, NativeCallException {
     long result = once(call, arguments);
     for (int i = 0; OwnState.isRestarted(result) && i < MOST_RESTARTS; i++) {
       result = once(call, arguments);
     }
-    if (result < 0 && result >= -LARGEST_ERRNO) {
+    if (SystemCall.isError(result)) {
       throw new RemoteCallException(thread.task(), call, (int) -result);
     }
     return result;
   }
 
   private long once(SystemCall call, long... arguments)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     // From here on it finds home by itself, whatever becomes of us.
     thread.setRegisters(own.registers().calling(gadgets.call(), way.head(), call, arguments));
     if (atHome) {
@@ -167,14 +166,14 @@ public final class BorrowedThread {
    * @return where its first argument is, which another call may be told to write
    */
   public long onTheWayHome(SystemCall call, long... arguments)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     require(call, arguments);
     way.push(call, arguments);
     return way.firstArgument();
   }
 
   /** Makes the call that was named last now, instead of on the way home. */
-  public void already() throws RemoteCallException, UntraceableException, ErrnoException {
+  public void already() throws RemoteCallException, UntraceableException, NativeCallException {
     WayHome.Call call = way.take();
     long unused = made(call.call(), call.array());
   }
@@ -190,7 +189,8 @@ public final class BorrowedThread {
    *
    * @return its address
    */
-  public long map(long bytes) throws RemoteCallException, UntraceableException, ErrnoException {
+  public long map(long bytes)
+      throws RemoteCallException, UntraceableException, NativeCallException {
     long address = call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     onTheWayHome(SystemCall.MUNMAP, address, bytes);
     return address;
@@ -199,7 +199,7 @@ public final class BorrowedThread {
 
   /** Unmaps what {@link #map} has mapped last, before the end. */
   public void unmap(long address, long bytes)
-      throws RemoteCallException, UntraceableException, ErrnoException {
+      throws RemoteCallException, UntraceableException, NativeCallException {
     notOnTheWayHome();
     call(SystemCall.MUNMAP, address, bytes);
   }
@@ -226,7 +226,7 @@ public final class BorrowedThread {
    * Makes the calls that were named for that, and sets its own registers; it stays stopped. A
    * thread that did not come back from a call finds home by itself.
    */
-  void goHome() throws UntraceableException, ErrnoException {
+  void goHome() throws UntraceableException, NativeCallException {
     while (!lost && way.hasCalls()) {
       WayHome.Call call = way.take();
       long unused = once(call.call(), call.array());
@@ -243,7 +243,7 @@ public final class BorrowedThread {
   }
 
   /** Lets it go. */
-  void giveBack() throws UntraceableException, ErrnoException {
+  void giveBack() throws UntraceableException, NativeCallException {
     goHome();
     if (!lost) {
       thread.detach();

@@ -1,8 +1,7 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
-import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.Mapping;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -36,10 +35,10 @@ record Gadgets(long call, Restorer restorer) {
   /**
    * Looks for them, in the C library first: nobody unloads it.
    *
-   * @throws ErrnoException with {@code EPERM} when the memory may not be read
+   * @throws NativeCallException with {@code EPERM} when the memory may not be read
    */
   static Gadgets find(ProcessMemory memory, List<Mapping> mappings)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     List<Mapping> code =
         mappings.stream()
             .filter(each -> each.inode() != 0 && each.permissions().startsWith("r-x"))
@@ -79,11 +78,11 @@ record Gadgets(long call, Restorer restorer) {
     return file.startsWith("libpthread") ? 1 : 2;
   }
 
-  private static byte[] read(ProcessMemory memory, long at, int length) throws ErrnoException {
+  private static byte[] read(ProcessMemory memory, long at, int length) throws NativeCallException {
     try {
       return memory.read(at, length);
-    } catch (ErrnoException e) {
-      if (e.errno() == Ptrace.EPERM) {
+    } catch (NativeCallException e) {
+      if (e.isNotPermitted()) {
         throw e;
       }
       return new byte[0]; // unmapped since, or a hole in the file
@@ -116,7 +115,7 @@ record Gadgets(long call, Restorer restorer) {
   }
 
   /** Whether they are still there. */
-  boolean areIn(ProcessMemory memory) throws ErrnoException {
+  boolean areIn(ProcessMemory memory) throws NativeCallException {
     int length = (int) (restorer.end() - restorer.start());
     return Arrays.equals(read(memory, call, CALL.length), CALL)
         && Arrays.equals(

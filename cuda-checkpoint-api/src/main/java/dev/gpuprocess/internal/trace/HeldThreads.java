@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -73,7 +73,7 @@ public final class HeldThreads {
   }
 
   /** A thread that runs may start others, so the list is read until it has nothing new. */
-  private void stop() throws UntraceableException, ErrnoException {
+  private void stop() throws UntraceableException, NativeCallException {
     boolean ours = ThreadChoice.isOurChild(process.pid());
     List<Tracee> stopping;
     do {
@@ -91,22 +91,11 @@ public final class HeldThreads {
     Suitability.check(process);
   }
 
-  private void begin(int task, List<Tracee> stopping) throws UntraceableException, ErrnoException {
-    try {
-      ptrace.seize(task);
-    } catch (ErrnoException e) {
-      if (e.errno() == Ptrace.ESRCH) {
-        return;
-      }
-      UntraceableException refused = Suitability.refused(process, task, e);
-      if (refused.why().reason() == Untraceable.Reason.GONE) {
-        return;
-      }
-      throw refused;
-    }
+  private void begin(int task, List<Tracee> stopping)
+      throws UntraceableException, NativeCallException {
     Tracee thread;
     try {
-      thread = new Tracee(ptrace, task, Suitability.check(process, task));
+      thread = Tracee.seize(ptrace, process, task);
     } catch (UntraceableException e) {
       if (e.why().reason() == Untraceable.Reason.GONE) {
         return;
@@ -117,7 +106,7 @@ public final class HeldThreads {
     stopping.add(thread);
   }
 
-  private void end(Tracee thread) throws UntraceableException, ErrnoException {
+  private void end(Tracee thread) throws UntraceableException, NativeCallException {
     try {
       thread.awaitTrap(end);
       OwnState.settle(thread);
@@ -126,8 +115,8 @@ public final class HeldThreads {
       if (e.why().reason() != Untraceable.Reason.GONE) {
         throw e;
       }
-    } catch (ErrnoException e) {
-      if (e.errno() != Ptrace.ESRCH) {
+    } catch (NativeCallException e) {
+      if (!e.isGone()) {
         throw e;
       }
     }
@@ -169,7 +158,7 @@ public final class HeldThreads {
       } catch (UntraceableException e) {
         why = e;
         continue;
-      } catch (ErrnoException e) {
+      } catch (NativeCallException e) {
         why = Suitability.unfit(each.task(), e);
         continue;
       }
@@ -183,7 +172,7 @@ public final class HeldThreads {
   }
 
   /** Those first whose calls have no timeout, which would begin anew if this JVM were killed. */
-  private List<Tracee> inOrder() throws UntraceableException, ErrnoException {
+  private List<Tracee> inOrder() throws UntraceableException, NativeCallException {
     List<Tracee> first = new ArrayList<>();
     List<Tracee> last = new ArrayList<>();
     for (Tracee each : held.values()) {
@@ -196,12 +185,12 @@ public final class HeldThreads {
   /**
    * The process may be killed meanwhile. What is not let go here, the end of this thread lets go.
    */
-  private void release() throws ErrnoException {
+  private void release() throws NativeCallException {
     for (Tracee each : held.values()) {
       try {
         each.detach();
-      } catch (ErrnoException e) {
-        if (e.errno() != Ptrace.ESRCH) {
+      } catch (NativeCallException e) {
+        if (!e.isGone()) {
           throw e;
         }
       }

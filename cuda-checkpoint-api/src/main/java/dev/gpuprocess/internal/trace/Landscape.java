@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -29,7 +29,7 @@ record Landscape(ProcessIdentity process, List<Mapping> mappings, Gadgets gadget
         if (living(process) == thread || attempt == ATTEMPTS) {
           throw e;
         }
-      } catch (ErrnoException e) {
+      } catch (NativeCallException e) {
         throw Suitability.notPermitted(process);
       }
     }

@@ -1,14 +1,14 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.trace.Registers.Name;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.function.BooleanSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -32,10 +32,9 @@ public final class MappingTrap {
      * Makes calls.
      *
      * @param thread the thread that has mapped it
-     * @param start where it is
-     * @param bytes how much
+     * @param memory where it is
      */
-    T with(BorrowedThread thread, long start, long bytes) throws UntraceableException, IOException;
+    T with(BorrowedThread thread, AddressRange memory) throws UntraceableException, IOException;
   }
 
   private static final Duration CALLS = Duration.ofSeconds(5);
@@ -46,12 +45,10 @@ public final class MappingTrap {
   private static final int MAP_ANONYMOUS = 0x20;
   private static final int MAP_POPULATE = 0x8000;
   private static final int WANTED = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-  private static final int LARGEST_ERRNO = 4095;
 
   private final ProcessIdentity process;
   private final int task;
   private final long least;
-  private long bytes;
 
   /**
    * Prepares; nothing is done yet.
@@ -86,12 +83,7 @@ public final class MappingTrap {
   private <T> Optional<T> watched(
       Ptrace ptrace, Landscape land, Runnable armed, BooleanSupplier over, Work<T> work)
       throws UntraceableException, IOException {
-    try {
-      ptrace.seize(task);
-    } catch (ErrnoException e) {
-      throw Suitability.refused(process, task, e);
-    }
-    Tracee thread = new Tracee(ptrace, task, Suitability.check(process, task));
+    Tracee thread = Tracee.seize(ptrace, process, task);
     try {
       Rehearsal.of(thread, land);
       thread.beginInterrupt();
@@ -99,9 +91,9 @@ public final class MappingTrap {
         throw Suitability.stopped(process);
       }
       armed.run();
-      OptionalLong mapped = awaitMapping(thread, over);
+      Optional<AddressRange> mapped = awaitMapping(thread, over);
       return mapped.isPresent()
-          ? Optional.of(work(thread, land, work, mapped.getAsLong()))
+          ? Optional.of(work(thread, land, work, mapped.get()))
           : Optional.empty();
     } finally {
       letGo(thread);
@@ -114,14 +106,14 @@ public final class MappingTrap {
       thread.beginInterrupt();
       Tracee.Stop unused = thread.awaitTrap(Durations.end(STOPPING));
       thread.detach();
-    } catch (UntraceableException | ErrnoException e) {
+    } catch (UntraceableException | NativeCallException e) {
       LOG.debug("thread {} is let go when its tracer ends", thread.task(), e);
     }
   }
 
-  /** The address at which it was mapped; empty when it was not. */
-  private OptionalLong awaitMapping(Tracee thread, BooleanSupplier over)
-      throws UntraceableException, ErrnoException {
+  /** What was mapped; empty when nothing was. */
+  private Optional<AddressRange> awaitMapping(Tracee thread, BooleanSupplier over)
+      throws UntraceableException, NativeCallException {
     while (thread.toSystemCall(over)) { // it is about to make a call
       Registers asked = thread.registers();
       boolean caught = isWanted(asked);
@@ -130,20 +122,19 @@ public final class MappingTrap {
         thread.setRegisters(asked.with(Name.R10, flags));
       }
       if (!thread.toSystemCall(over)) { // the call has ended
-        return OptionalLong.empty();
+        return Optional.empty();
       }
       if (caught) {
         Registers answered = thread.registers();
         long start = answered.get(Name.RAX);
         // Calls keep their arguments.
         thread.setRegisters(answered.with(Name.R10, asked.get(Name.R10)));
-        if (start >= 0 || start < -LARGEST_ERRNO) {
-          bytes = asked.get(Name.RSI);
-          return OptionalLong.of(start);
+        if (!SystemCall.isError(start)) {
+          return Optional.of(new AddressRange(start, start + asked.get(Name.RSI)));
         }
       }
     }
-    return OptionalLong.empty();
+    return Optional.empty();
   }
 
   private boolean isWanted(Registers call) {
@@ -153,13 +144,13 @@ public final class MappingTrap {
         && (call.get(Name.R10) & WANTED) == WANTED;
   }
 
-  private <T> T work(Tracee thread, Landscape land, Work<T> work, long start)
+  private <T> T work(Tracee thread, Landscape land, Work<T> work, AddressRange memory)
       throws UntraceableException, IOException {
     long end = Durations.end(CALLS);
     Tracee.Stop unused = thread.toTrap(end);
     BorrowedThread borrowed = BorrowedThread.of(thread, land, end);
     try {
-      return work.with(borrowed, start, bytes);
+      return work.with(borrowed, memory);
     } finally {
       borrowed.goHome();
       thread.resume();

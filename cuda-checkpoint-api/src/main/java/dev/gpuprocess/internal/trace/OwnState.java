@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.trace.Registers.Name;
@@ -50,7 +50,7 @@ record OwnState(Registers registers, Registers again, long mask) {
 
   /** Looks at a thread that is stopped where the kernel looks for signals. */
   static OwnState of(Tracee thread, ProcessMemory memory)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     Registers own = settle(thread);
     long mask = thread.blockedSignals();
     if ((int) own.get(Name.ORIG_RAX) == -1) {
@@ -66,7 +66,7 @@ record OwnState(Registers registers, Registers again, long mask) {
    *
    * @return the thread's registers
    */
-  static Registers settle(Tracee thread) throws UntraceableException, ErrnoException {
+  static Registers settle(Tracee thread) throws UntraceableException, NativeCallException {
     Registers own = thread.registers();
     if (own.get(Name.RAX) != -EINTR
         || !INTERRUPTED.contains((long) (int) own.get(Name.ORIG_RAX))
@@ -102,7 +102,7 @@ record OwnState(Registers registers, Registers again, long mask) {
       byte[] code = memory.read(own.get(Name.RIP) - Gadgets.SYSCALL - MOVE, MOVE);
       int number = ByteBuffer.wrap(code).order(ByteOrder.LITTLE_ENDIAN).getInt(1);
       return code[0] == MOVE_TO_EAX && TIMED.contains(number) ? number : RESTART_SYSCALL;
-    } catch (ErrnoException unreadable) {
+    } catch (NativeCallException unreadable) {
       return RESTART_SYSCALL;
     }
   }
@@ -123,7 +123,7 @@ record OwnState(Registers registers, Registers again, long mask) {
    * The kernel does that when it sees the thread's own registers, which it will not.
    */
   private static Registers outsideOfSequence(Registers own, long area, ProcessMemory memory)
-      throws ErrnoException {
+      throws NativeCallException {
     long sequence = area == 0 ? 0 : memory.readLong(area + SEQUENCE);
     if (sequence == 0) {
       return own;

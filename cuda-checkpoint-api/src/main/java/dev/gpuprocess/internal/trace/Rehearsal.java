@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.trace.Registers.Name;
@@ -47,19 +47,19 @@ final class Rehearsal {
   }
 
   private interface Step {
-    Object rehearse() throws UntraceableException, ErrnoException;
+    Object rehearse() throws UntraceableException, NativeCallException;
   }
 
   private static void rehearse(Step step) {
     try {
       step.rehearse();
-    } catch (UntraceableException | ErrnoException expected) {
+    } catch (UntraceableException | NativeCallException expected) {
       return; // the thread runs
     }
   }
 
   private static byte[] frames(ProcessMemory memory, Landscape land, byte[] state)
-      throws ErrnoException {
+      throws NativeCallException {
     Registers registers = Registers.of(new byte[Registers.BYTES]);
     for (Mapping mapping : land.mappings()) {
       if (mapping.name().equals("[stack]")) {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
@@ -114,8 +114,8 @@ public final class RemoteCalls {
       if (e.why().reason() != Untraceable.Reason.GONE) {
         why = e;
       }
-    } catch (ErrnoException e) {
-      if (e.errno() != Ptrace.ESRCH) {
+    } catch (NativeCallException e) {
+      if (!e.isGone()) {
         why = Suitability.unfit(task, e);
       }
     }
@@ -123,10 +123,10 @@ public final class RemoteCalls {
   }
 
   private BorrowedThread stopped(int task, Landscape land)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     Tracee thread = stopping.get(task);
     if (thread == null) {
-      thread = seize(task);
+      thread = Tracee.seize(ptrace, process, task);
       Rehearsal.of(thread, land);
       thread.beginInterrupt();
       stopping.put(task, thread);
@@ -138,19 +138,9 @@ public final class RemoteCalls {
         throw Suitability.stopped(process);
       }
       return BorrowedThread.of(thread, land, end);
-    } catch (UntraceableException | ErrnoException e) {
+    } catch (UntraceableException | NativeCallException e) {
       thread.detach();
       throw e;
     }
-  }
-
-  private Tracee seize(int task) throws UntraceableException, ErrnoException {
-    try {
-      ptrace.seize(task);
-    } catch (ErrnoException e) {
-      throw Suitability.refused(process, task, e);
-    }
-    // From here on it is this very thread, whatever comes.
-    return new Tracee(ptrace, task, Suitability.check(process, task));
   }
 }

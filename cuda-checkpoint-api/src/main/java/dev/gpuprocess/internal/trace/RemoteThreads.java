@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import java.util.ArrayList;
 import java.util.List;
@@ -55,7 +55,7 @@ public final class RemoteThreads {
    * @param calls how many each of them makes at most
    */
   public static RemoteThreads prepare(BorrowedThread thread, int threads, int calls)
-      throws UntraceableException, RemoteCallException, ErrnoException {
+      throws UntraceableException, RemoteCallException, NativeCallException {
     long bytes = (long) threads * chain(calls) + PAGE - 1 & -PAGE;
     long scratch = thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     return new RemoteThreads(scratch, bytes);
@@ -75,7 +75,7 @@ public final class RemoteThreads {
    * @throws RemoteCallException when not even one could be started
    */
   public int start(BorrowedThread thread, List<List<Advice>> work)
-      throws UntraceableException, RemoteCallException, ErrnoException {
+      throws UntraceableException, RemoteCallException, NativeCallException {
     if (!numbers.isEmpty()) {
       throw new IllegalStateException("they were started");
     }
@@ -106,7 +106,7 @@ public final class RemoteThreads {
   }
 
   private static void write(BorrowedThread thread, long first, List<Advice> work)
-      throws UntraceableException, ErrnoException {
+      throws UntraceableException, NativeCallException {
     long at = first;
     for (Advice advice : work) {
       long[] arguments = {advice.address(), advice.bytes(), advice.advice()};
@@ -126,9 +126,9 @@ public final class RemoteThreads {
    * Whether all of them have ended.
    *
    * @param memory of the process
-   * @throws ErrnoException when the process is gone
+   * @throws NativeCallException when the process is gone
    */
-  public boolean haveEnded(ProcessMemory memory) throws ErrnoException {
+  public boolean haveEnded(ProcessMemory memory) throws NativeCallException {
     for (long number : numbers) {
       if ((int) memory.readLong(number) != 0) {
         return false;
@@ -144,7 +144,7 @@ public final class RemoteThreads {
    * @throws IllegalStateException when one of them runs: it would take the process with it
    */
   public void unmap(BorrowedThread thread)
-      throws UntraceableException, RemoteCallException, ErrnoException {
+      throws UntraceableException, RemoteCallException, NativeCallException {
     if (!haveEnded(thread.memory())) {
       throw new IllegalStateException("the threads of %s run".formatted(thread.pid()));
     }

@@ -8,8 +8,8 @@ import java.util.regex.Pattern;
 
 /**
  * The thread by which the CUDA driver serves checkpoint calls in a process. It is known by its
- * name: the driver tells its id too ({@code cuCheckpointProcessGetRestoreThreadId}), but only while
- * it serves no other call.
+ * name: to ask the driver for its id ({@code cuCheckpointProcessGetRestoreThreadId}) would be one
+ * more call that can hang, and it is not documented in which pid namespace the id is.
  */
 public final class RestoreThread {
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -29,7 +29,7 @@ final class SeccompFilters {
         programs.add(FilterProgram.of(thread.seccompFilter(programs.size())));
       }
       throw unknown(thread.task(), "it has too many of them");
-    } catch (ErrnoException e) {
+    } catch (NativeCallException e) {
       // Where none was read it may be that there are none, or that they may not be read.
       if (thread.filtered() && (programs.isEmpty() || e.errno() != ENOENT)) {
         throw unknown(thread.task(), e.toString());

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.trace.Registers.Name;
@@ -65,7 +65,7 @@ record StackRoom(List<Mapping> mappings, ProcessMemory memory) {
   private boolean pointsToItself(long descriptor) {
     try {
       return memory.readLong(descriptor) == descriptor;
-    } catch (ErrnoException unreadable) {
+    } catch (NativeCallException unreadable) {
       return false;
     }
   }
@@ -84,7 +84,7 @@ record StackRoom(List<Mapping> mappings, ProcessMemory memory) {
           ByteBuffer.wrap(memory.read(from, (int) Math.min(SCANNED, mapping.end() - from)))
               .order(ByteOrder.LITTLE_ENDIAN)
               .asLongBuffer();
-    } catch (ErrnoException unreadable) {
+    } catch (NativeCallException unreadable) {
       return true;
     }
     for (int i = 0; i + 2 < words.limit(); i++) {

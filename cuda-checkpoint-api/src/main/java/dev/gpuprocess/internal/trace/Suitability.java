@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
-import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
@@ -80,9 +79,12 @@ final class Suitability {
   }
 
   /** Why a thread could not be seized. */
-  static UntraceableException refused(ProcessIdentity process, int task, ErrnoException e)
-      throws ErrnoException {
-    if (e.errno() != Ptrace.EPERM) {
+  static UntraceableException refused(ProcessIdentity process, int task, NativeCallException e)
+      throws NativeCallException {
+    if (e.isGone()) {
+      return gone(process);
+    }
+    if (!e.isNotPermitted()) {
       throw e;
     }
     Map<String, String> status = ProcFs.status(task);
@@ -123,7 +125,7 @@ final class Suitability {
   }
 
   /** For what the kernel answers only if a thread does something strange with its memory. */
-  static UntraceableException unfit(int task, ErrnoException e) {
+  static UntraceableException unfit(int task, NativeCallException e) {
     UntraceableException unfit =
         no(
             Untraceable.Reason.NO_THREAD,

@@ -10,8 +10,6 @@ public enum SystemCall {
   CLOSE(3),
   /** Maps a file or memory. */
   MMAP(9),
-  /** Changes the protection of memory. */
-  MPROTECT(10),
   /** Unmaps. */
   MUNMAP(11),
   /** Ends a signal handler: sets all registers and the blocked signals. */
@@ -30,17 +28,22 @@ public enum SystemCall {
   CLONE(56),
   /** Ends a thread. */
   EXIT(60),
-  /** Acts on a descriptor. */
-  FCNTL(72),
   /** Asks for the thread's id. */
   GETTID(186),
   /** Copies memory; within one process, too. */
   PROCESS_VM_READV(310);
 
+  private static final int LARGEST_ERRNO = 4095;
+
   private final int number;
 
   SystemCall(int number) {
     this.number = number;
+  }
+
+  /** Whether a result is an error number, negated. */
+  static boolean isError(long result) {
+    return result < 0 && result >= -LARGEST_ERRNO;
   }
 
   /** What goes into {@code rax}. */

@@ -1,7 +1,8 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
@@ -37,15 +38,26 @@ final class Tracee {
   private final boolean filtered;
   private int signal;
 
-  /**
-   * Stands for a thread that was seized.
-   *
-   * @param filtered whether it had seccomp filters then
-   */
-  Tracee(Ptrace ptrace, int task, boolean filtered) {
+  private Tracee(Ptrace ptrace, int task, boolean filtered) {
     this.ptrace = ptrace;
     this.task = task;
     this.filtered = filtered;
+  }
+
+  /**
+   * Becomes the tracer of a thread, without stopping it. From here on it is this very thread,
+   * whatever comes.
+   *
+   * @throws UntraceableException when it is gone, or may not be traced
+   */
+  static Tracee seize(Ptrace ptrace, ProcessIdentity process, int task)
+      throws UntraceableException, NativeCallException {
+    try {
+      ptrace.seize(task);
+    } catch (NativeCallException e) {
+      throw Suitability.refused(process, task, e);
+    }
+    return new Tracee(ptrace, task, Suitability.check(process, task));
   }
 
   int task() {
@@ -57,12 +69,12 @@ final class Tracee {
   }
 
   /** Has it stop, wherever it is, without waiting for that. */
-  void beginInterrupt() throws ErrnoException {
+  void beginInterrupt() throws NativeCallException {
     ptrace.interrupt(task);
   }
 
   /** From the end of a system call to the place where the kernel looks for signals. */
-  Stop toTrap(long end) throws UntraceableException, ErrnoException {
+  Stop toTrap(long end) throws UntraceableException, NativeCallException {
     ptrace.interrupt(task);
     ptrace.resume(task, 0);
     return awaitTrap(end);
@@ -74,7 +86,7 @@ final class Tracee {
    * @param end when to give up, by the clock of {@link System#nanoTime}
    * @return TRAP or GROUP
    */
-  Stop awaitTrap(long end) throws UntraceableException, ErrnoException {
+  Stop awaitTrap(long end) throws UntraceableException, NativeCallException {
     Stop stop = await(end);
     while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {
       ptrace.resume(task, stop == Stop.SIGNAL ? signal : 0);
@@ -88,7 +100,7 @@ final class Tracee {
    *
    * @return whether it got there without a fault
    */
-  boolean toSystemCall(long end) throws UntraceableException, ErrnoException {
+  boolean toSystemCall(long end) throws UntraceableException, NativeCallException {
     ptrace.resumeToSystemCall(task, 0);
     for (Stop stop = await(end); stop != Stop.SYSTEM_CALL; stop = await(end)) {
       if (stop == Stop.SIGNAL && FAULTS.contains(signal)) {
@@ -107,7 +119,7 @@ final class Tracee {
    * @param over asked again and again, whether to give up
    * @return false when it was given up; the thread goes on then
    */
-  boolean toSystemCall(BooleanSupplier over) throws UntraceableException, ErrnoException {
+  boolean toSystemCall(BooleanSupplier over) throws UntraceableException, NativeCallException {
     int deliver = 0;
     while (true) {
       ptrace.resumeToSystemCall(task, deliver);
@@ -119,7 +131,7 @@ final class Tracee {
     }
   }
 
-  private Stop await(long end) throws UntraceableException, ErrnoException {
+  private Stop await(long end) throws UntraceableException, NativeCallException {
     return await(() -> System.nanoTime() - end > 0)
         .orElseThrow(
             () ->
@@ -130,7 +142,8 @@ final class Tracee {
   }
 
   @SuppressWarnings("ThreadPriorityCheck") // a stop takes less time than parking
-  private Optional<Stop> await(BooleanSupplier over) throws UntraceableException, ErrnoException {
+  private Optional<Stop> await(BooleanSupplier over)
+      throws UntraceableException, NativeCallException {
     for (int tries = 0; ; tries++) {
       Optional<Integer> status = ptrace.change(task);
       if (status.isEmpty() && tries > YIELDS) {
@@ -166,15 +179,15 @@ final class Tracee {
   }
 
   /** Lets it go on, still traced. */
-  void resume() throws ErrnoException {
+  void resume() throws NativeCallException {
     ptrace.resume(task, 0);
   }
 
-  void detach() throws ErrnoException {
+  void detach() throws NativeCallException {
     ptrace.detach(task);
   }
 
-  Registers registers() throws UntraceableException, ErrnoException {
+  Registers registers() throws UntraceableException, NativeCallException {
     byte[] bytes = ptrace.registers(task, Ptrace.GENERAL);
     if (bytes.length != Registers.BYTES) {
       throw new UntraceableException(
@@ -183,19 +196,19 @@ final class Tracee {
     return Registers.of(bytes);
   }
 
-  void setRegisters(Registers registers) throws ErrnoException {
+  void setRegisters(Registers registers) throws NativeCallException {
     ptrace.setRegisters(task, Ptrace.GENERAL, registers.bytes());
   }
 
-  byte[] extendedState() throws ErrnoException {
+  byte[] extendedState() throws NativeCallException {
     return ptrace.registers(task, Ptrace.EXTENDED);
   }
 
-  long blockedSignals() throws ErrnoException {
+  long blockedSignals() throws NativeCallException {
     return ptrace.blockedSignals(task);
   }
 
-  void blockSignals(long signals) throws ErrnoException {
+  void blockSignals(long signals) throws NativeCallException {
     ptrace.blockSignals(task, signals);
   }
 
@@ -207,7 +220,7 @@ final class Tracee {
     return ptrace.dispatchesSystemCalls(task);
   }
 
-  byte[] seccompFilter(int index) throws ErrnoException {
+  byte[] seccompFilter(int index) throws NativeCallException {
     return ptrace.seccompFilter(task, index);
   }
 }

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.util.Objects;
 import java.util.concurrent.ExecutionException;
@@ -30,26 +32,15 @@ final class TracerThread {
     Thread thread = new Thread(task, "gpuprocess tracer of " + pid);
     thread.setDaemon(true);
     thread.start();
-    boolean interrupted = false;
     try {
-      while (true) {
-        try {
-          return task.get();
-        } catch (InterruptedException e) {
-          interrupted = true;
-        }
-      }
+      return Uninterrupted.until(Durations.end(Durations.LONGEST), left -> task.get());
     } catch (ExecutionException e) {
       throw translated(pid, Objects.requireNonNull(e.getCause()));
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
     }
   }
 
   private static IOException translated(int pid, Throwable cause) throws UntraceableException {
-    if (cause instanceof ErrnoException e && e.errno() == Ptrace.ESRCH) {
+    if (cause instanceof NativeCallException e && e.isGone()) {
       UntraceableException gone =
           new UntraceableException(
               Untraceable.Reason.GONE,

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -48,7 +48,7 @@ final class WayHome {
    * @param low where there is room
    */
   WayHome(ProcessMemory memory, Gadgets gadgets, OwnState own, byte[] extendedState, long low)
-      throws ErrnoException {
+      throws NativeCallException {
     this.memory = memory;
     this.gadgets = gadgets;
     this.template = own.registers();
@@ -70,7 +70,7 @@ final class WayHome {
    *
    * @throws IllegalStateException when there are too many
    */
-  void push(SystemCall call, long... arguments) throws ErrnoException {
+  void push(SystemCall call, long... arguments) throws NativeCallException {
     if (calls.size() == MOST_CALLS) {
       throw new IllegalStateException("at most " + MOST_CALLS + " calls on the way home");
     }
@@ -90,7 +90,7 @@ final class WayHome {
   }
 
   /** Takes the call that was pushed last, as it is in the process. */
-  Call take() throws ErrnoException {
+  Call take() throws NativeCallException {
     long written = memory.readLong(firstArgument());
     Call call = pop();
     List<Long> arguments = new ArrayList<>(call.arguments());
@@ -109,7 +109,7 @@ final class WayHome {
   }
 
   /** Puts back what lay there, when the thread has its own registers again. */
-  void cover() throws ErrnoException {
+  void cover() throws NativeCallException {
     memory.write(low, covered);
   }
 }

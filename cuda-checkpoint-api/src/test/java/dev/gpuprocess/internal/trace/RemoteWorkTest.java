@@ -11,7 +11,7 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
 import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessDescriptor;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -239,7 +239,7 @@ class RemoteWorkTest {
   private static boolean haveEnded(RemoteThreads remote, ProcessMemory memory) {
     try {
       return remote.haveEnded(memory);
-    } catch (ErrnoException e) {
+    } catch (NativeCallException e) {
       throw new UncheckedIOException(e);
     }
   }

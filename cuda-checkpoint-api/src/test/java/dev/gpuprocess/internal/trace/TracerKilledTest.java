@@ -7,7 +7,7 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
 import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.ErrnoException;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -52,7 +52,7 @@ class TracerKilledTest {
   }
 
   private static boolean calls(BorrowedThread thread)
-      throws UntraceableException, RemoteCallException, ErrnoException {
+      throws UntraceableException, RemoteCallException, NativeCallException {
     thread.call(SystemCall.GETPID);
     long scratch = thread.map(8192);
     thread.call(SystemCall.MADVISE, scratch, 8192, 4);

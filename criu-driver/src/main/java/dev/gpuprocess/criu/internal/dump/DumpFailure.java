@@ -14,6 +14,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
@@ -34,7 +35,6 @@ import org.slf4j.LoggerFactory;
 final class DumpFailure {
 
   private static final Logger LOG = LoggerFactory.getLogger(DumpFailure.class);
-  private static final int ESRCH = 3;
 
   private final DumpOptions options;
   private final @Nullable PageEndpoint pageServer;
@@ -131,7 +131,7 @@ final class DumpFailure {
     if (thrown != null) {
       return builder.thrownByListener(outcome, thrown);
     }
-    if (result.errno() == ESRCH || neverStopped(builder)) {
+    if (result.errno() == Libc.ESRCH || neverStopped(builder)) {
       CriuException details = builder.general(outcome, null);
       if (!root.isAlive()) {
         return noSuchProcess(root, details);

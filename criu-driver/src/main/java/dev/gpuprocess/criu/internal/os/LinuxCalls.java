@@ -37,7 +37,6 @@ public final class LinuxCalls {
   public static final int F_DUPFD_CLOEXEC = 1030;
   static final short POLLIN = 1;
 
-  static final int ESRCH = 3;
   static final int EPIPE = 32;
   static final int ENOSYS = 38;
   static final int ECONNRESET = 104;

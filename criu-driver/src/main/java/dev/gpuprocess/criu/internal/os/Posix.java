@@ -81,7 +81,7 @@ public final class Posix {
     if (LIBRARY.kill(target, number) == 0) {
       return true;
     }
-    if (LIBRARY.errno() == LinuxCalls.ESRCH) {
+    if (LIBRARY.errno() == Libc.ESRCH) {
       return false;
     }
     throw Libc.failure("kill " + target, LIBRARY.errno());
@@ -113,7 +113,7 @@ public final class Posix {
     try {
       pidfd = LinuxCalls.pidfdOpen(process.pid());
     } catch (NativeCallException e) {
-      if (e.errno() == LinuxCalls.ESRCH) {
+      if (e.isGone()) {
         return false;
       }
       if (e.errno() != LinuxCalls.ENOSYS) {
@@ -131,7 +131,7 @@ public final class Posix {
       LinuxCalls.pidfdSendSignal(pidfd, number);
       return true;
     } catch (NativeCallException e) {
-      if (e.errno() == LinuxCalls.ESRCH) {
+      if (e.isGone()) {
         return false;
       }
       throw e;

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Timeout;
  * another user.
  */
 @NullUnmarked
-class AnotherUserTest {
+class WithoutRootTest {
 
   private static final List<String> PROPERTIES =
       List.of(
