@@ -10,10 +10,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.fixtures.Holder;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessDescriptor;
 import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -24,7 +26,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.ThrowingSupplier;
@@ -300,6 +304,34 @@ class RemoteWorkTest {
       }
 
       assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  /** The kernel does not tell the end of a first thread before that of all others. */
+  @Test
+  void aProcessThatIsKilledWhileItIsBeingHeldIsNotWaitedFor() throws Exception {
+    try (Holder holder = Holder.launch(1).notOurChild().start()) {
+      int pid = Math.toIntExact(holder.pid());
+      ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
+      UntraceableException gone =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  TracerThread.run(
+                      pid,
+                      Ptrace::new,
+                      ptrace -> {
+                        Map<Integer, Tracee> threads = new HashMap<>();
+                        for (int task : ProcFs.threads(pid)) {
+                          threads.put(task, Tracee.seize(ptrace, process, task));
+                        }
+                        assertTrue(threads.size() > 1);
+                        assertTrue(ProcessHandle.of(pid).orElseThrow().destroyForcibly());
+                        return threads
+                            .get(pid)
+                            .awaitTrap(System.nanoTime() + LIMIT.toNanos());
+                      }));
+      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
     }
   }
 
