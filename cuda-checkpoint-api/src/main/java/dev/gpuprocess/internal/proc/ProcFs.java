@@ -225,6 +225,8 @@ public final class ProcFs {
     return threads(pid).stream()
         .map(thread -> status(pid, thread).getOrDefault("TracerPid", "0"))
         .filter(tracer -> !tracer.equals("0"))
+        // the tracer is a thread
+        .map(tracer -> status(Long.parseLong(tracer)).getOrDefault("Tgid", tracer))
         .mapToInt(Integer::parseInt)
         .findFirst();
   }

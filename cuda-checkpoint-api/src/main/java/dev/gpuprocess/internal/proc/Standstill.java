@@ -12,28 +12,31 @@ import java.util.OptionalInt;
  *
  * @param what the reason, to follow the name of the process
  * @param cure what lets the process continue
+ * @param mayLast how long it has lasted at most when it passes by itself: a controller that makes
+ *     system calls in a process stops its threads too. Zero for what does not pass
  */
-public record Standstill(String what, String cure) {
+public record Standstill(String what, String cure, Duration mayLast) {
 
-  private static final String DETACH = "detach the debugger";
+  /** A controller holds a thread for less than a millisecond, on a machine that is not busy. */
+  private static final Duration BORROWED = Duration.ofSeconds(1);
 
-  /** A controller that makes system calls in the process holds a thread for less. */
-  private static final Duration BORROWED = Duration.ofMillis(100);
+  /** What this JVM traces it lets go, or it has failed. */
+  private static final Duration BORROWED_BY_US = Duration.ofSeconds(10);
 
   /**
-   * Checks every thread: a tracer can stop single threads while the process seems to run.
+   * Checks every thread: a tracer can stop single threads while the process seems to run. What may
+   * pass by itself is given the time.
    *
    * @return empty when no thread is stopped, and for a process that is gone
    */
   public static Optional<Standstill> of(int pid) {
-    try (Polling polling = new Polling(BORROWED)) {
-      while (true) {
-        Optional<Standstill> found = now(pid);
-        if (found.isEmpty() || !found.get().cure.equals(DETACH) || !polling.pause()) {
-          return found;
-        }
+    Optional<Standstill> found = now(pid);
+    try (Polling polling = new Polling(found.map(Standstill::mayLast).orElse(Duration.ZERO))) {
+      while (found.isPresent() && !found.get().mayLast.isZero() && polling.pause()) {
+        found = now(pid);
       }
     }
+    return found;
   }
 
   private static Optional<Standstill> now(int pid) {
@@ -48,14 +51,16 @@ public record Standstill(String what, String cure) {
             : "has %s of %s threads (%s for one) "
                 .formatted(still.size(), threads.size(), still.get(0).pid());
     if (still.stream().noneMatch(ProcStat::isHeldByTracer)) {
-      return Optional.of(new Standstill(subject + "stopped", "kill -CONT " + pid));
+      return Optional.of(new Standstill(subject + "stopped", "kill -CONT " + pid, Duration.ZERO));
     }
     OptionalInt tracer = ProcFs.tracer(pid);
+    boolean ours = tracer.isPresent() && tracer.getAsInt() == ProcessHandle.current().pid();
     return Optional.of(
         new Standstill(
             subject
                 + "being traced"
                 + (tracer.isPresent() ? " by process " + tracer.getAsInt() : ""),
-            DETACH));
+            "detach the debugger",
+            ours ? BORROWED_BY_US : BORROWED));
   }
 }
