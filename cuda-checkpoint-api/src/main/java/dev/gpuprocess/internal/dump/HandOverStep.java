@@ -100,7 +100,8 @@ final class HandOverStep {
   private Optional<String> obstacle(CriuDriver criu, StagedImage image) {
     return criu.takesDescriptors()
         ? MemoryHandOver.obstacle(target.identity, image.images())
-        : Optional.of("CRIU is run through sudo, and would not get the file at a restore");
+        : Optional.of(
+            "CRIU gets no descriptors of this JVM at a restore, as when it is run through sudo");
   }
 
   /** Returns why it was not begun; empty when it is done. */
