@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.error.PidTakenException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -58,7 +59,7 @@ final class FaultCaseRunner implements AutoCloseable {
 
   private FaultCaseContext scene(Subject subject, boolean hasty) {
     FaultPoints moments = new FaultPoints();
-    return new FaultCaseContext(machine, subject, moments, machine.checkpoints(moments, hasty));
+    return new FaultCaseContext(machine, subject, moments, machine.checkpoints(moments, hasty), new Cancellation());
   }
 
   Result play(FaultCase played) {

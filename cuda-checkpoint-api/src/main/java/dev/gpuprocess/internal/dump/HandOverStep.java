@@ -90,21 +90,17 @@ final class HandOverStep {
     if (planned.bytes() == 0) {
       return;
     }
-    String obstacle = obstacle(criu, image);
-    if (obstacle == null) {
-      handOver = planned;
-      obstacle =
-          steps.run(
-              "hand over",
-              () -> run(planned, image, disk, left),
-              why -> moved(planned),
-              why -> spool.note());
-    }
-    if (obstacle != null) {
+    handOver = planned;
+    Optional<String> obstacle =
+        steps.run(
+            "hand over",
+            () -> obstacle(criu, image).or(() -> run(planned, image, disk, left)),
+            why -> moved(planned),
+            why -> why.map(reason -> "CRIU dumps it: " + reason).orElseGet(spool::note));
+    if (obstacle.isPresent()) {
       handOver = null;
-      LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), obstacle);
       if (needed) {
-        throw mapped(target.pid(), obstacle);
+        throw mapped(target.pid(), obstacle.get());
       }
     }
   }
@@ -113,14 +109,15 @@ final class HandOverStep {
     return planned.file().isPresent() ? planned.bytes() : 0;
   }
 
-  private @Nullable String obstacle(CriuDriver criu, StagedImage image) {
+  private Optional<String> obstacle(CriuDriver criu, StagedImage image) {
     return criu.takesDescriptors()
-        ? MemoryHandOver.obstacle(target.identity, image.images()).orElse(null)
-        : "CRIU does not get descriptors of this JVM at a restore";
+        ? MemoryHandOver.obstacle(target.identity, image.images())
+        : Optional.of(
+            "CRIU gets no descriptors of this JVM at a restore, as when it is run through sudo");
   }
 
-  /** Returns why it was not begun; null when it is done. */
-  private @Nullable String run(
+  /** Returns why it was not begun; empty when it is done. */
+  private Optional<String> run(
       MemoryHandOver planned, StagedImage image, BoundedDiskTask disk, Duration left) {
     Optional<Path> inMemory = spool.make(image, disk, planned.bytes());
     Path directory =
@@ -142,14 +139,14 @@ final class HandOverStep {
       } else {
         image.removeMemoryDirectory();
       }
-      return e.getMessage();
+      return Optional.of(String.valueOf(e.getMessage()));
     } catch (IOException e) {
       throw inMemory.isPresent() ? spool.failed(e) : image.incomplete(e);
     }
     if (inMemory.isEmpty()) {
       planned.file().ifPresent(image::addMemory);
     }
-    return null;
+    return Optional.empty();
   }
 
   private CopyLimit limit(Duration left) {

@@ -56,7 +56,7 @@ public final class StepRecorder {
     return run(name, body, bytes, value -> "");
   }
 
-  /** The same for one that tells how it was done as well. */
+  /** Runs a step whose result tells how many bytes it moved, and how. */
   public <T> T run(
       String name, Supplier<T> body, ToLongFunction<T> bytes, Function<T, String> note) {
     StepEvent event = new StepEvent(name, pid);
