@@ -115,7 +115,7 @@ class HandOverJobTest {
     Step step =
         image.steps().stream().filter(each -> each.name().equals("hand over")).findFirst().get();
     assertTrue(step.bytes() >= (long) MEBIBYTES << 20, step.toString());
-    assertEquals("", step.note());
+    assertFalse(step.note().contains("CRIU"), step.note());
     assertEquals(Manifest.FORMAT_WITH_MEMORY, image.manifest().formatVersion());
     assertTrue(criuBytes(image) < 16 << 20, "CRIU dumped " + criuBytes(image));
   }

@@ -2,15 +2,23 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.handover.SaveAreas;
+import dev.gpuprocess.internal.populate.ReadAhead;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The way back to the GPU: restore all members into reserved room, then unlock all. */
 public final class Resumption {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final List<Member> members;
   private final ResumeOptions options;
@@ -53,13 +61,31 @@ public final class Resumption {
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
     Reservation room = target.gpuMemory(options).reserve(why -> refusal(operation, why));
     try {
-      member
-          .steps()
-          .run("restore", held.bytes(), () -> operation.calls().restore(options.pairs(), room));
+      Runnable restore = () -> operation.calls().restore(options.pairs(), room);
+      member.steps().runNoted("restore", held.bytes(), () -> helped(target, restore));
     } finally {
       if (!operation.calls().isAbandoned()) {
         room.close();
       }
+    }
+  }
+
+  /** The call has its own deadline; what helps it changes nothing of how it ends. */
+  private static String helped(TrackedProcess target, Runnable restore) {
+    List<AddressRange> mapped = target.context.populateAhead() ? mapped(target.pid()) : List.of();
+    if (mapped.stream().mapToLong(AddressRange::bytes).sum() >= ReadAhead.LEAST_BYTES) {
+      return ReadAhead.during(target.identity, mapped, restore);
+    }
+    restore.run();
+    return "";
+  }
+
+  private static List<AddressRange> mapped(int pid) {
+    try {
+      return SaveAreas.handedOver(pid);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("what process {} maps is not read ahead", pid, e);
+      return List.of();
     }
   }
 

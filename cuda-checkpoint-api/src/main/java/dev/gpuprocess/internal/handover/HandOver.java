@@ -6,18 +6,21 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.BlockFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.store.IoExecutor;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Copies memory of a process into a file and maps the file in its place, piece by piece: a piece is
- * complete and on the disk before it is mapped, so the process has its bytes at every moment, and
- * they are never in memory twice. For one thread.
+ * complete and on the disk before it is mapped, so the process has its bytes at every moment. While
+ * one is copied the one before is synced, so at most two of them are in memory twice. For one
+ * thread.
  */
 final class HandOver {
 
@@ -70,12 +73,14 @@ final class HandOver {
       int descriptor = disk.run(() -> unchecked(this::make), HandOver::close);
       try {
         held.rehearse(descriptor);
-        for (long from = 0; from < bytes(); from += pieceBytes) {
-          long begin = from;
-          long end = Math.min(bytes(), from + pieceBytes);
-          boolean unused = disk.run(() -> unchecked(() -> copied(begin, end)), late -> {});
-          // Always the same open file: the kernel joins the mappings then.
-          held.map(parts(begin, end), descriptor, mapped);
+        for (long from = 0; from < bytes() + pieceBytes; from += pieceBytes) {
+          long copied = from;
+          boolean unused = disk.run(() -> unchecked(() -> synced(copied)), late -> {});
+          List<PlacedRange> complete = parts(copied - pieceBytes, copied);
+          if (!complete.isEmpty()) {
+            // Always the same open file: the kernel joins the mappings then.
+            held.map(complete, descriptor, mapped);
+          }
         }
       } finally {
         Descriptors.close(descriptor);
@@ -93,13 +98,23 @@ final class HandOver {
   }
 
   /**
-   * Whoever does this alone has the file open, so that it can be abandoned to a disk that hangs.
+   * Syncs what was copied, while the next piece is copied. Whoever does this alone has the file
+   * open, so that it can be abandoned to a disk that hangs.
+   *
+   * @param copied where the copied part ends
    */
-  private boolean copied(long from, long to) throws IOException {
-    try (BlockFile open = BlockFile.open(file, direct)) {
-      copy.copy(open, from, to);
-      return true;
+  private boolean synced(long copied) throws IOException {
+    try (BlockFile open = BlockFile.open(file, direct);
+        IoExecutor beside = IoExecutor.streaming()) {
+      CompletableFuture<Boolean> sync = beside.start(() -> copied == 0 || synced(open));
+      copy.copy(open, copied, Math.min(bytes(), copied + pieceBytes));
+      return IoExecutor.await(sync);
     }
+  }
+
+  private static boolean synced(BlockFile open) throws IOException {
+    open.sync();
+    return true;
   }
 
   private static void close(@Nullable Integer descriptor) {

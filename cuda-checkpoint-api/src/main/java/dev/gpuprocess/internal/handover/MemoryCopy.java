@@ -32,14 +32,15 @@ final class MemoryCopy {
   }
 
   /**
-   * Copies the next part of the file and syncs it.
+   * Copies the next part of the file.
    *
    * @param from where the last part ended
    * @param to a multiple of {@link ImageFile#CHUNK_BYTES} after 0, or the end of the file
    * @throws IOException when the memory cannot be read or the file not written
    */
   void copy(BlockFile file, long from, long to) throws IOException {
-    try (IoExecutor threads = IoExecutor.copying()) {
+    file.prepare(from, to);
+    try (IoExecutor threads = file.isInMemory() ? IoExecutor.copying() : IoExecutor.streaming()) {
       List<CompletableFuture<String>> chunks = new ArrayList<>();
       for (long at = from; at < to; at += ImageFile.CHUNK_BYTES) {
         long begin = at;
@@ -50,7 +51,6 @@ final class MemoryCopy {
         sums.add(IoExecutor.await(chunk));
       }
     }
-    file.sync();
   }
 
   /** The checksums of the chunks that were copied. */

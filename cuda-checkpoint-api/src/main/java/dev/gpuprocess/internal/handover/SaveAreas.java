@@ -78,15 +78,24 @@ public final class SaveAreas {
 
   /** The files of earlier hand-overs that a process maps, in bytes of memory. */
   public static long handedOverBytes(int pid) {
-    long[] bytes = {0};
+    return handedOver(pid).stream().mapToLong(AddressRange::bytes).sum();
+  }
+
+  /**
+   * The memory that a process has in files of earlier hand-overs.
+   *
+   * @throws ProcessUnreadableException when the mappings may not be read
+   */
+  public static List<AddressRange> handedOver(int pid) {
+    List<AddressRange> found = new ArrayList<>();
     ProcFs.memory(
         pid,
         mapping -> {
           if (isHandedOver(mapping)) {
-            bytes[0] += mapping.addresses().bytes();
+            found.add(mapping.addresses());
           }
         });
-    return bytes[0];
+    return found;
   }
 
   /**

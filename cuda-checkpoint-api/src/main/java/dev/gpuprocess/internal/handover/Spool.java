@@ -99,7 +99,7 @@ public final class Spool implements AutoCloseable {
       throw new IllegalStateException("the file of " + directory + " is not open");
     }
     try (BlockFile to = BlockFile.create(memory.resolve(MemoryHandOver.NAME), true);
-        IoExecutor threads = IoExecutor.copying()) {
+        IoExecutor threads = IoExecutor.streaming()) {
       to.reserve(bytes);
       List<CompletableFuture<Boolean>> chunks = new ArrayList<>();
       for (long at = 0; at < bytes; at += ImageFile.CHUNK_BYTES) {

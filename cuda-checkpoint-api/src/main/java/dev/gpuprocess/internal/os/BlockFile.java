@@ -4,11 +4,13 @@ import dev.gpuprocess.internal.jnr.BlockFunctions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A new file that is written in large blocks, past the page cache where that is wanted and the file
- * system can do it ({@code O_DIRECT}). Safe for use by several threads, each with a buffer of its
- * own.
+ * system can do it ({@code O_DIRECT}), and side by side into a file in memory. Safe for use by
+ * several threads, each with a buffer of its own.
  */
 public final class BlockFile implements AutoCloseable {
 
@@ -25,11 +27,18 @@ public final class BlockFile implements AutoCloseable {
 
   private final Path path;
   private final int descriptor;
-  private volatile boolean direct;
+  private final FileSystemStatus status;
 
-  private BlockFile(Path path, int descriptor, boolean direct) {
+  /** Held for reading by who uses the file, and for writing once it is closed. */
+  private final ReentrantReadWriteLock uses = new ReentrantReadWriteLock();
+
+  private volatile boolean direct;
+  private volatile @Nullable FileWindow window;
+
+  private BlockFile(Path path, int descriptor, FileSystemStatus status, boolean direct) {
     this.path = path;
     this.descriptor = descriptor;
+    this.status = status;
     this.direct = direct;
   }
 
@@ -57,22 +66,36 @@ public final class BlockFile implements AutoCloseable {
 
   private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
     int descriptor = Libc.open(path, Libc.O_RDWR | flags, PRIVATE);
+    FileSystemStatus status = FileSystemStatus.of(LIBRARY, descriptor);
     // Some file systems refuse at once, others at the first write.
-    boolean accepted = direct && LIBRARY.fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
-    return new BlockFile(path, descriptor, accepted);
+    boolean accepted =
+        direct && !status.isInMemory() && LIBRARY.fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+    return new BlockFile(path, descriptor, status, accepted);
+  }
+
+  /** Whether the file is in memory alone, as on a tmpfs. */
+  public boolean isInMemory() {
+    return status.isInMemory();
   }
 
   /**
    * Reserves its space on the disk, so that a full disk is known before anything is copied. File
-   * systems that cannot do that are taken as they are, and so are those in memory, which would take
-   * all of it now.
+   * systems that cannot do that are taken as they are. One in memory is asked for its room instead:
+   * there one thread would make all the pages, as slowly as it would fill them.
    *
-   * @throws IOException when there is not so much space
+   * @throws FileSystemException when there is not so much space
    */
-  public void reserve(long bytes) throws IOException {
-    if (MemoryFileSystem.has(Path.of("/proc/self/fd/" + descriptor))) {
-      return;
+  public void reserve(long bytes) throws FileSystemException {
+    if (!isInMemory()) {
+      allocate(bytes);
+    } else if (status.room() < bytes) {
+      throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.ENOSPC);
+    } else if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
+      throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.errno());
     }
+  }
+
+  private void allocate(long bytes) throws FileSystemException {
     while (LIBRARY.fallocate(descriptor, 0, 0, bytes) != 0) {
       int errno = Libc.errno();
       if (errno == EOPNOTSUPP || errno == ENOSYS) {
@@ -85,6 +108,20 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
+   * Prepares a part of the file for being written by many threads: writes to a file in memory are
+   * served one after the other, and what is copied into a mapping of it is not. For one thread,
+   * once, before the part is written.
+   *
+   * @param from a multiple of the page size
+   * @throws IOException when this JVM cannot map it
+   */
+  public void prepare(long from, long to) throws IOException {
+    if (isInMemory() && from < to) {
+      window = FileWindow.map(LIBRARY, descriptor, from, to);
+    }
+  }
+
+  /**
    * Writes a block.
    *
    * @param from has {@code count} bytes; for direct I/O a multiple of the disk's block size, as
@@ -92,6 +129,25 @@ public final class BlockFile implements AutoCloseable {
    * @throws FileSystemException when it cannot be written; a full disk is known by its reason
    */
   public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    use();
+    try {
+      writeAll(from, count, offset);
+    } finally {
+      uses.readLock().unlock();
+    }
+  }
+
+  private void use() throws FileSystemException {
+    if (!uses.readLock().tryLock()) {
+      throw new FileSystemException(path.toString(), null, "was closed");
+    }
+  }
+
+  private void writeAll(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    FileWindow prepared = window;
+    if (prepared != null && prepared.write(from, count, offset)) {
+      return;
+    }
     int done = 0;
     while (done < count) {
       long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
@@ -115,6 +171,15 @@ public final class BlockFile implements AutoCloseable {
    * @throws FileSystemException when it cannot be read, or the file is shorter
    */
   public void read(AlignedBuffer to, int count, long offset) throws FileSystemException {
+    use();
+    try {
+      readAll(to, count, offset);
+    } finally {
+      uses.readLock().unlock();
+    }
+  }
+
+  private void readAll(AlignedBuffer to, int count, long offset) throws FileSystemException {
     int done = 0;
     while (done < count) {
       long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
@@ -137,11 +202,16 @@ public final class BlockFile implements AutoCloseable {
 
   /** Waits until what was written is on the disk. */
   public void sync() throws FileSystemException {
-    while (LIBRARY.fdatasync(descriptor) != 0) {
-      int errno = Libc.errno();
-      if (errno != Libc.EINTR) {
-        throw Libc.failed(path, "cannot be synced", errno);
+    use();
+    try {
+      while (LIBRARY.fdatasync(descriptor) != 0) {
+        int errno = Libc.errno();
+        if (errno != Libc.EINTR) {
+          throw Libc.failed(path, "cannot be synced", errno);
+        }
       }
+    } finally {
+      uses.readLock().unlock();
     }
   }
 
@@ -160,8 +230,19 @@ public final class BlockFile implements AutoCloseable {
     return Libc.open(Path.of("/proc/self/fd/" + descriptor), Libc.O_RDONLY, 0);
   }
 
+  /**
+   * Closes it. While a thread hangs in a call it stays open instead, and mapped: what the call
+   * writes to would be somebody else's when the kernel has given it out again.
+   */
   @Override
   public void close() {
+    if (uses.isWriteLocked() || !uses.writeLock().tryLock()) {
+      return;
+    }
+    FileWindow prepared = window;
+    if (prepared != null) {
+      prepared.close();
+    }
     Libc.LIBRARY.close(descriptor);
   }
 }

@@ -6,15 +6,13 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Memory divided among threads. The driver fills it from its start to its end, so all threads work
- * at the front: each takes every n-th piece.
+ * Memory divided among threads. The driver goes through it from its start to its end, so all
+ * threads work at the front: each takes every n-th piece.
  */
 final class Pieces {
 
   /** Small enough that the front is soon there, large enough that the calls are few. */
   static final long BYTES = 64L << 20;
-
-  private static final int MADV_POPULATE_WRITE = 23;
 
   private Pieces() {}
 
@@ -22,21 +20,20 @@ final class Pieces {
    * Divides.
    *
    * @param threads at most as many lists are made
-   * @return what each thread populates
+   * @param advice what each piece is populated for
+   * @return what each thread populates; the first does most
    */
-  static List<List<Advice>> of(AddressRange memory, int threads) {
+  static List<List<Advice>> of(List<AddressRange> ranges, int threads, int advice) {
     List<List<Advice>> work = new ArrayList<>();
-    for (long done = 0; done < memory.bytes(); done += BYTES) {
-      int thread = (int) (done / BYTES % threads);
-      if (thread == work.size()) {
-        work.add(new ArrayList<>());
+    int piece = 0;
+    for (AddressRange range : ranges) {
+      for (long at = range.start(); at < range.end(); at += BYTES) {
+        int thread = piece++ % threads;
+        if (thread == work.size()) {
+          work.add(new ArrayList<>());
+        }
+        work.get(thread).add(new Advice(at, Math.min(BYTES, range.end() - at), advice));
       }
-      work.get(thread)
-          .add(
-              new Advice(
-                  memory.start() + done,
-                  Math.min(BYTES, memory.bytes() - done),
-                  MADV_POPULATE_WRITE));
     }
     return work;
   }

@@ -2,16 +2,11 @@ package dev.gpuprocess.internal.populate;
 
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
-import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.trace.BorrowedThread;
 import dev.gpuprocess.internal.trace.MappingTrap;
 import dev.gpuprocess.internal.trace.RemoteCallException;
-import dev.gpuprocess.internal.trace.RemoteCalls;
 import dev.gpuprocess.internal.trace.RemoteThreads;
-import dev.gpuprocess.internal.trace.RemoteThreads.Advice;
 import dev.gpuprocess.internal.trace.RestoreThread;
 import dev.gpuprocess.internal.trace.SystemCall;
 import dev.gpuprocess.internal.trace.UntraceableException;
@@ -43,14 +38,11 @@ public final class PopulateAhead {
   /** A checkpoint of less is over in a moment. */
   public static final long LEAST_BYTES = 128L << 20;
 
-  /** The most that were measured, on a machine of 16 cores; 1, 2 and 4 were slower. */
-  private static final int MOST_THREADS = 8;
-
   /** How long the checkpoint waits for the restore thread to be watched. */
   private static final Duration ARMING = Duration.ofSeconds(1);
 
-  private static final Duration TIDYING = Duration.ofSeconds(5);
   private static final int MADV_HUGEPAGE = 14;
+  private static final int MADV_POPULATE_WRITE = 23;
 
   private final ProcessIdentity process;
   private final CompletableFuture<Void> armed = new CompletableFuture<>();
@@ -112,18 +104,14 @@ public final class PopulateAhead {
     } catch (RemoteCallException e) {
       LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
     }
-    int most = Math.min(MOST_THREADS, Runtime.getRuntime().availableProcessors());
-    List<List<Advice>> work = Pieces.of(memory, most);
-    RemoteThreads threads = RemoteThreads.prepare(thread, work.size(), work.get(0).size());
-    int started = threads.start(thread, work);
-    LOG.debug("{} threads populate {} bytes of process {}", started, memory.bytes(), thread.pid());
-    return threads;
+    return Populators.start(thread, List.of(memory), MADV_POPULATE_WRITE);
   }
 
   private String outcome(CompletableFuture<Optional<RemoteThreads>> watch) {
     try {
       Optional<RemoteThreads> threads = watch.join();
-      threads.ifPresent(this::tidy);
+      // The driver copies slower than they populate.
+      threads.ifPresent(started -> Populators.tidy(process, started));
       return threads
           .map(started -> "populated ahead by %s threads".formatted(started.started()))
           .orElse("not populated ahead: the driver made no mapping of 128 MiB or more");
@@ -131,32 +119,6 @@ public final class PopulateAhead {
       LOG.info("process {}: not populated ahead", process.pid(), e);
       Throwable why = e.getCause() == null ? e : e.getCause();
       return "not populated ahead: " + why.getMessage();
-    }
-  }
-
-  /** They have ended long since: the driver copies slower. If not, a page or so stays mapped. */
-  private void tidy(RemoteThreads threads) {
-    try {
-      await(threads);
-      RemoteCalls.borrow(
-          process,
-          TIDYING,
-          thread -> {
-            threads.unmap(thread);
-            return threads;
-          });
-    } catch (UntraceableException | IOException | IllegalStateException e) {
-      LOG.debug("what the threads in process {} ran on stays mapped", process.pid(), e);
-    }
-  }
-
-  private void await(RemoteThreads threads) throws NativeCallException {
-    ProcessMemory memory = new ProcessMemory(process.pid());
-    try (Polling polling = new Polling(TIDYING)) {
-      boolean inTime = true;
-      while (inTime && !threads.haveEnded(memory)) {
-        inTime = polling.pause();
-      }
     }
   }
 }

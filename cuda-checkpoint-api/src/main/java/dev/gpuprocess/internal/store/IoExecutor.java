@@ -47,9 +47,21 @@ public final class IoExecutor implements AutoCloseable {
     return new IoExecutor("sync", 8);
   }
 
-  /** Threads that copy memory into files: more than eight do not make it faster. */
+  /**
+   * Threads that copy memory to memory, a file on a tmpfs included. On a machine of 16 cores 8 of
+   * them filled a file of huge pages at 19 GB/s and 16 at 33.
+   */
   public static IoExecutor copying() {
-    return new IoExecutor("copy", Math.min(8, Runtime.getRuntime().availableProcessors()));
+    return new IoExecutor("copy", Math.min(16, Runtime.getRuntime().availableProcessors()));
+  }
+
+  /**
+   * Threads that move much data to or from a disk. Measured on an NVMe disk, past the page cache:
+   * written at 2.1 GB/s by 1, 2.8 by 4, 1.9 by 8 and 2.1 by 16; read at 2.1 by 1 and 4, 1.5 by 8
+   * and 1.3 by 16. Where there are fewer cores they wait for the disk, not for each other.
+   */
+  public static IoExecutor streaming() {
+    return new IoExecutor("disk", 4);
   }
 
   /** Runs work on one of the threads. */

@@ -270,6 +270,73 @@ class HandOverTest {
   }
 
   @Test
+  void aFileInMemoryIsFilledThroughAMapping() throws IOException {
+    Path memory = Files.createDirectories(directory.resolve("memory"));
+    for (String options : List.of("size=200m", "size=200m,huge=always")) {
+      try (TmpFs mounted = TmpFs.mount(memory, options)) {
+        Path gpu = Files.createDirectories(mounted.point().resolve("gpu"));
+        MemoryHandOver planned = planned();
+        run(planned, gpu, true);
+        assertEquals(
+            sums(gpu.resolve("memory-1.bin")), planned.file().orElseThrow().chunks(), options);
+        assertIsWhole();
+        planned.putBack(LIMIT);
+        assertEquals(List.of(), mapped("memory-1.bin"));
+      }
+    }
+  }
+
+  /** What this JVM maps whose name ends so. */
+  private static List<String> mapped(String name) {
+    List<String> names = new ArrayList<>();
+    ProcFs.memory(
+        ProcessHandle.current().pid(),
+        mapping -> {
+          if (mapping.name().endsWith(name)) {
+            names.add(mapping.name());
+          }
+        });
+    return names;
+  }
+
+  /** There is room when the file is made; then somebody else fills the file system. */
+  @Test
+  void aTmpfsThatBecomesFullLeavesTheProcessItsMemoryAndThisJvmWhole() throws IOException {
+    Path full = Files.createDirectories(directory.resolve("full"));
+    try (TmpFs small = TmpFs.mount(full, "size=100m")) {
+      Path gpu = Files.createDirectories(small.point().resolve("gpu"));
+      Path other = small.point().resolve("other");
+      DiskWork filling =
+          new DiskWork() {
+            @Override
+            public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
+              T done = work.get();
+              fill(other, 60 << 20);
+              return done;
+            }
+          };
+      MemoryHandOver planned = planned();
+      CopyLimit limit = new CopyLimit(1, LIMIT, null);
+      FileSystemException e =
+          assertThrows(
+              FileSystemException.class,
+              () -> planned.run(gpu, true, Checksum.CRC32C, limit, LIMIT, filling));
+      assertTrue(e.getReason().contains("No space left"), e.getReason());
+      assertEquals(List.of(""), names());
+      assertEquals(List.of(), mapped("memory-1.bin"));
+      assertIsWhole();
+    }
+  }
+
+  private static void fill(Path file, int bytes) {
+    try {
+      Files.write(file, new byte[bytes]);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  @Test
   void itEndsInTimeAndWhenItIsCancelled() throws IOException {
     Cancellation cancelled = new Cancellation();
     cancelled.cancel();

@@ -15,6 +15,7 @@ import dev.gpuprocess.gpu.GpuUuid;
 import java.time.LocalDate;
 import java.time.ZoneOffset;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -104,6 +105,11 @@ public final class Machine implements AutoCloseable {
   /** Prepares a workload to run on these GPUs. */
   public <W extends Workload> Launch<W> on(Launch<W> launch) {
     return simulated == null ? launch : launch.on(simulated);
+  }
+
+  /** What another process needs in its environment to find these GPUs. */
+  public Map<String, String> environment() {
+    return simulated == null ? Map.of() : simulated.environment();
   }
 
   /** What is free on a GPU now, in bytes. */

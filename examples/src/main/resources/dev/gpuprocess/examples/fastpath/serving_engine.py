@@ -1,0 +1,92 @@
+"""A process like one that serves a model: serving_engine.py READY GPU_MEBIBYTES HOST_MEBIBYTES BACKEND
+
+Holds so much random data on the GPU and in host memory, and answers GET / on a port of this machine, which it writes to
+the file READY, with a checksum that the GPU makes of all of its data and some of the host's. GET /all looks at all of
+both. BACKEND is torch, or driver where there is no PyTorch: then the data is copied back to be summed up. It knows nothing
+of checkpoints.
+"""
+
+import ctypes
+import http.server
+import os
+import sys
+import zlib
+
+CHUNK = 256 << 20
+
+
+class Torch:
+    """What PyTorch holds and adds up."""
+
+    def __init__(self, size: int) -> None:
+        import torch
+
+        self.torch = torch
+        torch.manual_seed(7)
+        self.chunks = [
+            torch.randint(-(2**62), 2**62, (min(CHUNK, size - at) // 8,), dtype=torch.int64, device="cuda")
+            for at in range(0, size, CHUNK)
+        ]
+
+    def checksum(self) -> int:
+        total = self.torch.zeros((), dtype=self.torch.int64, device="cuda")
+        for chunk in self.chunks:
+            total += chunk.sum()
+        return int(total)
+
+
+class Driver:
+    """The same by the driver's own functions, with the sum made here."""
+
+    def __init__(self, size: int) -> None:
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+        self.chunks = []
+        for at in range(0, size, CHUNK):
+            data = os.urandom(1 << 20) * (min(CHUNK, size - at) >> 20)
+            address = ctypes.c_uint64()
+            self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(len(data)))
+            self.call("cuMemcpyHtoD_v2", address, data, ctypes.c_size_t(len(data)))
+            self.chunks.append((address, len(data)))
+
+    def call(self, name: str, *arguments: object) -> None:
+        answer = getattr(self.cuda, name)(*arguments)
+        if answer != 0:
+            raise OSError(f"{name} answers {answer}")
+
+    def checksum(self) -> int:
+        total = 0
+        for address, size in self.chunks:
+            data = ctypes.create_string_buffer(size)
+            self.call("cuMemcpyDtoH_v2", data, address, ctypes.c_size_t(size))
+            total = zlib.crc32(data, total)
+        return total
+
+
+def main(ready: str, gpu: int, host: int, backend: str) -> None:
+    data = (Torch if backend == "torch" else Driver)(gpu << 20)
+    memory = bytearray(os.urandom(1 << 20) * host)
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen = memory if self.path == "/all" else memory[:: 1 << 21]
+            text = f"{data.checksum()} {zlib.crc32(seen)}\n".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+    with open(ready + ".new", "w", encoding="ascii") as file:
+        file.write(f"{os.getpid()} {server.server_port}\n")
+    os.rename(ready + ".new", ready)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
