@@ -330,9 +330,9 @@ public final class GpuCheckpoints {
      * during the pause of a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot}: into
      * a file in memory there, from which it goes to the disk when the process runs again. So the
      * disk does not count towards the pause. The file takes the place of the host memory that a
-     * suspended process needs anyway, piece by piece, and keeps it until the image is on the disk, also where that disk hangs.
-     * It is of mode 0600 in a directory of its own of mode 0700. The memory counts towards the
-     * control group of this JVM.
+     * suspended process needs anyway, piece by piece, and keeps it until the image is on the disk,
+     * also where that disk hangs. It is of mode 0600 in a directory of its own of mode 0700. The
+     * memory counts towards the control group of this JVM.
      *
      * <p>Where there is too little memory or room, where the directory is not on tmpfs or others
      * could replace what is in it, the memory goes to the disk during the pause, and the {@link
