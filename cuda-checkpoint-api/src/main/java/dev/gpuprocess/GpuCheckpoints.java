@@ -341,7 +341,8 @@ public final class GpuCheckpoints {
      * is removed by the next snapshot that uses it, and by {@link GpuCheckpoints#recover()} with
      * this setting.
      *
-     * @param directory on tmpfs; by default {@code /dev/shm}; null to write to the disk at once
+     * @param directory on tmpfs, which is several times as fast when it is mounted with {@code
+     *     huge=always}; by default {@code /dev/shm}; null to write to the disk at once
      * @return this builder
      */
     public Builder snapshotSpool(@Nullable Path directory) {
