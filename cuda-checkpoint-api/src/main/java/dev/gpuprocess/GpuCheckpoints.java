@@ -39,6 +39,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class GpuCheckpoints {
 
+  private static final Path SHARED_MEMORY = Path.of("/dev/shm");
+
   private static final GpuCheckpoints STANDARD =
       new GpuCheckpoints(
           new EngineContext(
@@ -49,6 +51,7 @@ public final class GpuCheckpoints {
               Timeouts.ofDefaults(),
               StateDirectory.standard(),
               true,
+              SHARED_MEMORY,
               null));
 
   private final EngineContext context;
@@ -212,6 +215,7 @@ public final class GpuCheckpoints {
     private Timeouts timeouts;
     private StateDirectory state;
     private boolean populateAhead;
+    private @Nullable Path snapshotSpool;
     private @Nullable ImageKey imageKey;
 
     private Builder(EngineContext from) {
@@ -222,6 +226,7 @@ public final class GpuCheckpoints {
       this.timeouts = from.timeouts();
       this.state = from.state();
       this.populateAhead = from.populateAhead();
+      this.snapshotSpool = from.snapshotSpool();
       this.imageKey = from.imageKey();
     }
 
@@ -321,6 +326,31 @@ public final class GpuCheckpoints {
     }
 
     /**
+     * Sets where the memory that is {@linkplain DumpOptions.Builder#handOver handed over} goes
+     * during the pause of a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot}: into
+     * a file in memory there, from which it goes to the disk when the process runs again. So the
+     * disk does not count towards the pause. The file takes the place of the host memory that a
+     * suspended process needs anyway, piece by piece, and keeps it until the image is on the disk,
+     * also where that disk hangs. It is of mode 0600 in a directory of its own of mode 0700. The
+     * memory counts towards the control group of this JVM.
+     *
+     * <p>Where there is too little memory or room, where the directory is not on tmpfs or others
+     * could replace what is in it, the memory goes to the disk during the pause, and the {@link
+     * dev.gpuprocess.progress.Step#note() note} of the step {@code hand over} says why. Images that
+     * are on tmpfs themselves need no such detour. What a killed controller leaves in the directory
+     * is removed by the next snapshot that uses it, and by {@link GpuCheckpoints#recover()} with
+     * this setting.
+     *
+     * @param directory on tmpfs, which is several times as fast when it is mounted with {@code
+     *     huge=always}; by default {@code /dev/shm}; null to write to the disk at once
+     * @return this builder
+     */
+    public Builder snapshotSpool(@Nullable Path directory) {
+      this.snapshotSpool = directory == null ? null : directory.toAbsolutePath();
+      return this;
+    }
+
+    /**
      * Sets a key with which images are signed. Images without its signature are then not opened.
      *
      * @param key for images that leave this machine, or are kept where others can write; null, the
@@ -339,7 +369,8 @@ public final class GpuCheckpoints {
      */
     public GpuCheckpoints build() {
       return new GpuCheckpoints(
-          new EngineContext(cuda, gpus, criu, listener, timeouts, state, populateAhead, imageKey));
+          new EngineContext(
+              cuda, gpus, criu, listener, timeouts, state, populateAhead, snapshotSpool, imageKey));
     }
   }
 

@@ -11,9 +11,12 @@ import dev.gpuprocess.internal.dump.OlderImages;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A process on disk: a directory with CRIU's image files and a manifest, complete and durable. It
@@ -26,11 +29,13 @@ public final class ProcessImage {
   private final EngineContext context;
   private final ImageDirectory directory;
   private final List<Step> steps;
+  private final @Nullable SnapshotTimes times;
 
-  ProcessImage(EngineContext context, ImageDirectory directory, List<Step> steps) {
+  ProcessImage(EngineContext context, DumpedImage image) {
     this.context = context;
-    this.directory = directory;
-    this.steps = List.copyOf(steps);
+    this.directory = image.directory();
+    this.steps = List.copyOf(image.steps());
+    this.times = image.times();
   }
 
   /**
@@ -49,11 +54,13 @@ public final class ProcessImage {
   }
 
   static ProcessImage open(EngineContext context, Path directory) {
-    return new ProcessImage(context, ImageDirectory.open(directory, context.imageKey()), List.of());
+    return of(
+        context,
+        new DumpedImage(ImageDirectory.open(directory, context.imageKey()), List.of(), null));
   }
 
   static ProcessImage of(EngineContext context, DumpedImage made) {
-    return new ProcessImage(context, made.directory(), made.steps());
+    return new ProcessImage(context, made);
   }
 
   /**
@@ -81,6 +88,16 @@ public final class ProcessImage {
    */
   public List<Step> steps() {
     return steps;
+  }
+
+  /**
+   * How long the process stood still for this image, and how long the image took.
+   *
+   * @return empty unless a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot} has
+   *     just made it
+   */
+  public Optional<SnapshotTimes> snapshotTimes() {
+    return Optional.ofNullable(times);
   }
 
   /**

@@ -97,9 +97,32 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * checked before it leaves its GPU: options, CRIU, the directory and its room, and what the tree
    * has open.
    *
+   * <p>The process stands still no longer than it is needed: it runs again when CRIU has written
+   * its files, and only then are they checksummed and synced. What is {@linkplain
+   * DumpOptions.Builder#handOver handed over} goes no further than to host memory during the pause
+   * where there is room for it ({@link GpuCheckpoints.Builder#snapshotSpool}), and from there to
+   * the disk. The image gets its name when all of it is on the disk; this returns then, and {@link
+   * ProcessImage#snapshotTimes()} tells both times. A {@link dev.gpuprocess.progress.StepListener}
+   * sees the step {@code unlock} end when the process runs again. From that moment on other verbs
+   * may be used on it, from any thread and JVM, and it may end.
+   *
+   * <p>What fails after that costs the image alone: nothing is left of it, older images stay, and
+   * the exception is of the type that is listed here, says that the process runs on, and has {@link
+   * dev.gpuprocess.cuda.ProcessState#RUNNING} as its state afterwards. When the controller is
+   * killed meanwhile {@link GpuCheckpoints#recover()} removes what is left. When the driver cannot
+   * bring the process back, the image is made all the same before this throws, as it may be all
+   * that is left of the process.
+   *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
-   * @param options how to dump; the process is left running whatever they say
+   * @param options how to dump; the process is left running whatever they say. The deadline is that
+   *     of the dump, and begins anew for what is done when the process runs again
    * @return the image
+   * @throws dev.gpuprocess.error.DiskFullException when the file system is full
+   * @throws dev.gpuprocess.error.ImageException when the image cannot be written
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(Duration)}, {@link
+   *     CheckpointedProcess#dump(Path, DumpOptions)} and {@link CheckpointedProcess#resume()}
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
     return orPoisoned(

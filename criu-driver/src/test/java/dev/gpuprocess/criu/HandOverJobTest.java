@@ -36,6 +36,7 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
@@ -53,7 +54,8 @@ import org.junit.jupiter.api.io.TempDir;
 class HandOverJobTest {
 
   private static final int MEBIBYTES = 80;
-  private static final DumpOptions HAND_OVER = DumpOptions.builder().handOver(true).build();
+  private static final DumpOptions HAND_OVER = DumpOptions.builder().build();
+  private static final String MEMORY = "gpu/memory-1.bin";
 
   @TempDir Path directory;
   private SimulatedDriver machine;
@@ -113,8 +115,30 @@ class HandOverJobTest {
     Step step =
         image.steps().stream().filter(each -> each.name().equals("hand over")).findFirst().get();
     assertTrue(step.bytes() >= (long) MEBIBYTES << 20, step.toString());
+    assertFalse(step.note().contains("CRIU"), step.note());
     assertEquals(Manifest.FORMAT_WITH_MEMORY, image.manifest().formatVersion());
     assertTrue(criuBytes(image) < 16 << 20, "CRIU dumped " + criuBytes(image));
+  }
+
+  private static void assertNotHandedOver(ProcessImage image, String why) {
+    Step step =
+        image.steps().stream().filter(each -> each.name().equals("hand over")).findFirst().get();
+    assertEquals(0, step.bytes());
+    assertTrue(step.note().startsWith("CRIU dumps it: "), step.note());
+    assertTrue(step.note().contains(why), step.note());
+    assertEquals(Manifest.FORMAT, image.manifest().formatVersion());
+    assertFalse(Files.exists(image.directory().resolve("gpu")));
+  }
+
+  @Test
+  void itIsNotDoneWhereItIsNotWanted() {
+    ProcessImage image = suspended().dump(image(), DumpOptions.builder().handOver(false).build());
+    assertEquals(Manifest.FORMAT, image.manifest().formatVersion());
+    assertEquals(
+        List.of("lock", "checkpoint", "seal", "dump"),
+        image.steps().stream().map(Step::name).toList());
+    checkpoints.open(image()).restore().resume();
+    assertRight();
   }
 
   private static long criuBytes(ProcessImage image) {
@@ -167,6 +191,27 @@ class HandOverJobTest {
     assertRight();
   }
 
+  /** An image that is superseded loses its name; what a process maps of it stays as it is. */
+  @Test
+  void anImageThatIsMappedCanBeSuperseded() throws IOException {
+    suspended().dump(image(), HAND_OVER);
+    checkpoints.open(image()).restore().dump(directory.resolve("newer"), HAND_OVER);
+    assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
+    CheckpointedProcess again = checkpoints.open(image()).restore();
+    Path link = Files.createLink(directory.resolve("link"), image().resolve(MEMORY));
+    FileTime written = Files.getLastModifiedTime(link);
+    long bytes = Files.size(link);
+
+    assertEquals(List.of(image()), checkpoints.open(directory.resolve("newer")).removeOlder(1));
+
+    assertFalse(Files.exists(image()));
+    assertEquals(bytes, Files.size(link));
+    assertEquals(written, Files.getLastModifiedTime(link));
+    assertTrue(mapped() >= (long) MEBIBYTES << 20, "mapped from the image that was removed");
+    again.resume();
+    assertRight();
+  }
+
   @Test
   void aSnapshotLeavesTheProcessWithoutTheImage() {
     ProcessImage image = checkpoints.process(job.pid()).snapshot(image(), HAND_OVER);
@@ -197,7 +242,11 @@ class HandOverJobTest {
     assertThrows(RuntimeException.class, () -> checkpointed.dump(image(), HAND_OVER));
     assertFalse(Files.exists(image()));
     assertMapsNoImage();
-    checkpointed.resume();
+
+    CheckpointedProcess still =
+        assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(job.pid()));
+    assertHandedOver(still.dump(image(), HAND_OVER));
+    checkpoints.open(image()).restore().resume();
     assertRight();
   }
 
@@ -282,7 +331,7 @@ class HandOverJobTest {
   @Test
   void anAlteredFileIsFoundBeforeTheRestore() throws IOException {
     suspended().dump(image(), HAND_OVER);
-    Path file = image().resolve("gpu/memory-1.bin");
+    Path file = image().resolve(MEMORY);
     byte[] content = Files.readAllBytes(file);
     content[12345678] ^= 1;
     Files.write(file, content);
@@ -315,8 +364,7 @@ class HandOverJobTest {
     job.close();
     job = Pattern.launch(MEBIBYTES).on(machine).start();
     ProcessImage image = suspended().dump(image(), HAND_OVER);
-    assertEquals(Manifest.FORMAT, image.manifest().formatVersion());
-    assertFalse(Files.exists(image().resolve("gpu")));
+    assertNotHandedOver(image, "was started by this JVM");
     checkpoints.open(image()).restore().resume();
     assertRight();
   }

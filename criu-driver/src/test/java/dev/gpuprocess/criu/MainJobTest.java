@@ -104,7 +104,7 @@ class MainJobTest {
       assertFalse(counter.isAlive());
       assertEquals(counter.pid(), image.manifest().pid());
       assertEquals(
-          List.of("lock", "checkpoint", "seal", "dump"),
+          List.of("lock", "checkpoint", "hand over", "seal", "dump"),
           image.steps().stream().map(Step::name).toList());
 
       RunningProcess again = checkpoints.open(image()).restore().resume();

@@ -20,6 +20,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
@@ -38,6 +39,7 @@ import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -346,6 +348,15 @@ class UserScenarios {
       RunningProcess again = checkpoints.open(image).restore().resume();
       assertEquals(counter.pid(), again.pid());
       assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void aSpoolIsTheUsersAlone() throws IOException {
+    try (Spool spool = Spool.make(Path.of("/dev/shm"))) {
+      Path made = spool.memoryDirectory().getParent();
+      assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(made)));
+      assertEquals(Files.getAttribute(Path.of("/proc/self"), "unix:uid"), owner(made));
     }
   }
 }

@@ -3,6 +3,7 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.criu.FileTree;
+import dev.gpuprocess.options.DumpOptions;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -16,13 +17,15 @@ record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
 
   void run(int number) {
     checkpoints.process(pid).suspend().resume();
+    // The second cycle, to which only those come who are killed late, is CRIU's alone.
+    DumpOptions options = DumpOptions.builder().handOver(number % 2 == 1).build();
     Path dump = throughLink().resolve(DUMP + number);
-    ProcessImage image = checkpoints.process(pid).suspend().dump(dump);
+    ProcessImage image = checkpoints.process(pid).suspend().dump(dump, options);
     image.restore().resume();
     FileTree.remove(image.directory());
     // The first of them is older than the second, which removes it.
-    checkpoints.process(pid).snapshot(images.resolve("first-" + number));
-    checkpoints.process(pid).snapshot(images.resolve("second-" + number)).removeOlder(1);
+    checkpoints.process(pid).snapshot(images.resolve("first-" + number), options);
+    checkpoints.process(pid).snapshot(images.resolve("second-" + number), options).removeOlder(1);
   }
 
   /** The directory of images as {@code link/..}, which only the kernel knows to be that one. */

@@ -1,7 +1,6 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
 import java.util.concurrent.locks.LockSupport;
@@ -41,7 +40,7 @@ final class DyingHandOver {
             .build()
             .process(Long.parseLong(args[2]))
             .suspend();
-    suspended.dump(Path.of(args[3]), DumpOptions.builder().handOver(true).build());
+    suspended.dump(Path.of(args[3]));
   }
 
   private static void killAfter(long nanos) {

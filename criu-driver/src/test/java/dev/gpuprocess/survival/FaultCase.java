@@ -17,6 +17,11 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
   /** Every error that a checkpoint function was seen to answer, and the unknown one. */
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
 
+  private static final String HAND_OVER = "hand over begins";
+
+  /** How long after its beginning; it takes some milliseconds. */
+  private static final int[] IN_THE_MIDDLE = {500, 2000, 4000, 8000};
+
   private static final String DRIVER = WatchedDriver.BEFORE + "cuCheckpointProcess";
 
   String row() {
@@ -41,6 +46,15 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
       }
       if (moment.startsWith(WatchedCriu.STAGE)) {
         troubles.add(InjectedFault.criuKilled(i));
+      }
+      if (moment.equals(HAND_OVER)) {
+        for (int micros : IN_THE_MIDDLE) {
+          troubles.add(InjectedFault.killed(i, micros));
+          troubles.add(InjectedFault.stopped(i, micros));
+        }
+      }
+      if (task.isCancellable()) {
+        troubles.add(InjectedFault.cancelled(i));
       }
       // The moment after a call is the one before the next.
       if (!moment.startsWith(WatchedDriver.AFTER) && !moment.endsWith(" begins")) {

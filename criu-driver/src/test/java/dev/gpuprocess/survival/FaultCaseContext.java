@@ -2,6 +2,7 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 
@@ -12,9 +13,14 @@ import java.nio.file.Path;
  * @param subject the process
  * @param moments told of everything that {@code checkpoints} does
  * @param checkpoints runs the verb
+ * @param cancellation cancels a dump
  */
 record FaultCaseContext(
-    SimulatedMachine machine, Subject subject, FaultPoints moments, GpuCheckpoints checkpoints) {
+    SimulatedMachine machine,
+    Subject subject,
+    FaultPoints moments,
+    GpuCheckpoints checkpoints,
+    Cancellation cancellation) {
 
   int pid() {
     return subject.pid();

@@ -28,6 +28,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The disk of an image hangs: the process does not wait for it. */
 class HungDiskTest {
@@ -58,15 +60,16 @@ class HungDiskTest {
         .build();
   }
 
-  @Test
-  void dump_diskHangsWhileItSyncs_processGoesOnAndTheImageIsTakenBack() throws Exception {
+  @ParameterizedTest
+  @ValueSource(strings = {"hand over", "seal"})
+  void dump_diskHangsInAStep_processGoesOnAndTheImageIsTakenBack(String step) throws Exception {
     RealCriu.assume();
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         LoopMount disk = LoopMount.in(directory);
         Subject subject = Subject.start(machine.driver)) {
       Path image = disk.path().resolve("image");
       CheckpointedProcess suspended =
-          hangingAt("seal", machine, disk).process(subject.pid()).suspend();
+          hangingAt(step, machine, disk).process(subject.pid()).suspend();
       long began = System.nanoTime();
       OperationTimedOutException late =
           assertThrows(

@@ -1,6 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.fixtures.Fault;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
@@ -114,6 +116,44 @@ record InjectedFault(
         false,
         true,
         scene -> scene.moments().at(moment, () -> scene.signal(Signals.KILL)));
+  }
+
+  /** The process is killed some time after a moment. */
+  static InjectedFault killed(int moment, int micros) {
+    return new InjectedFault(
+        "killed after " + micros + " us",
+        false,
+        true,
+        scene -> scene.moments().at(moment, () -> later(micros, scene, Signals.KILL)));
+  }
+
+  /** The process is stopped some time after a moment, and goes on when the case is over. */
+  static InjectedFault stopped(int moment, int micros) {
+    return new InjectedFault(
+        "stopped after " + micros + " us",
+        true,
+        false,
+        scene -> scene.moments().at(moment, () -> later(micros, scene, Signals.STOP)));
+  }
+
+  private static void later(int micros, FaultCaseContext scene, int signal) {
+    Thread thread =
+        new Thread(
+            () -> {
+              LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(micros));
+              scene.signal(signal);
+            });
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  /** The dump is cancelled at a moment. */
+  static InjectedFault cancelled(int moment) {
+    return new InjectedFault(
+        "cancelled",
+        false,
+        false,
+        scene -> scene.moments().at(moment, scene.cancellation()::cancel));
   }
 
   /** The process is stopped at a moment, and goes on when the case is over. */

@@ -25,10 +25,15 @@ final class LoopMount implements AutoCloseable {
 
   /** Mounts one; where that is not allowed the test is skipped, and says so. */
   static LoopMount in(Path directory) throws IOException {
+    return in(directory, BYTES);
+  }
+
+  /** The same of another size. */
+  static LoopMount in(Path directory, long bytes) throws IOException {
     Path file = directory.resolve("disk");
     Path path = Files.createDirectory(directory.resolve("mounted"));
     try (RandomAccessFile disk = new RandomAccessFile(file.toFile(), "rw")) {
-      disk.setLength(BYTES);
+      disk.setLength(bytes);
     }
     String refusal = run("mkfs.ext4", "-q", file.toString());
     refusal +=

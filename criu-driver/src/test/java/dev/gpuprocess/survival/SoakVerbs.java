@@ -10,6 +10,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -79,10 +80,10 @@ final class SoakVerbs {
             pid -> checkpoints.process(pid).lock().unlock(),
             this::bringBack,
             this::bringBackInsured,
-            pid -> checkpoints.process(pid).snapshot(newImage(pid)),
+            pid -> checkpoints.process(pid).snapshot(newImage(pid), oneWayOrTheOther()),
             this::dumpAndRestore,
             this::dumpAndRestore,
-            pid -> checkpoints.process(pid).suspend().dump(newImage(pid)),
+            pid -> checkpoints.process(pid).suspend().dump(newImage(pid), oneWayOrTheOther()),
             pid -> checkpoints.doctor(pid),
             pid -> checkpoints.recover(),
             this::squatted);
@@ -124,7 +125,7 @@ final class SoakVerbs {
   }
 
   private void dumpAndRestore(int pid) {
-    checkpoints.process(pid).suspend().dump(newImage(pid)).restore().resume();
+    checkpoints.process(pid).suspend().dump(newImage(pid), oneWayOrTheOther()).restore().resume();
   }
 
   private void bringBack(int pid) {
@@ -158,6 +159,11 @@ final class SoakVerbs {
     if (found instanceof CheckpointedProcess suspended) {
       suspended.resume();
     }
+  }
+
+  /** Mostly with the save area handed over, sometimes by CRIU alone. */
+  private DumpOptions oneWayOrTheOther() {
+    return DumpOptions.builder().handOver(made.get() % 3 != 0).build();
   }
 
   private Path newImage(int pid) {

@@ -24,7 +24,7 @@ final class Subject implements AutoCloseable {
   }
 
   static Subject start(SimulatedDriver machine) {
-    return new Subject(Counter.launch(MEBIBYTES).on(machine).start());
+    return new Subject(Counter.launch(MEBIBYTES).on(machine).notOurChild().start());
   }
 
   int pid() {

@@ -1,6 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.Locale;
 
@@ -45,7 +46,7 @@ enum Task {
 
     @Override
     void act(FaultCaseContext scene) {
-      found(scene).dump(scene.image());
+      found(scene).dump(scene.image(), cancellable(scene));
     }
   },
   RESTORE {
@@ -66,7 +67,7 @@ enum Task {
 
     @Override
     void act(FaultCaseContext scene) {
-      scene.checkpoints().process(scene.pid()).snapshot(scene.image());
+      scene.checkpoints().process(scene.pid()).snapshot(scene.image(), cancellable(scene));
     }
   };
 
@@ -75,6 +76,15 @@ enum Task {
 
   /** Does the task. */
   abstract void act(FaultCaseContext scene);
+
+  /** Whether it is a dump that can be cancelled. */
+  boolean isCancellable() {
+    return this == DUMP || this == SNAPSHOT;
+  }
+
+  private static DumpOptions cancellable(FaultCaseContext scene) {
+    return DumpOptions.builder().cancellation(scene.cancellation()).build();
+  }
 
   private static CheckpointedProcess found(FaultCaseContext scene) {
     return (CheckpointedProcess) scene.checkpoints().inspect(scene.pid());

@@ -159,6 +159,14 @@ public record Manifest(
           "format %s has the memory files %s, and the list of files has %s"
               .formatted(format, described, listed));
     }
+    for (MemoryFile each : memory == null ? List.<MemoryFile>of() : memory) {
+      if (files.stream()
+          .anyMatch(file -> file.path().equals(each.file()) && file.bytes() != each.bytes())) {
+        throw new IllegalArgumentException(
+            "%s is not as long as the memory that it holds, %s bytes"
+                .formatted(each.file(), each.bytes()));
+      }
+    }
   }
 
   /**

@@ -21,6 +21,8 @@ public record MemoryFile(String file, String mappedAs, List<String> ranges) {
 
   private static final Pattern FILE = Pattern.compile(DIRECTORY + "/memory-[0-9]{1,9}\\.bin");
   private static final Pattern RANGE = Pattern.compile("[0-9a-f]{1,15}-[0-9a-f]{1,15}");
+  private static final Pattern NOT_FROM_THE_KERNEL = Pattern.compile("/(\\.{0,2})/");
+  private static final int HEXADECIMAL = 16;
   private static final int LONGEST_PATH = 4096;
 
   /**
@@ -42,8 +44,23 @@ public record MemoryFile(String file, String mappedAs, List<String> ranges) {
   }
 
   /**
-   * Whether CRIU can be told of a path: an absolute one of a file of that name, of characters that
-   * can be written in a manifest and over CRIU's protocol.
+   * How much memory it is, which the file is as long as.
+   *
+   * @return bytes, negative when the addresses are impossible
+   */
+  public long bytes() {
+    return ranges.stream().mapToLong(MemoryFile::bytes).sum();
+  }
+
+  private static long bytes(String range) {
+    int dash = range.indexOf('-');
+    return Long.parseLong(range.substring(dash + 1), HEXADECIMAL)
+        - Long.parseLong(range.substring(0, dash), HEXADECIMAL);
+  }
+
+  /**
+   * Whether CRIU can be told of a path: an absolute one of a file of that name, as the kernel
+   * writes it, of characters that can be written in a manifest and over CRIU's protocol.
    *
    * @param path the path
    * @param file the file's path in the image
@@ -53,6 +70,7 @@ public record MemoryFile(String file, String mappedAs, List<String> ranges) {
     return path.length() <= LONGEST_PATH
         && path.startsWith("/")
         && path.endsWith("/" + file)
+        && !NOT_FROM_THE_KERNEL.matcher(path).find()
         && path.chars().noneMatch(each -> each < ' ' || each == 0x7f || each == 0xfffd);
   }
 }

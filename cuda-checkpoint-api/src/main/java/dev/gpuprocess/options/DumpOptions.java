@@ -143,7 +143,7 @@ public final class DumpOptions extends TreeOptions {
     private List<Path> irmapScanPaths = List.of();
     private @Nullable Path freezeCgroup;
     private Duration freezeTimeout = Duration.ofSeconds(10);
-    private boolean handOver;
+    private boolean handOver = true;
 
     private Builder() {}
 
@@ -317,12 +317,17 @@ public final class DumpOptions extends TreeOptions {
      * does not read it first. On a tmpfs the file is filled through a mapping by up to 16 threads;
      * mounted with {@code huge=always} the tmpfs takes it several times as fast. On a disk 4
      * threads write past the page cache. The threads of the process are held meanwhile. Where that
-     * cannot be done, as for a process of another mount namespace, on another machine than x86_64,
-     * or when CRIU is run through sudo, the log tells why and CRIU dumps the memory. Such an image
-     * cannot be restored by CRIU run through sudo, nor by versions of this library that do not know
-     * of it. Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     * cannot be done CRIU dumps the memory, and the {@linkplain dev.gpuprocess.progress.Step#note()
+     * note} of the step {@code hand over} tells why: the process was started by this JVM, has a
+     * mount namespace of its own, or may not be traced; the machine is no x86_64; CRIU is run
+     * through sudo. An image with such a file cannot be restored by CRIU run through sudo, nor by
+     * versions of this library that do not know of it, and from its restore to its resume the
+     * process needs the file, under whatever name or none. In a snapshot the memory goes to a disk
+     * by way of host memory where there is room ({@link
+     * dev.gpuprocess.GpuCheckpoints.Builder#snapshotSpool}). Ignored by {@link
+     * dev.gpuprocess.spi.CriuDriver#dump}.
      *
-     * @param handOver the new value; false by default
+     * @param handOver the new value; true by default
      * @return this builder
      */
     public Builder handOver(boolean handOver) {

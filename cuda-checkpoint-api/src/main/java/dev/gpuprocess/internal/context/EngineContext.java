@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Path;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -21,6 +22,8 @@ import org.jspecify.annotations.Nullable;
  * @param timeouts how long driver calls may take
  * @param state where the controllers of this machine meet
  * @param populateAhead whether checkpoints are helped by populating memory ahead of the driver
+ * @param snapshotSpool where the memory of a process goes during the pause of a snapshot; null for
+ *     the image itself
  * @param imageKey signs images that are made and is asked of those that are opened; null for none
  */
 public record EngineContext(
@@ -31,6 +34,7 @@ public record EngineContext(
     Timeouts timeouts,
     StateDirectory state,
     boolean populateAhead,
+    @Nullable Path snapshotSpool,
     @Nullable ImageKey imageKey) {
 
   /** The GPUs, asked within a deadline. */

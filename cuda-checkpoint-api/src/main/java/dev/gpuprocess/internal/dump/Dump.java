@@ -10,7 +10,6 @@ import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.DriverOperation;
@@ -20,8 +19,8 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -32,10 +31,9 @@ import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.time.Instant;
 import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
+import java.util.Objects;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -53,15 +51,25 @@ public final class Dump {
   private final DumpOptions options;
   private final StepRecorder steps;
   private final HandOverStep handOver;
+  private final boolean isSnapshot;
   private @Nullable ImageDirectory published;
+  private @Nullable Function<List<ImageFile>, Manifest> draft;
+  private @Nullable WrittenImage written;
   private @Nullable RuntimeException notSealed;
 
-  Dump(DriverOperation operation, TrackedProcess target, DumpOptions options, StepRecorder steps) {
+  private Dump(
+      DriverOperation operation,
+      TrackedProcess target,
+      DumpOptions options,
+      StepRecorder steps,
+      boolean isSnapshot) {
     this.operation = operation;
     this.target = target;
     this.options = options;
     this.steps = steps;
-    this.handOver = new HandOverStep(target, options, steps);
+    this.isSnapshot = isSnapshot;
+    Path spools = isSnapshot ? target.context.snapshotSpool() : null;
+    this.handOver = new HandOverStep(target, options, steps, new SpoolStep(target.pid(), spools));
   }
 
   /** Dumps a checkpointed process as one verb. */
@@ -75,7 +83,7 @@ public final class Dump {
         operation -> {
           operation.require(ProcessState.CHECKPOINTED);
           StepRecorder steps = self.measured();
-          Dump dump = new Dump(operation, target, options, steps);
+          Dump dump = new Dump(operation, target, options, steps, false);
           ImageDirectory image = dump.into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
@@ -86,15 +94,31 @@ public final class Dump {
             target.leaveAt(ProcessState.CHECKPOINTED);
           }
           steps.rethrow();
-          return new DumpedImage(image, steps.taken());
+          return new DumpedImage(image, steps.taken(), null);
         });
   }
 
-  ImageDirectory into(Path directory) {
-    return operation.atCriu(() -> dumped(directory));
+  /**
+   * Has an image written of a checkpointed process, which then needs it no longer. The image is
+   * neither durable nor published.
+   */
+  static WrittenImage written(
+      DriverOperation operation,
+      TrackedProcess target,
+      DumpOptions options,
+      StepRecorder steps,
+      Path directory) {
+    Dump dump = new Dump(operation, target, options, steps, true);
+    boolean unused = operation.atCriu(() -> dump.run(directory));
+    return Objects.requireNonNull(dump.written);
   }
 
-  private ImageDirectory dumped(Path directory) {
+  private ImageDirectory into(Path directory) {
+    boolean unused = operation.atCriu(() -> run(directory));
+    return requirePublished();
+  }
+
+  private boolean run(Path directory) {
     int pid = target.pid();
     // The deadline covers the checks as well.
     BoundedDiskTask disk =
@@ -118,11 +142,25 @@ public final class Dump {
       try {
         handOver.run(criu, image, disk, limit.remaining());
         dump(criu, image, kept, disk);
+        if (isSnapshot) {
+          handOver.hideSpool();
+          ProcessKey noted = target.noteImage(place, log.path());
+          written =
+              new WrittenImage(
+                  target,
+                  image,
+                  handOver,
+                  directory.toAbsolutePath(),
+                  options.deadline(),
+                  steps,
+                  requireDraft(),
+                  noted);
+        }
       } catch (RuntimeException | Error e) {
         handOver.putBackAfter(disk);
         throw e;
       } finally {
-        if (!disk.hangs()) {
+        if (written == null && !disk.hangs()) {
           disk.tidy("tidy", target.context.timeouts().call(), image::close);
         }
       }
@@ -130,7 +168,7 @@ public final class Dump {
       target.noteState(operation.stateNow());
       throw e;
     }
-    return requirePublished();
+    return true;
   }
 
   private Path place(Path directory) {
@@ -240,7 +278,10 @@ public final class Dump {
           @Override
           public void postDump() {
             try {
-              seal();
+              describe(criu, image, kept, disk);
+              if (!isSnapshot) {
+                seal();
+              }
             } catch (RuntimeException e) {
               notSealed = e;
               throw e;
@@ -254,11 +295,7 @@ public final class Dump {
                   published =
                       disk.run(
                           "seal",
-                          () -> {
-                            handOver.requireRecorded(image.images());
-                            image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
-                            return image.publish(files -> manifest(criu, kept, files));
-                          },
+                          () -> image.publish(requireDraft()),
                           made -> {
                             image.retractWhenClosed();
                             image.close();
@@ -270,41 +307,40 @@ public final class Dump {
         });
   }
 
+  /** Adds what is to be learned of the process while CRIU holds it. */
+  private void describe(
+      CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
+    boolean unused =
+        disk.run(
+            "describe",
+            () -> {
+              handOver.requireRecorded(image.images());
+              image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
+              return true;
+            },
+            late -> image.close());
+    draft = ManifestDraft.of(target, criu, kept, options.label().orElse(null), handOver.memory());
+  }
+
   private ImageDirectory requirePublished() {
-    if (published == null) {
+    return told(published);
+  }
+
+  private Function<List<ImageFile>, Manifest> requireDraft() {
+    return told(draft);
+  }
+
+  private <T> T told(@Nullable T made) {
+    if (made == null) {
       throw new IllegalStateException(
           "the CRIU driver dumped process " + target.pid() + " without telling postDump");
     }
-    return published;
+    return made;
   }
 
   private Manifest.Options keptOptions() {
     boolean shellJob =
         Processes.stat(target.identity).map(stat -> !stat.leadsSession()).orElse(false);
     return ManifestOptions.of(options, shellJob);
-  }
-
-  private Manifest manifest(CriuDriver criu, Manifest.Options kept, List<ImageFile> files) {
-    Map<String, Long> gpuBytes = new TreeMap<>();
-    Holdings held = target.held();
-    if (held.complete()) {
-      held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
-    }
-    List<MemoryFile> memory = handOver.memory();
-    return new Manifest(
-        memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY,
-        Instant.now(),
-        target.pid(),
-        target.identity.startTicks(),
-        ProcFs.commandLine(target.pid()),
-        gpuBytes,
-        target.context.cuda().version(),
-        target.context.inventory().driverVersion().orElse(""),
-        criu.version().toString(),
-        System.getProperty("os.version"),
-        kept,
-        options.label().orElse(null),
-        files,
-        memory);
   }
 }

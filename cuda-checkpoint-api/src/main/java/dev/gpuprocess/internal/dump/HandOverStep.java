@@ -7,6 +7,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
@@ -39,15 +40,26 @@ final class HandOverStep {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
+  /** Memory does not hang. */
+  private static final DiskWork AT_ONCE =
+      new DiskWork() {
+        @Override
+        public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
+          return work.get();
+        }
+      };
+
   private final TrackedProcess target;
   private final DumpOptions options;
   private final StepRecorder steps;
+  private final SpoolStep spool;
   private @Nullable MemoryHandOver handOver;
 
-  HandOverStep(TrackedProcess target, DumpOptions options, StepRecorder steps) {
+  HandOverStep(TrackedProcess target, DumpOptions options, StepRecorder steps, SpoolStep spool) {
     this.target = target;
     this.options = options;
     this.steps = steps;
+    this.spool = spool;
   }
 
   /**
@@ -78,17 +90,17 @@ final class HandOverStep {
     if (planned.bytes() == 0) {
       return;
     }
-    String obstacle = obstacle(criu, image);
-    if (obstacle == null) {
-      handOver = planned;
-      obstacle =
-          steps.run("hand over", () -> run(planned, image, disk, left), why -> moved(planned));
-    }
-    if (obstacle != null) {
+    handOver = planned;
+    Optional<String> obstacle =
+        steps.run(
+            "hand over",
+            () -> obstacle(criu, image).or(() -> run(planned, image, disk, left)),
+            why -> moved(planned),
+            why -> why.map(reason -> "CRIU dumps it: " + reason).orElseGet(spool::note));
+    if (obstacle.isPresent()) {
       handOver = null;
-      LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), obstacle);
       if (needed) {
-        throw mapped(target.pid(), obstacle);
+        throw mapped(target.pid(), obstacle.get());
       }
     }
   }
@@ -97,45 +109,103 @@ final class HandOverStep {
     return planned.file().isPresent() ? planned.bytes() : 0;
   }
 
-  private @Nullable String obstacle(CriuDriver criu, StagedImage image) {
+  private Optional<String> obstacle(CriuDriver criu, StagedImage image) {
     return criu.takesDescriptors()
-        ? MemoryHandOver.obstacle(target.identity, image.images()).orElse(null)
-        : "CRIU does not get descriptors of this JVM at a restore";
+        ? MemoryHandOver.obstacle(target.identity, image.images())
+        : Optional.of(
+            "CRIU gets no descriptors of this JVM at a restore, as when it is run through sudo");
   }
 
-  /** Returns why it was not begun; null when it is done. */
-  private @Nullable String run(
+  /** Returns why it was not begun; empty when it is done. */
+  private Optional<String> run(
       MemoryHandOver planned, StagedImage image, BoundedDiskTask disk, Duration left) {
+    Optional<Path> inMemory = spool.make(image, disk, planned.bytes());
     Path directory =
-        disk.run("make memory directory", image::makeMemoryDirectory, late -> image.close());
-    CopyLimit limit = new CopyLimit(target.pid(), left, options.cancellation().orElse(null));
+        inMemory.orElseGet(
+            () ->
+                disk.run(
+                    "make memory directory", image::makeMemoryDirectory, late -> image.close()));
     try {
       planned.run(
           directory,
           options.endsTree(),
           image.checksum(),
-          limit,
+          limit(left),
           left,
-          new DiskWork() {
-            @Override
-            public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
-              return disk.run(
-                  "hand over",
-                  work,
-                  late -> {
-                    undo.accept(late);
-                    image.close();
-                  });
-            }
-          });
+          inMemory.isPresent() ? AT_ONCE : bounded(disk, image));
     } catch (NotHeldException e) {
-      image.removeMemoryDirectory();
-      return e.getMessage();
+      if (inMemory.isPresent()) {
+        spool.close();
+      } else {
+        image.removeMemoryDirectory();
+      }
+      return Optional.of(String.valueOf(e.getMessage()));
     } catch (IOException e) {
-      throw image.incomplete(e);
+      throw inMemory.isPresent() ? spool.failed(e) : image.incomplete(e);
     }
-    planned.file().ifPresent(image::addMemory);
-    return null;
+    if (inMemory.isEmpty()) {
+      planned.file().ifPresent(image::addMemory);
+    }
+    return Optional.empty();
+  }
+
+  private CopyLimit limit(Duration left) {
+    return new CopyLimit(target.pid(), left, options.cancellation().orElse(null));
+  }
+
+  private static DiskWork bounded(BoundedDiskTask disk, StagedImage image) {
+    return new DiskWork() {
+      @Override
+      public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
+        return disk.run(
+            "hand over",
+            work,
+            late -> {
+              undo.accept(late);
+              image.close();
+            });
+      }
+    };
+  }
+
+  /** CRIU has written its files: nobody needs the name of a spool any more. */
+  void hideSpool() {
+    spool.hide();
+  }
+
+  /**
+   * Copies into the image what is in a spool yet. The process may run meanwhile.
+   *
+   * @param undo called when that ends after this has thrown
+   */
+  void write(
+      StagedImage image, BoundedDiskTask disk, Duration left, Consumer<@Nullable Boolean> undo) {
+    ImageFile file = handOver == null ? null : handOver.file().orElse(null);
+    if (file != null && spool.isUsed()) {
+      CopyLimit limit = limit(left);
+      steps.run("write", file.bytes(), () -> write(image, file, limit, disk, undo));
+    }
+  }
+
+  private void write(
+      StagedImage image,
+      ImageFile file,
+      CopyLimit limit,
+      BoundedDiskTask disk,
+      Consumer<@Nullable Boolean> undo) {
+    boolean unused =
+        disk.run(
+            "write",
+            () -> {
+              spool.write(image, file, limit);
+              return true;
+            },
+            undo);
+  }
+
+  /** Lets the spool go. Does nothing where there is none. */
+  void close() {
+    spool.close();
   }
 
   private GpuCheckpointException mapped(int pid, String obstacle) {
@@ -172,6 +242,12 @@ final class HandOverStep {
 
   /** The same as {@link #putBack} after a failure, which may be that of a disk that hangs. */
   void putBackAfter(BoundedDiskTask disk) {
+    if (spool.isUsed()) {
+      // A snapshot is resumed at once, which frees the memory.
+      handOver = null;
+      spool.close();
+      return;
+    }
     if (handOver != null && disk.hangs()) {
       LOG.warn(
           "process {} keeps memory in a file of its image, as the disk does not answer",

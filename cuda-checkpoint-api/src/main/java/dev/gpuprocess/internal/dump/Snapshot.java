@@ -1,6 +1,8 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -11,51 +13,83 @@ import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.progress.SnapshotTimes;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Suspend, dump leaving the process alive, resume, as one operation: an image of a job that goes
- * on.
+ * on. The image gets durable after that.
  */
 public final class Snapshot {
 
   private final StateHandle self;
   private final TrackedProcess target;
   private final DumpOptions options;
+  private final StepRecorder steps;
+  private final long began = System.nanoTime();
 
   /** Prepares; nothing is done yet. */
   public Snapshot(StateHandle self, DumpOptions options) {
     this.self = self;
     this.target = self.target();
     this.options = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    this.steps = self.measured();
   }
+
+  /**
+   * What the pause left.
+   *
+   * @param thrown what the resume threw; null when the process runs
+   */
+  private record Paused(WrittenImage image, Duration pause, @Nullable Throwable thrown) {}
 
   /** Makes the image. Whatever fails, the process is resumed. */
   public DumpedImage into(Path directory) {
     new DumpCheck(target.context, target.identity, directory, options, true).require();
-    return target.exclusively(
-        "snapshot",
-        ProcessLock.Kind.MOVE,
-        self.generation(),
-        operation -> {
-          operation.require(ProcessState.RUNNING);
-          target.note("snapshot", ProcessLock.Kind.MOVE);
-          StepRecorder steps = self.measured();
-          List<Member> members = List.of(new Member(operation, steps));
-          ImageDirectory image;
-          try {
-            new Suspension(members).suspend(target.context.timeouts().lock());
-            steps.rethrow();
-            image = new Dump(operation, target, options, steps).into(directory);
-          } catch (RuntimeException | Error e) {
-            new Undo(members).backTo(ProcessState.RUNNING, e);
-            throw e;
-          }
-          resume(members);
-          steps.rethrow();
-          return new DumpedImage(image, steps.taken());
-        });
+    Paused paused =
+        target.exclusively(
+            "snapshot",
+            ProcessLock.Kind.MOVE,
+            self.generation(),
+            operation -> paused(operation, directory));
+    // From here on other verbs may be used on the process.
+    Throwable thrown = paused.thrown();
+    if (thrown != null) {
+      throw afterwards(thrown, paused);
+    }
+    ImageDirectory image = published(paused);
+    steps.rethrow();
+    return new DumpedImage(image, steps.taken(), new SnapshotTimes(paused.pause(), elapsed()));
+  }
+
+  private Duration elapsed() {
+    return Duration.ofNanos(System.nanoTime() - began);
+  }
+
+  private Paused paused(DriverOperation operation, Path directory) {
+    operation.require(ProcessState.RUNNING);
+    target.note("snapshot", ProcessLock.Kind.MOVE);
+    List<Member> members = List.of(new Member(operation, steps));
+    long stopped = System.nanoTime();
+    WrittenImage image;
+    try {
+      new Suspension(members).suspend(target.context.timeouts().lock());
+      steps.rethrow();
+      image = Dump.written(operation, target, options, steps, directory);
+    } catch (RuntimeException | Error e) {
+      new Undo(members).backTo(ProcessState.RUNNING, e);
+      throw e;
+    }
+    Throwable thrown = null;
+    try {
+      resume(members);
+    } catch (RuntimeException | Error e) {
+      thrown = e;
+    }
+    return new Paused(image, Duration.ofNanos(System.nanoTime() - stopped), thrown);
   }
 
   private void resume(List<Member> members) {
@@ -64,5 +98,27 @@ public final class Snapshot {
     } finally {
       members.forEach(each -> target.leaveAt(each.operation().stateNow()));
     }
+  }
+
+  private ImageDirectory published(Paused paused) {
+    try {
+      return paused.image().publish();
+    } catch (GpuCheckpointException e) {
+      throw RunsOn.said(e, target.pid(), elapsed());
+    }
+  }
+
+  /** The image may be all that can be saved of a process that did not come back. */
+  private RuntimeException afterwards(Throwable thrown, Paused paused) {
+    try {
+      ImageDirectory unused = paused.image().publish();
+      steps.rethrow();
+    } catch (RuntimeException | Error e) {
+      thrown.addSuppressed(e);
+    }
+    if (thrown instanceof Error error) {
+      throw error;
+    }
+    return (RuntimeException) thrown;
   }
 }

@@ -56,7 +56,8 @@ public final class StepRecorder {
     return run(name, body, bytes, value -> "");
   }
 
-  private <T> T run(
+  /** Runs a step whose result tells how many bytes it moved, and how. */
+  public <T> T run(
       String name, Supplier<T> body, ToLongFunction<T> bytes, Function<T, String> note) {
     StepEvent event = new StepEvent(name, pid);
     event.begin();

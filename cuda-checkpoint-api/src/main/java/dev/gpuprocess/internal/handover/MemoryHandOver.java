@@ -22,8 +22,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class MemoryHandOver {
 
-  private static final String NAME = "memory-1.bin";
-  private static final String FILE = MemoryFile.DIRECTORY + "/" + NAME;
+  static final String NAME = "memory-1.bin";
+  static final String FILE = MemoryFile.DIRECTORY + "/" + NAME;
 
   private final ProcessIdentity process;
   private final List<AddressRange> areas;

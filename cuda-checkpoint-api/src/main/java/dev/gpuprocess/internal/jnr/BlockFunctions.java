@@ -12,6 +12,8 @@ public interface BlockFunctions {
 
   long pwrite(int descriptor, long address, long count, long offset);
 
+  long pread(int descriptor, long address, long count, long offset);
+
   int fallocate(int descriptor, int mode, long offset, long bytes);
 
   int fdatasync(int descriptor);

@@ -29,5 +29,7 @@ public interface LibcFunctions {
 
   int statvfs(@In byte[] path, @Out byte[] status);
 
+  int statfs(@In byte[] path, @Out byte[] status);
+
   String strerror(int error);
 }

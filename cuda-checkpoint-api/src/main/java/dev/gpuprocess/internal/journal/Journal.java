@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -42,6 +43,10 @@ public final class Journal {
   private static final String SUFFIX = ".process";
   private static final String HALF = ".half";
   private static final String ASIDE = ".unread";
+
+  /** In place of a start time: no machine runs so many ticks of the clock. */
+  private static final long NO_START = 1L << 58;
+
   private static final Pattern HALF_OF = Pattern.compile(".*\\.process\\.([\\d-]+)\\.half");
 
   private final StateDirectory state;
@@ -100,6 +105,20 @@ public final class Journal {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
     write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
     return notBefore;
+  }
+
+  /**
+   * Writes that an image is being written whose process runs on, so that a recovery finds what is
+   * left of it. There can be several of one process. If that fails the next image beside it finds
+   * it.
+   *
+   * @return the key of the entry, to remove it by
+   */
+  public ProcessKey writeImage(int pid, Path image, Path log) {
+    long unlikeAnyStart = NO_START + ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
+    ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, unlikeAnyStart);
+    update(JournalEntry.of(key, pid, JournalEntry.WRITING, Holdings.UNKNOWN, image, log));
+    return key;
   }
 
   /**

@@ -65,6 +65,9 @@ public record JournalEntry(
   /** The step of an entry for a restore from an image. */
   static final String RESTORING = "criu restore";
 
+  /** The step of an entry for an image whose process runs already. */
+  static final String WRITING = "write image";
+
   private static final String COMPLETE = "complete";
 
   /** For an operation of this JVM. */
@@ -85,6 +88,11 @@ public record JournalEntry(
 
   public boolean isImageRestore() {
     return step.equals(RESTORING);
+  }
+
+  /** Whether it is about an image alone, and nothing is to be mended of a process. */
+  public boolean isOfImage() {
+    return step.equals(WRITING);
   }
 
   boolean isOfThisBoot() {

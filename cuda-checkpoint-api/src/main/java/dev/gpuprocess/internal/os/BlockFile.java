@@ -164,6 +164,35 @@ public final class BlockFile implements AutoCloseable {
     }
   }
 
+  /**
+   * Reads a block.
+   *
+   * @param to gets {@code count} bytes
+   * @throws FileSystemException when it cannot be read, or the file is shorter
+   */
+  public void read(AlignedBuffer to, int count, long offset) throws FileSystemException {
+    use();
+    try {
+      readAll(to, count, offset);
+    } finally {
+      uses.readLock().unlock();
+    }
+  }
+
+  private void readAll(AlignedBuffer to, int count, long offset) throws FileSystemException {
+    int done = 0;
+    while (done < count) {
+      long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
+      if (read > 0) {
+        done += (int) read;
+      } else if (read == 0) {
+        throw new FileSystemException(path.toString(), null, "is shorter than it was");
+      } else if (Libc.errno() != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be read", Libc.errno());
+      }
+    }
+  }
+
   private void cached() throws FileSystemException {
     if (LIBRARY.fcntl(descriptor, F_SETFL, 0) != 0) {
       throw Libc.failed(path, "cannot be written through the page cache", Libc.errno());

@@ -29,8 +29,10 @@ public final class ProcessDescriptor {
   private static final int MSG_DONTWAIT = 0x40;
   private static final int MSG_NOSIGNAL = 0x4000;
 
-  /** Where a received descriptor is in a message that {@link #toReceive} describes. */
-  public static final int RECEIVED = MESSAGE + 16;
+  private static final int SENT = MESSAGE + 16;
+
+  /** {@code struct cmsghdr}, which the kernel writes before a received descriptor. */
+  private static final int MESSAGE_HEAD = 16;
 
   private ProcessDescriptor() {}
 
@@ -61,10 +63,10 @@ public final class ProcessDescriptor {
   /** Sends a descriptor, and a byte with it, without waiting. */
   public static void send(int socket, int descriptor) throws NativeCallException {
     NativeMemory memory = NativeMemory.of(BYTES);
-    memory.write(0, message(memory.address()));
+    memory.write(0, message(memory.address(), memory.address() + MESSAGE));
     memory.putLong(MESSAGE, MESSAGE_LENGTH);
     memory.putLong(MESSAGE + 8, RIGHTS);
-    memory.putLong(RECEIVED, descriptor);
+    memory.putLong(SENT, descriptor);
     long sent =
         memory.with(
             message -> Ptrace.library().sendmsg(socket, message, MSG_DONTWAIT | MSG_NOSIGNAL));
@@ -74,17 +76,19 @@ public final class ProcessDescriptor {
   /**
    * A {@code struct msghdr} to receive one descriptor and one byte with.
    *
-   * @param address where the struct and what it points to will be, 104 bytes
+   * @param address where the struct and the byte will be, 104 bytes
+   * @param received where the kernel shall write the descriptor's number, in 4 bytes; the 16 bytes
+   *     before are overwritten too. All stay as they are when no descriptor is received
    */
-  public static byte[] toReceive(long address) {
-    return message(address);
+  public static byte[] toReceive(long address, long received) {
+    return message(address, received - MESSAGE_HEAD);
   }
 
-  private static byte[] message(long address) {
+  private static byte[] message(long address, long control) {
     NativeMemory memory = NativeMemory.of(BYTES);
     memory.putLong(IOV, address + VECTOR);
     memory.putLong(IOVS, 1);
-    memory.putLong(CONTROL, address + MESSAGE);
+    memory.putLong(CONTROL, control);
     memory.putLong(CONTROL_LENGTH, MESSAGE_SPACE);
     memory.putLong(VECTOR, address + BYTE);
     memory.putLong(VECTOR + 8, 1);

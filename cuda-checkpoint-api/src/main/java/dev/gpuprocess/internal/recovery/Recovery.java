@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -60,7 +61,7 @@ public final class Recovery {
               .filter(JournalEntry::isImageRestore)
               .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
           journal.entries().stream()
-              .filter(entry -> !entry.isImageRestore())
+              .filter(entry -> !entry.isImageRestore() && !entry.isOfImage())
               .map(this::recover)
               .forEach(all::add);
           // Last, so that a hung disk keeps no process from going on.
@@ -87,8 +88,13 @@ public final class Recovery {
         Optional.ofNullable(entry.log())
             .filter(LogDirectory::isOne)
             .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
+        if (entry.isOfImage()) {
+          journal.remove(entry.key());
+        }
       }
     }
+    Optional.ofNullable(context.snapshotSpool())
+        .ifPresent(place -> bounded(place, () -> Spool.removeAbandoned(place)));
     bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
   }
 

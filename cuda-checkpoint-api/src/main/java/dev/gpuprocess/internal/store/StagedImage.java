@@ -11,6 +11,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.MemoryFileSystem;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -138,6 +139,15 @@ public final class StagedImage implements AutoCloseable {
    */
   public Path images() {
     return staging.images();
+  }
+
+  /** Whether it is on a file system in memory, which keeps nothing on a disk. */
+  public boolean isInMemory() {
+    try {
+      return MemoryFileSystem.has(images());
+    } catch (IOException e) {
+      throw incomplete(e);
+    }
   }
 
   /**

@@ -124,6 +124,11 @@ public final class BorrowedThread {
   public long call(SystemCall call, long... arguments)
       throws RemoteCallException, UntraceableException, NativeCallException {
     require(call, arguments);
+    return made(call, arguments);
+  }
+
+  private long made(SystemCall call, long... arguments)
+      throws RemoteCallException, UntraceableException, NativeCallException {
     long result = once(call, arguments);
     for (int i = 0; OwnState.isRestarted(result) && i < MOST_RESTARTS; i++) {
       result = once(call, arguments);
@@ -157,11 +162,20 @@ public final class BorrowedThread {
   /**
    * Has a call made when the thread goes home, before those that were named earlier: at the end of
    * the work, however that ends, or by the thread itself if this JVM is killed. At most 8.
+   *
+   * @return where its first argument is, which another call may be told to write
    */
-  public void onTheWayHome(SystemCall call, long... arguments)
+  public long onTheWayHome(SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
     require(call, arguments);
     way.push(call, arguments);
+    return way.firstArgument();
+  }
+
+  /** Makes the call that was named last now, instead of on the way home. */
+  public void already() throws RemoteCallException, UntraceableException, NativeCallException {
+    WayHome.Call call = way.take();
+    long unused = made(call.call(), call.array());
   }
 
   /** Takes back what was named last. To be called before the call is made otherwise. */
@@ -213,8 +227,8 @@ public final class BorrowedThread {
    */
   void goHome() throws UntraceableException, NativeCallException {
     while (!lost && way.hasCalls()) {
-      WayHome.Call call = way.pop();
-      once(call.call(), call.arguments().stream().mapToLong(Long::longValue).toArray());
+      WayHome.Call call = way.take();
+      long unused = once(call.call(), call.array());
     }
     if (atHome || lost) {
       return;

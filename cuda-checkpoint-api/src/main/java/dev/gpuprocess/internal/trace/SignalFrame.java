@@ -24,6 +24,12 @@ final class SignalFrame {
   private static final int FLOATING_POINT = REGISTERS + 184;
   private static final int MASK = CONTEXT + 296;
 
+  /**
+   * Where the first argument of a system call is, behind two registers that no system call takes:
+   * the kernel can be told to write a number there.
+   */
+  static final int FIRST_ARGUMENT = REGISTERS + 8 * Long.BYTES;
+
   /** As far as the kernel reads. */
   static final int BYTES = MASK + Long.BYTES;
 

@@ -29,7 +29,9 @@ public enum SystemCall {
   /** Ends a thread. */
   EXIT(60),
   /** Asks for the thread's id. */
-  GETTID(186);
+  GETTID(186),
+  /** Copies memory; within one process, too. */
+  PROCESS_VM_READV(310);
 
   private static final int LARGEST_ERRNO = 4095;
 

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import java.util.Set;
@@ -155,12 +156,23 @@ final class Tracee {
       if (over.getAsBoolean()) {
         return Optional.empty();
       }
+      if (tries > YIELDS && isDead()) {
+        throw gone();
+      }
       if (tries < YIELDS) {
         Thread.yield();
       } else {
         LockSupport.parkNanos(PAUSE);
       }
     }
+  }
+
+  /**
+   * The end of a first thread is told only when the other threads are gone, those that we trace
+   * included.
+   */
+  private boolean isDead() {
+    return ProcFs.status(task).getOrDefault("State", "X").matches("[ZX].*");
   }
 
   private Stop classify(int status) throws UntraceableException {

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.trace;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
@@ -29,7 +30,12 @@ final class WayHome {
   private final Deque<Call> calls = new ArrayDeque<>();
 
   /** A call that is made on the way. */
-  record Call(SystemCall call, List<Long> arguments) {}
+  record Call(SystemCall call, List<Long> arguments) {
+
+    long[] array() {
+      return arguments.stream().mapToLong(Long::longValue).toArray();
+    }
+  }
 
   /** How much room it needs. */
   static int bytes(byte[] extendedState) {
@@ -76,6 +82,22 @@ final class WayHome {
 
   boolean hasCalls() {
     return !calls.isEmpty();
+  }
+
+  /** Where the first argument of the call that was pushed last is. */
+  long firstArgument() {
+    return head() + SignalFrame.FIRST_ARGUMENT;
+  }
+
+  /** Takes the call that was pushed last, as it is in the process. */
+  Call take() throws NativeCallException {
+    long written = memory.readLong(firstArgument());
+    Call call = pop();
+    List<Long> arguments = new ArrayList<>(call.arguments());
+    if (!arguments.isEmpty()) {
+      arguments.set(0, written);
+    }
+    return new Call(call.call(), arguments);
   }
 
   /** Forgets the call that was pushed last. */

@@ -26,6 +26,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -33,6 +34,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Memory of a process that checks and writes it all the time goes into a file and comes back. */
 @RequiresRoot("to trace the process")
@@ -230,6 +233,41 @@ class HandOverTest {
       assertEquals(List.of(""), names());
       assertIsWhole();
     }
+  }
+
+  /** The first work is making the file, and each piece is another. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 2, 3})
+  void theDiskMayFailAtAnyPiece(int works) throws Exception {
+    Path file = gpu().resolve("memory-1.bin");
+    int pid = identity().pid();
+    CopyLimit limit = new CopyLimit(pid, LIMIT, null);
+    HandOver handOver =
+        new HandOver(
+            pid, List.of(area), file, false, Checksum.CRC32C, limit, ImageFile.CHUNK_BYTES);
+    AtomicInteger left = new AtomicInteger(works);
+    DiskWork failing =
+        new DiskWork() {
+          @Override
+          public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
+            if (left.getAndDecrement() == 0) {
+              throw new UncheckedIOException(new IOException("it is a test"));
+            }
+            return work.get();
+          }
+        };
+
+    assertThrows(
+        IOException.class,
+        () -> Holding.during(identity(), LIMIT, held -> handOver.run(held, failing)));
+
+    // A piece is mapped when the next one is copied.
+    assertEquals(Math.max(0, works - 2), handOver.mapped().size());
+    assertIsWhole();
+    Files.deleteIfExists(file);
+    Holding.during(identity(), LIMIT, held -> new PutBack(pid, held).run(handOver.mapped()));
+    assertEquals(Set.of(""), Set.copyOf(names()));
+    assertIsWhole();
   }
 
   @Test

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.DurableFiles;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -49,7 +50,7 @@ final class FileMutants {
       int uid = 1 + random.nextInt(60000);
       all.add(named(file, "uid " + uid, path -> Files.setAttribute(path, "unix:uid", uid)));
       all.add(named(file, "another name", path -> Files.move(path, beside(path))));
-      if (file.startsWith(ImageDirectory.IMAGES)) {
+      if (file.contains("/")) {
         all.add(named(file, "also under another name", path -> Files.copy(path, beside(path))));
       }
     }
@@ -82,38 +83,52 @@ final class FileMutants {
 
   /** Changes to the directories, and things that do not belong there. */
   static List<Mutant> ofDirectories() {
-    List<Mutant> all = new ArrayList<>();
-    for (String directory : List.of("", ImageDirectory.IMAGES)) {
-      String name = directory.isEmpty() ? "the image" : directory;
-      for (int mode : new int[] {0770, 0707, 0777, 01777, 0720, 0702}) {
-        all.add(
-            named(
-                directory,
-                "%s: mode %04o".formatted(name, mode),
-                path -> Files.setAttribute(path, "unix:mode", mode)));
-      }
-      all.add(
-          named(directory, name + ": uid", path -> Files.setAttribute(path, "unix:uid", 12345)));
-      all.add(
-          new Mutant(name + ": link", (image, outside) -> link(image.resolve(directory), outside)));
-      all.add(moved(directory, name + ": removed", path -> {}));
-      all.add(moved(directory, name + ": file", Files::createFile));
-      all.add(moved(directory, name + ": empty", DurableFiles::createDirectory));
-    }
-    String extra = ImageDirectory.IMAGES + "/core-1.img";
-    all.add(named(extra, "extra file", Files::createFile));
-    all.add(named(extra, "extra directory", Files::createDirectory));
-    all.add(named(extra, "extra fifo", path -> make(path, "mkfifo", path.toString())));
-    all.add(
-        new Mutant(
-            "extra link",
-            (image, outside) -> Files.createSymbolicLink(image.resolve(extra), outside)));
+    List<Mutant> all = new ArrayList<>(ofDirectory(""));
+    all.addAll(ofDirectory(ImageDirectory.IMAGES));
+    all.addAll(surplusIn(ImageDirectory.IMAGES, "core-1.img"));
     all.add(
         new Mutant(
             "parent image of CRIU's",
             (image, outside) ->
                 Files.createSymbolicLink(image.resolve("criu").resolve("parent"), outside)));
     return all;
+  }
+
+  /** The same of the memory files' directory. */
+  static List<Mutant> ofMemoryDirectory() {
+    List<Mutant> all = new ArrayList<>(ofDirectory(MemoryFile.DIRECTORY));
+    all.addAll(surplusIn(MemoryFile.DIRECTORY, "memory-2.bin"));
+    return all;
+  }
+
+  private static List<Mutant> ofDirectory(String directory) {
+    List<Mutant> all = new ArrayList<>();
+    String name = directory.isEmpty() ? "the image" : directory;
+    for (int mode : new int[] {0770, 0707, 0777, 01777, 0720, 0702}) {
+      all.add(
+          named(
+              directory,
+              "%s: mode %04o".formatted(name, mode),
+              path -> Files.setAttribute(path, "unix:mode", mode)));
+    }
+    all.add(named(directory, name + ": uid", path -> Files.setAttribute(path, "unix:uid", 12345)));
+    all.add(
+        new Mutant(name + ": link", (image, outside) -> link(image.resolve(directory), outside)));
+    all.add(moved(directory, name + ": removed", path -> {}));
+    all.add(moved(directory, name + ": file", Files::createFile));
+    all.add(moved(directory, name + ": empty", DurableFiles::createDirectory));
+    return all;
+  }
+
+  private static List<Mutant> surplusIn(String directory, String name) {
+    String extra = directory + "/" + name;
+    return List.of(
+        named(extra, "extra file", Files::createFile),
+        named(extra, "extra directory", Files::createDirectory),
+        named(extra, "extra fifo", path -> make(path, "mkfifo", path.toString())),
+        new Mutant(
+            "extra link",
+            (image, outside) -> Files.createSymbolicLink(image.resolve(extra), outside)));
   }
 
   private static Mutant named(String file, String what, FileChange change) {

@@ -7,6 +7,7 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.PageSize;
@@ -14,6 +15,7 @@ import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -31,6 +33,11 @@ public final class TestImages {
 
   /** How many pages the memory image has. */
   static final int PAGES = 12;
+
+  /** The memory file of those that have one. */
+  static final String MEMORY = "gpu/memory-1.bin";
+
+  private static final int MEMORY_BYTES = 3 << 12;
 
   private TestImages() {}
 
@@ -51,6 +58,32 @@ public final class TestImages {
       ImageDirectory image = staged.publish(TestImages::manifest);
       staged.logUnwanted();
       return image;
+    }
+  }
+
+  /** Publishes an image with a memory file. */
+  static ImageDirectory publishHandedOver(Path directory) {
+    try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, null)) {
+      fill(staged.images(), new Random(1));
+      byte[] memory = bytes(new Random(2), MEMORY_BYTES);
+      DurableFiles.write(staged.makeMemoryDirectory().resolve("memory-1.bin"), memory);
+      RunningChecksum sum = RunningChecksum.of(Checksum.CRC32C);
+      sum.add(ByteBuffer.wrap(memory));
+      staged.addMemory(new ImageFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
+      ImageDirectory image =
+          staged.publish(
+              files ->
+                  manifest(
+                      Manifest.FORMAT_WITH_MEMORY,
+                      null,
+                      files,
+                      List.of(
+                          new MemoryFile(
+                              MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000")))));
+      staged.logUnwanted();
+      return image;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 
@@ -94,8 +127,16 @@ public final class TestImages {
   }
 
   static Manifest labelled(@Nullable String label, List<ImageFile> files) {
+    return manifest(Manifest.FORMAT, label, files, null);
+  }
+
+  private static Manifest manifest(
+      int format,
+      @Nullable String label,
+      List<ImageFile> files,
+      @Nullable List<MemoryFile> memory) {
     return new Manifest(
-        Manifest.FORMAT,
+        format,
         Instant.parse("2026-11-21T10:15:30.123456789Z"),
         PROCESS.pid(),
         PROCESS.startTicks(),
@@ -123,7 +164,8 @@ public final class TestImages {
             List.of("squashfs"),
             "SOFT"),
         label,
-        files);
+        files,
+        memory);
   }
 
   /** Sums the files of an image as it lies there, as somebody would who forges a manifest. */

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.trace;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -9,22 +10,28 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.fixtures.Holder;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessDescriptor;
 import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.ThrowingSupplier;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -80,6 +87,51 @@ class RemoteWorkTest {
     } finally {
       Descriptors.close(descriptor);
     }
+  }
+
+  /** Descriptor 0 is not taken for the one that was not received. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1, 2, 3})
+  void aProcessWithoutNumbersToSpareIsGivenNone(int spare) throws Exception {
+    int descriptor = Descriptors.openToRead(Path.of("/dev/zero"));
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      captive.awaitTicks();
+      List<String> before = targets(captive.pid());
+      Process limit =
+          new ProcessBuilder(
+                  "prlimit",
+                  "--pid=" + captive.pid(),
+                  "--nofile=%s:".formatted(before.size() + spare))
+              .start();
+      assertEquals(0, limit.waitFor());
+      ThrowingSupplier<Integer> work =
+          () ->
+              RemoteCalls.borrow(
+                  identity(captive),
+                  LIMIT,
+                  thread -> {
+                    try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+                      return passed.number();
+                    }
+                  });
+      if (spare < 3) {
+        IOException e = assertThrows(IOException.class, work::get);
+        assertTrue(e.getMessage().contains("prlimit --nofile"), e.getMessage());
+      } else {
+        assertTrue(assertDoesNotThrow(work) > 0);
+      }
+
+      assertEquals(before, targets(captive.pid()));
+      captive.awaitTicks();
+    } finally {
+      Descriptors.close(descriptor);
+    }
+  }
+
+  private static List<String> targets(int pid) {
+    List<String> targets = new ArrayList<>();
+    ProcFs.openFiles(pid, file -> targets.add(file.target()));
+    return targets;
   }
 
   @Test
@@ -252,6 +304,32 @@ class RemoteWorkTest {
       }
 
       assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  /** The kernel does not tell the end of a first thread before that of all others. */
+  @Test
+  void aProcessThatIsKilledWhileItIsBeingHeldIsNotWaitedFor() throws Exception {
+    try (Holder holder = Holder.launch(1).notOurChild().start()) {
+      int pid = Math.toIntExact(holder.pid());
+      ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
+      UntraceableException gone =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  TracerThread.run(
+                      pid,
+                      Ptrace::new,
+                      ptrace -> {
+                        Map<Integer, Tracee> threads = new HashMap<>();
+                        for (int task : ProcFs.threads(pid)) {
+                          threads.put(task, Tracee.seize(ptrace, process, task));
+                        }
+                        assertTrue(threads.size() > 1);
+                        assertTrue(ProcessHandle.of(pid).orElseThrow().destroyForcibly());
+                        return threads.get(pid).awaitTrap(System.nanoTime() + LIMIT.toNanos());
+                      }));
+      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
     }
   }
 

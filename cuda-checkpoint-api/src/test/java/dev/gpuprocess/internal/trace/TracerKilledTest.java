@@ -6,12 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -31,18 +35,13 @@ class TracerKilledTest {
     private static final long serialVersionUID = 1;
   }
 
-  private static void session(Captive captive, int requests) throws Exception {
+  private static void session(Captive captive, int requests, BorrowedThread.Work<?> work)
+      throws Exception {
     AtomicInteger left = new AtomicInteger(requests);
     RemoteCalls.borrow(
         ProcessIdentity.of(captive.pid()).orElseThrow(),
         LIMIT,
-        thread -> {
-          thread.call(SystemCall.GETPID);
-          long scratch = thread.map(8192);
-          thread.call(SystemCall.MADVISE, scratch, 8192, 4);
-          thread.unmap(scratch, 8192);
-          return null;
-        },
+        work,
         () ->
             new Ptrace(
                 request -> {
@@ -50,6 +49,15 @@ class TracerKilledTest {
                     throw new Killed();
                   }
                 }));
+  }
+
+  private static boolean calls(BorrowedThread thread)
+      throws UntraceableException, RemoteCallException, NativeCallException {
+    thread.call(SystemCall.GETPID);
+    long scratch = thread.map(8192);
+    thread.call(SystemCall.MADVISE, scratch, 8192, 4);
+    thread.unmap(scratch, 8192);
+    return true;
   }
 
   /** A thread that starts another one blocks all signals for a moment. */
@@ -73,10 +81,15 @@ class TracerKilledTest {
   }
 
   private static boolean killAll(Captive captive, Runnable check) throws Exception {
+    return killAll(captive, TracerKilledTest::calls, check);
+  }
+
+  private static boolean killAll(Captive captive, BorrowedThread.Work<?> work, Runnable check)
+      throws Exception {
     for (int requests = 0; requests < MOST; requests++) {
       int allowed = requests;
       try {
-        session(captive, allowed);
+        session(captive, allowed, work);
         assertTrue(requests > 20, "the session was killed " + requests + " times only");
         return true;
       } catch (Killed expected) {
@@ -130,6 +143,31 @@ class TracerKilledTest {
               () -> Workload.await(() -> call(captive).equals(before), "it to wait again")));
 
       assertEquals(blocked, blocked(captive));
+    }
+  }
+
+  /** Not even the one that has just arrived. */
+  @Test
+  void noDescriptorStaysOpen() throws Exception {
+    int descriptor = Descriptors.openToRead(Path.of("/dev/zero"));
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      captive.awaitTicks();
+      int open = ProcFs.openFiles(captive.pid()).size();
+
+      assertTrue(
+          killAll(
+              captive,
+              thread -> {
+                try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+                  return passed.number();
+                }
+              },
+              () -> {
+                captive.awaitTicks();
+                assertEquals(open, ProcFs.openFiles(captive.pid()).size());
+              }));
+    } finally {
+      Descriptors.close(descriptor);
     }
   }
 }
