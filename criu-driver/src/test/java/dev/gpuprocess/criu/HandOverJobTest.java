@@ -202,8 +202,7 @@ class HandOverJobTest {
     FileTime written = Files.getLastModifiedTime(link);
     long bytes = Files.size(link);
 
-    assertEquals(
-        List.of(image()), checkpoints.open(directory.resolve("newer")).removeOlder(1));
+    assertEquals(List.of(image()), checkpoints.open(directory.resolve("newer")).removeOlder(1));
 
     assertFalse(Files.exists(image()));
     assertEquals(bytes, Files.size(link));

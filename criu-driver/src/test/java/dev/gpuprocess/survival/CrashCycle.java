@@ -25,10 +25,7 @@ record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
     FileTree.remove(image.directory());
     // The first of them is older than the second, which removes it.
     checkpoints.process(pid).snapshot(images.resolve("first-" + number), options);
-    checkpoints
-        .process(pid)
-        .snapshot(images.resolve("second-" + number), options)
-        .removeOlder(1);
+    checkpoints.process(pid).snapshot(images.resolve("second-" + number), options).removeOlder(1);
   }
 
   /** The directory of images as {@code link/..}, which only the kernel knows to be that one. */

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 

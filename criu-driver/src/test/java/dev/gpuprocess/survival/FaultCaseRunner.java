@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.options.Cancellation;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
@@ -59,7 +59,8 @@ final class FaultCaseRunner implements AutoCloseable {
 
   private FaultCaseContext scene(Subject subject, boolean hasty) {
     FaultPoints moments = new FaultPoints();
-    return new FaultCaseContext(machine, subject, moments, machine.checkpoints(moments, hasty), new Cancellation());
+    return new FaultCaseContext(
+        machine, subject, moments, machine.checkpoints(moments, hasty), new Cancellation());
   }
 
   Result play(FaultCase played) {

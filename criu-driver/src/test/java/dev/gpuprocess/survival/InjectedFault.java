@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.fixtures.Fault;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import dev.gpuprocess.fixtures.Fault;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 

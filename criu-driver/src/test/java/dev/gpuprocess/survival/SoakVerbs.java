@@ -125,12 +125,7 @@ final class SoakVerbs {
   }
 
   private void dumpAndRestore(int pid) {
-    checkpoints
-        .process(pid)
-        .suspend()
-        .dump(newImage(pid), oneWayOrTheOther())
-        .restore()
-        .resume();
+    checkpoints.process(pid).suspend().dump(newImage(pid), oneWayOrTheOther()).restore().resume();
   }
 
   private void bringBack(int pid) {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.Locale;
 

@@ -320,8 +320,7 @@ public final class DumpOptions extends TreeOptions {
      * namespace of its own, or may not be traced; the machine is no x86_64; CRIU is run through
      * sudo. An image with such a file cannot be restored by CRIU run through sudo, nor by versions
      * of this library that do not know of it, and from its restore to its resume the process needs
-     * the file, under whatever name or none. Ignored by {@link
-     * dev.gpuprocess.spi.CriuDriver#dump}.
+     * the file, under whatever name or none. Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param handOver the new value; true by default
      * @return this builder

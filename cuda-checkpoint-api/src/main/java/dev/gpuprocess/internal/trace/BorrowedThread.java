@@ -196,7 +196,6 @@ public final class BorrowedThread {
     return address;
   }
 
-
   /** Unmaps what {@link #map} has mapped last, before the end. */
   public void unmap(long address, long bytes)
       throws RemoteCallException, UntraceableException, NativeCallException {

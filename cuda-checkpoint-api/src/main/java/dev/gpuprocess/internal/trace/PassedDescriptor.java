@@ -70,8 +70,7 @@ public final class PassedDescriptor implements AutoCloseable {
     long second = thread.onTheWayHome(SystemCall.CLOSE, NONE);
     long self = thread.call(SystemCall.GETTID);
     thread.memory().write(scratch, vectors(second, first + Integer.BYTES));
-    thread.onTheWayHome(
-        SystemCall.PROCESS_VM_READV, self, scratch, 1, scratch + VECTOR, 1, 0);
+    thread.onTheWayHome(SystemCall.PROCESS_VM_READV, self, scratch, 1, scratch + VECTOR, 1, 0);
     try {
       thread.call(SystemCall.SOCKETPAIR, AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, first);
     } catch (RemoteCallException e) {

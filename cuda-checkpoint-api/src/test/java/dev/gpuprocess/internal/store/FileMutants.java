@@ -111,8 +111,7 @@ final class FileMutants {
               "%s: mode %04o".formatted(name, mode),
               path -> Files.setAttribute(path, "unix:mode", mode)));
     }
-    all.add(
-        named(directory, name + ": uid", path -> Files.setAttribute(path, "unix:uid", 12345)));
+    all.add(named(directory, name + ": uid", path -> Files.setAttribute(path, "unix:uid", 12345)));
     all.add(
         new Mutant(name + ": link", (image, outside) -> link(image.resolve(directory), outside)));
     all.add(moved(directory, name + ": removed", path -> {}));

@@ -327,9 +327,7 @@ class RemoteWorkTest {
                         }
                         assertTrue(threads.size() > 1);
                         assertTrue(ProcessHandle.of(pid).orElseThrow().destroyForcibly());
-                        return threads
-                            .get(pid)
-                            .awaitTrap(System.nanoTime() + LIMIT.toNanos());
+                        return threads.get(pid).awaitTrap(System.nanoTime() + LIMIT.toNanos());
                       }));
       assertEquals(Untraceable.Reason.GONE, gone.why().reason());
     }
