@@ -20,8 +20,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.internal.proc.LifeSign;
-import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
@@ -182,7 +182,8 @@ class SlowTeardownTest {
               .build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       ImageKeptException kept =
-          assertThrows(ImageKeptException.class, () -> suspended.dump(machine.image(), BY_CRIU_ALONE));
+          assertThrows(
+              ImageKeptException.class, () -> suspended.dump(machine.image(), BY_CRIU_ALONE));
       assertEquals(machine.image(), kept.image());
       assertSame(thrown[0], kept.getCause());
       assertEquals(Fate.UNKNOWN, kept.failure().fate());
@@ -202,7 +203,8 @@ class SlowTeardownTest {
       GpuCheckpoints checkpoints =
           machine.checkpoints().toBuilder().criu(ending(Fate.RUNNING_AGAIN, thrown)).build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
-      CriuException told = assertThrows(CriuException.class, () -> suspended.dump(machine.image(), BY_CRIU_ALONE));
+      CriuException told =
+          assertThrows(CriuException.class, () -> suspended.dump(machine.image(), BY_CRIU_ALONE));
       assertSame(thrown[0], told);
       assertEquals(List.of(), SimulatedMachine.names(machine.images()));
       suspended.resume();
