@@ -20,6 +20,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
@@ -49,6 +50,9 @@ class SlowTeardownTest {
   /** Longer than anybody waited who then took the image back. */
   private static final int LONG_SECONDS = 12;
 
+  /** The CRIUs here write nothing, so that they do not tell which files they saw mapped. */
+  private static final DumpOptions BY_CRIU_ALONE = DumpOptions.builder().handOver(false).build();
+
   @TempDir Path directory;
 
   /** The dump of a process that is held at its exit from when CRIU may kill it. */
@@ -68,7 +72,7 @@ class SlowTeardownTest {
     CheckpointedProcess suspended =
         machine.checkpoints().toBuilder().criu(watched).build().process(subject.pid()).suspend();
     CompletableFuture<ProcessImage> dump =
-        CompletableFuture.supplyAsync(() -> suspended.dump(machine.image()));
+        CompletableFuture.supplyAsync(() -> suspended.dump(machine.image(), BY_CRIU_ALONE));
     try {
       Workload.await(
           () -> dump.isDone() || LifeSign.of(subject.pid()) == LifeSign.ENDING, "the kill");
@@ -178,7 +182,8 @@ class SlowTeardownTest {
               .build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       ImageKeptException kept =
-          assertThrows(ImageKeptException.class, () -> suspended.dump(machine.image()));
+          assertThrows(
+              ImageKeptException.class, () -> suspended.dump(machine.image(), BY_CRIU_ALONE));
       assertEquals(machine.image(), kept.image());
       assertSame(thrown[0], kept.getCause());
       assertEquals(Fate.UNKNOWN, kept.failure().fate());
@@ -198,7 +203,8 @@ class SlowTeardownTest {
       GpuCheckpoints checkpoints =
           machine.checkpoints().toBuilder().criu(ending(Fate.RUNNING_AGAIN, thrown)).build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
-      CriuException told = assertThrows(CriuException.class, () -> suspended.dump(machine.image()));
+      CriuException told =
+          assertThrows(CriuException.class, () -> suspended.dump(machine.image(), BY_CRIU_ALONE));
       assertSame(thrown[0], told);
       assertEquals(List.of(), SimulatedMachine.names(machine.images()));
       suspended.resume();
