@@ -4,9 +4,14 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.function.Supplier;
@@ -23,12 +28,21 @@ final class TracerThread {
     T trace(Ptrace ptrace) throws UntraceableException, IOException;
   }
 
+  /** A machine with much to do takes that long now and then. */
+  private static final Duration ENDING = Duration.ofSeconds(5);
+
   private TracerThread() {}
 
   /** Runs a session to its end, however often the caller is interrupted meanwhile. */
   static <T> T run(int pid, Supplier<Ptrace> requests, Session<T> session)
       throws UntraceableException, IOException {
-    FutureTask<T> task = new FutureTask<>(() -> session.trace(requests.get()));
+    CompletableFuture<Path> self = new CompletableFuture<>();
+    FutureTask<T> task =
+        new FutureTask<>(
+            () -> {
+              self.complete(Path.of("/proc/thread-self").toRealPath());
+              return session.trace(requests.get());
+            });
     Thread thread = new Thread(task, "gpuprocess tracer of " + pid);
     thread.setDaemon(true);
     thread.start();
@@ -36,6 +50,21 @@ final class TracerThread {
       return Uninterrupted.until(Durations.end(Durations.LONGEST), left -> task.get());
     } catch (ExecutionException e) {
       throw translated(pid, Objects.requireNonNull(e.getCause()));
+    } finally {
+      awaitEnd(self);
+    }
+  }
+
+  /**
+   * What was seized and not let go is traced until the kernel has ended the thread, which is after
+   * it has ended for Java. Who looks at the process next must not find it traced.
+   */
+  private static void awaitEnd(CompletableFuture<Path> self) {
+    try (Polling polling = new Polling(ENDING)) {
+      boolean inTime = self.isDone();
+      while (inTime && Files.exists(self.join())) {
+        inTime = polling.pause();
+      }
     }
   }
 
