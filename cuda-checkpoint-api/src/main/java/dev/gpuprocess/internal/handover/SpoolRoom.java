@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.handover;
 
 import dev.gpuprocess.internal.os.FileSystemRoom;
-import dev.gpuprocess.internal.os.MemoryFileSystem;
+import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -40,7 +40,7 @@ public final class SpoolRoom {
 
   static Optional<String> obstacle(Path place, int pid, long bytes, Path memory) {
     try {
-      if (!MemoryFileSystem.has(place)) {
+      if (!FileSystemStatus.of(place).isInMemory()) {
         return Optional.of(place + " is not in memory (tmpfs)");
       }
       long room = FileSystemRoom.of(place).bytes();

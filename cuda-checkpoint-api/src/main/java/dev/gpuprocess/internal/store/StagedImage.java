@@ -11,7 +11,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.MemoryFileSystem;
+import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -144,7 +144,7 @@ public final class StagedImage implements AutoCloseable {
   /** Whether it is on a file system in memory, which keeps nothing on a disk. */
   public boolean isInMemory() {
     try {
-      return MemoryFileSystem.has(images());
+      return FileSystemStatus.of(images()).isInMemory();
     } catch (IOException e) {
       throw incomplete(e);
     }
