@@ -6,7 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.fixtures.Specimen;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
@@ -92,5 +96,60 @@ class PidNotYetFreeTest {
             || e.getMessage().contains("the kernel has not released yet"),
         e.getMessage());
     TrapFixture.assertNothingLeft(pid);
+  }
+
+  /** Becomes a process of that number. Others may be quicker, so it tries again and again. */
+  private static final String TAKE =
+      """
+      my ($wanted, $ready) = @ARGV;
+      for (1 .. 1000) {
+        open my $last, '>', '/proc/sys/kernel/ns_last_pid' or die $!;
+        print $last $wanted - 1; close $last;
+        my $child = fork;
+        if ($child == 0) {
+          exit if $$ != $wanted;
+          open my $file, '>', $ready or die $!; close $file;
+          sleep 100; exit;
+        }
+        waitpid $child, 0;
+        exit if -e $ready;
+      }
+      """;
+
+  @Test
+  void theIdOfAThreadIsAnotherProcesss() throws Exception {
+    Specimen.Kind threads =
+        Specimen.kinds().stream().filter(kind -> kind.name().equals("threads")).findAny().get();
+    Path ready = directory.resolve("ready");
+    DumpDirectories other = DumpDirectories.in(directory.resolve("other"), new RpcCriuDriver());
+    int threaded;
+    int thread;
+    try (Specimen specimen = Specimen.start(threads, directory)) {
+      threaded = specimen.pid();
+      thread =
+          ProcFs.tasks(threaded).stream()
+              .mapToInt(ProcStat::pid)
+              .filter(task -> task != specimen.pid())
+              .findFirst()
+              .orElseThrow();
+      other.dump(ProcessIdentity.of(threaded).orElseThrow(), DumpDirectories.dump().build());
+    }
+    Process taker =
+        new ProcessBuilder("perl", "-e", TAKE, Integer.toString(thread), ready.toString()).start();
+    try {
+      Workload.await(() -> Files.exists(ready), "the id of the thread to be taken");
+      PidTakenException e =
+          assertThrows(
+              PidTakenException.class,
+              () -> other.restore(threaded, DumpDirectories.shellJob().build()));
+      assertTrue(e.getMessage().contains("the ids that its threads had"), e.getMessage());
+      TrapFixture.assertNothingLeft(threaded);
+    } finally {
+      taker.descendants().forEach(ProcessHandle::destroyForcibly);
+      taker.waitFor(); // it reaps it
+    }
+    Path half = Path.of("/proc", Integer.toString(threaded));
+    Workload.await(() -> Files.notExists(half), "init to reap what was half restored");
+    Workload.end(other.restore(threaded, DumpDirectories.shellJob().build()).process());
   }
 }

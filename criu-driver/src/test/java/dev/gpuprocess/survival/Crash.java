@@ -7,8 +7,10 @@ import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.BufferedReader;
@@ -158,9 +160,19 @@ final class Crash {
       if (image.isEmpty()) {
         return Optional.of("it is gone without an image");
       }
-      image.get().restore().resume();
+      Workload.await(() -> isBack(image.get()), "the ids of the process to be free");
     }
     return subject.fault();
+  }
+
+  /** On a machine where much is started others have an id of its threads now and then. */
+  private static boolean isBack(ProcessImage image) {
+    try {
+      RunningProcess unused = image.restore().resume();
+      return true;
+    } catch (PidTakenException busy) {
+      return false;
+    }
   }
 
   /** By hand, since recovery did not. */

@@ -6,6 +6,7 @@ import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -102,7 +103,12 @@ final class HostCheckup {
    * @param onGpus how much processes hold on the GPUs, in bytes
    */
   void lookAtMemory(long onGpus) {
-    HostMemory memory = HostMemory.read(root.resolve("proc/meminfo"));
+    HostMemory memory;
+    try {
+      memory = HostMemory.read(root.resolve("proc/meminfo"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
     String what =
         "%s available, %s of swap free; processes hold %s on the GPUs"
             .formatted(

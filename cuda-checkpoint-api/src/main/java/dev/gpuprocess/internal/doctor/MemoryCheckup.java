@@ -10,6 +10,8 @@ import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -75,21 +77,29 @@ final class MemoryCheckup {
       return;
     }
     checkup.ok("GPU memory", "it holds " + held);
-    long room = HostMemory.read(HOST).room();
+    lookAtHost(bytes);
     OptionalLong limit = ControlGroup.memoryRoom(process.pid());
-    if (room < bytes) {
-      checkup.problem(
-          "host memory",
-          "%s are free, and its GPU memory needs more: the kernel would kill a process"
-              .formatted(Bytes.text(room)),
-          "free some memory before the suspend");
-    }
     if (limit.isPresent() && limit.getAsLong() < bytes) {
       checkup.problem(
           "memory limit",
           "its control group allows %s more, and its GPU memory needs more: the kernel would kill it"
               .formatted(Bytes.text(limit.getAsLong())),
           "raise memory.max of its control group before the suspend");
+    }
+  }
+
+  private void lookAtHost(long bytes) {
+    try {
+      long room = HostMemory.read(HOST).room();
+      if (room < bytes) {
+        checkup.problem(
+            "host memory",
+            "%s are free, and its GPU memory needs more: the kernel would kill a process"
+                .formatted(Bytes.text(room)),
+            "free some memory before the suspend");
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 

@@ -265,7 +265,7 @@ final class HandOverStep {
       if (undone != null && target.identity.isAlive()) {
         undone.putBack(target.context.timeouts().transfer());
       }
-    } catch (IOException | ProcessUnreadableException e) {
+    } catch (IOException | GpuCheckpointException e) {
       LOG.warn(
           "process {} keeps memory in a file of its image, which takes room until the process is resumed or ends: {}",
           target.pid(),

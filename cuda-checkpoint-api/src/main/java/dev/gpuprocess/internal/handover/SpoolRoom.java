@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -57,7 +56,7 @@ public final class SpoolRoom {
       return allowed.isPresent() && allowed.getAsLong() < charged
           ? lacks("the control group of this JVM", allowed.getAsLong(), charged)
           : Optional.empty();
-    } catch (IOException | UncheckedIOException e) {
+    } catch (IOException e) {
       return Optional.of(String.valueOf(e.getMessage()));
     }
   }

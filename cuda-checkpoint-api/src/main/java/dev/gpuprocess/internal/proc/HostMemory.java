@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.proc;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
@@ -19,15 +18,11 @@ public record HostMemory(long available, long swap) {
    *
    * @param file the file
    * @return its content
-   * @throws UncheckedIOException when it cannot be read
+   * @throws IOException when it cannot be read
    */
-  public static HostMemory read(Path file) {
-    try {
-      String text = Files.readString(file);
-      return new HostMemory(bytes(text, "MemAvailable"), bytes(text, "SwapFree"));
-    } catch (IOException e) {
-      throw new UncheckedIOException(file + " cannot be read", e);
-    }
+  public static HostMemory read(Path file) throws IOException {
+    String text = Files.readString(file);
+    return new HostMemory(bytes(text, "MemAvailable"), bytes(text, "SwapFree"));
   }
 
   private static long bytes(String text, String name) {

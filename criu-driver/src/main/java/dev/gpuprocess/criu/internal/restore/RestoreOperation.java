@@ -57,6 +57,7 @@ public final class RestoreOperation {
   private static final Duration PID_PATIENCE = Duration.ofSeconds(10);
 
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
+  private static final String THREAD_TAKEN = "Unable to create a thread: -" + EEXIST;
 
   private final RpcLink criu;
   private final RestoreRequest request;
@@ -271,6 +272,13 @@ public final class RestoreOperation {
                       needs + "the kernel has not released yet: try again",
                       builder.failure(outcome),
                       builder.general(outcome, null)));
+    }
+    if (builder.errors().stream().anyMatch(error -> error.contains(THREAD_TAKEN))) {
+      return new PidTakenException(
+          subject
+              + " needs the ids that its threads had, and another thread or process has one of them: try again",
+          builder.failure(outcome),
+          builder.general(outcome, null));
     }
     return builder
         .typed(outcome, options.deadline())
