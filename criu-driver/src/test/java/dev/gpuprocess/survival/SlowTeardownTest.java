@@ -19,6 +19,7 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -133,6 +134,38 @@ class SlowTeardownTest {
       assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
       assertEquals(List.of(), SimulatedMachine.names(machine.images()));
       suspended.resume();
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+
+  /** The real one, and then its process dies, and it with that. */
+  private static CriuDriver dyingWith(Subject subject) {
+    CriuDriver real = new RpcCriuDriver();
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, args) -> {
+              Object answer = method.invoke(real, args);
+              if (method.getName().equals("dump")) {
+                Signals.send(ProcessIdentity.of(subject.pid()).orElseThrow(), Signals.KILL);
+                Workload.await(() -> !subject.isAlive(), "the process to be gone");
+                throw badEnd(subject.pid(), Fate.UNKNOWN);
+              }
+              return answer;
+            });
+  }
+
+  @Test
+  void snapshot_processDiesWithItsCriu_imageStays() {
+    RealCriu.assume();
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
+      GpuCheckpoints dying = machine.checkpoints().toBuilder().criu(dyingWith(subject)).build();
+      assertThrows(
+          NoSuchProcessException.class,
+          () -> dying.process(subject.pid()).snapshot(machine.image()));
+      machine.checkpoints().open(machine.image()).restore().resume();
       assertEquals(Optional.empty(), subject.fault());
     }
   }

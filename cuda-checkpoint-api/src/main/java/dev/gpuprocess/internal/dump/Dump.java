@@ -152,6 +152,7 @@ public final class Dump {
                   handOver,
                   directory.toAbsolutePath(),
                   options.deadline(),
+                  options.cancellation().orElse(null),
                   steps,
                   requireDraft(),
                   noted);
@@ -205,10 +206,17 @@ public final class Dump {
 
   /** Returns when the process is gone: its image is complete, and all that is left of it. */
   private void ended(StagedImage image, RuntimeException e) {
-    DumpEnd end =
-        published == null
-            ? DumpEnd.LIVES // or it died, but not because of us
-            : endOf(e);
+    boolean complete = published != null || (isSnapshot && draft != null && notSealed == null);
+    DumpEnd end = complete ? endOf(e) : DumpEnd.LIVES; // or it died, but not because of us
+    if (isSnapshot && end != DumpEnd.LIVES) {
+      // CRIU was to let it run on. If it cannot be resumed its image is published all the same.
+      image.logUnwanted();
+      LOG.warn(
+          "the image of process {} is complete, but CRIU's end was not clean: {}",
+          target.pid(),
+          e.getMessage());
+      return;
+    }
     switch (end) {
       case LIVES -> {
         // An image of a process that lives on might be restored beside it one day.

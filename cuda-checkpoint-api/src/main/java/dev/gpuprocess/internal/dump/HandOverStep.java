@@ -133,6 +133,7 @@ final class HandOverStep {
           limit(left),
           left,
           inMemory.isPresent() ? AT_ONCE : bounded(disk, image));
+      spool.keep();
     } catch (NotHeldException e) {
       if (inMemory.isPresent()) {
         spool.close();
@@ -179,10 +180,9 @@ final class HandOverStep {
    * @param undo called when that ends after this has thrown
    */
   void write(
-      StagedImage image, BoundedDiskTask disk, Duration left, Consumer<@Nullable Boolean> undo) {
+      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
     ImageFile file = handOver == null ? null : handOver.file().orElse(null);
     if (file != null && spool.isUsed()) {
-      CopyLimit limit = limit(left);
       steps.run("write", file.bytes(), () -> write(image, file, limit, disk, undo));
     }
   }
@@ -265,7 +265,7 @@ final class HandOverStep {
       if (undone != null && target.identity.isAlive()) {
         undone.putBack(target.context.timeouts().transfer());
       }
-    } catch (IOException | GpuCheckpointException e) {
+    } catch (IOException | RuntimeException e) {
       LOG.warn(
           "process {} keeps memory in a file of its image, which takes room until the process is resumed or ends: {}",
           target.pid(),

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.Resumption;
@@ -18,12 +19,16 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Suspend, dump leaving the process alive, resume, as one operation: an image of a job that goes
  * on. The image gets durable after that.
  */
 public final class Snapshot {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final StateHandle self;
   private final TrackedProcess target;
@@ -104,14 +109,24 @@ public final class Snapshot {
     try {
       return paused.image().publish();
     } catch (GpuCheckpointException e) {
-      throw RunsOn.said(e, target.pid(), elapsed());
+      // Its lock was released: another verb may have ended it.
+      throw mayLive() ? RunsOn.said(e, target.pid(), elapsed()) : e;
+    }
+  }
+
+  private boolean mayLive() {
+    try {
+      return target.identity.isAlive();
+    } catch (ProcessUnreadableException unknown) {
+      LOG.debug("whether process {} lives is not known", target.pid(), unknown);
+      return true;
     }
   }
 
   /** The image may be all that can be saved of a process that did not come back. */
   private RuntimeException afterwards(Throwable thrown, Paused paused) {
     try {
-      ImageDirectory unused = paused.image().publish();
+      ImageDirectory unused = paused.image().publishAtLength();
       steps.rethrow();
     } catch (RuntimeException | Error e) {
       thrown.addSuppressed(e);

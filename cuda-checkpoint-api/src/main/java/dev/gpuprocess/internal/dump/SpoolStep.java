@@ -47,6 +47,7 @@ final class SpoolStep {
     if (place == null || disk.run("look at", image::isInMemory, late -> image.close())) {
       return Optional.empty();
     }
+    Spool.removeAbandoned(place);
     Optional<String> obstacle = SpoolRoom.obstacle(place, pid, bytes);
     if (obstacle.isPresent()) {
       note = "not by way of memory: " + obstacle.get();
@@ -88,11 +89,14 @@ final class SpoolStep {
   /** Takes its name away, as CRIU has seen it. */
   void hide() {
     if (spool != null) {
-      try {
-        spool.hide();
-      } catch (IOException e) {
-        throw failed(e);
-      }
+      spool.hide();
+    }
+  }
+
+  /** Holds on to it, now that it is complete: what may fail is to fail before CRIU begins. */
+  void keep() throws IOException {
+    if (spool != null) {
+      spool.keep();
     }
   }
 

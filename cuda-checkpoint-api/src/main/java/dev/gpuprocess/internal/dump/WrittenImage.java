@@ -5,13 +5,17 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.Cancellation;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * An image for which nothing is needed any more of its process, which may run on: what is in memory
@@ -24,6 +28,7 @@ final class WrittenImage {
   private final HandOverStep handOver;
   private final Path place;
   private final Duration limit;
+  private final @Nullable Cancellation cancellation;
   private final StepRecorder steps;
   private final Function<List<ImageFile>, Manifest> manifest;
   private final ProcessKey noted;
@@ -34,6 +39,7 @@ final class WrittenImage {
       HandOverStep handOver,
       Path place,
       Duration limit,
+      @Nullable Cancellation cancellation,
       StepRecorder steps,
       Function<List<ImageFile>, Manifest> manifest,
       ProcessKey noted) {
@@ -42,6 +48,7 @@ final class WrittenImage {
     this.handOver = handOver;
     this.place = place;
     this.limit = limit;
+    this.cancellation = cancellation;
     this.steps = steps;
     this.manifest = manifest;
     this.noted = noted;
@@ -52,9 +59,21 @@ final class WrittenImage {
    * now: the process may have waited long for its GPU.
    */
   ImageDirectory publish() {
-    BoundedDiskTask disk = new BoundedDiskTask("dump", target.pid(), place, limit);
+    return publish(new CopyLimit(target.pid(), limit, cancellation), limit);
+  }
+
+  /**
+   * The same of an image that may be all that is left of its process: it takes what time it takes,
+   * and is not cancelled.
+   */
+  ImageDirectory publishAtLength() {
+    return publish(new CopyLimit(target.pid(), Durations.LONGEST, null), Durations.LONGEST);
+  }
+
+  private ImageDirectory publish(CopyLimit copying, Duration time) {
+    BoundedDiskTask disk = new BoundedDiskTask("dump", target.pid(), place, time);
     try {
-      handOver.write(image, disk, limit, late -> close());
+      handOver.write(image, disk, copying, late -> close());
       return steps.run(
           "seal",
           () ->

@@ -39,13 +39,13 @@ public final class CopyLimit {
   void requireTime() {
     if (cancellation != null && cancellation.isCancelled()) {
       throw new OperationCancelledException(
-          "the dump of process %s was cancelled while its memory was copied into the image: the process stays as it was"
+          "the dump of process %s was cancelled while its memory was copied into the image"
               .formatted(pid),
           Failure.of("dump", pid));
     }
     if (Durations.left(end) <= 0) {
       throw new OperationTimedOutException(
-          "the dump of process %s was given up while its memory was copied into the image, as it may take no longer than %s: allow more time, or use a faster disk; the process stays as it was"
+          "the dump of process %s was given up while its memory was copied into the image, as it may take no longer than %s: allow more time, or use a faster disk"
               .formatted(pid, Printable.of(time)),
           Failure.of("dump", pid));
     }

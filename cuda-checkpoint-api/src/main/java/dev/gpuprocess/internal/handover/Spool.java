@@ -45,15 +45,13 @@ public final class Spool implements AutoCloseable {
   }
 
   /**
-   * Makes an empty one, and removes what dead makers left there.
+   * Makes an empty one.
    *
    * @param place a directory in which nobody else can replace what we make
    * @throws IOException when it cannot be made, or others could replace it
    */
   public static Spool make(Path place) throws IOException {
-    Path real = place.toRealPath();
-    removeAbandoned(real);
-    Path made = real.resolve(DirectoryMaker.temporaryName(PURPOSE));
+    Path made = place.toRealPath().resolve(DirectoryMaker.temporaryName(PURPOSE));
     if (!MemoryFile.isPath(
         NativePath.text(made.resolve(MemoryHandOver.FILE)), MemoryHandOver.FILE)) {
       throw new FileSystemException(place.toString(), null, "has a name that is not text in UTF-8");
@@ -76,18 +74,26 @@ public final class Spool implements AutoCloseable {
   }
 
   /**
-   * Takes its name from the file, once CRIU has seen it.
+   * Keeps the file open, whatever becomes of its name. To be called once it is complete.
    *
-   * @throws IOException when the file cannot be opened or its name not removed
+   * @throws IOException when it cannot be opened
    */
-  public void hide() throws IOException {
+  public void keep() throws IOException {
     open = BlockFile.open(directory.resolve(MemoryHandOver.FILE), false);
-    DurableFiles.delete(directory);
+  }
+
+  /** Takes its name from the file, once CRIU has seen it; {@link #close} tries again. */
+  public void hide() {
+    try {
+      DurableFiles.delete(directory);
+    } catch (IOException e) {
+      LOG.debug("{} keeps its name until it is closed", directory, e);
+    }
   }
 
   /**
    * Copies the file into an image, past the page cache where that is possible, and syncs the copy.
-   * To be called after {@link #hide}.
+   * To be called after {@link #keep}.
    *
    * @param memory the directory of memory files of the image
    * @param bytes the size of the file

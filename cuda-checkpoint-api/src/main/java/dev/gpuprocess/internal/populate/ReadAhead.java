@@ -47,7 +47,8 @@ public final class ReadAhead {
               process, STARTING, thread -> Populators.start(thread, ranges, MADV_POPULATE_READ));
       threads = Optional.of(started);
       note = "read ahead by %s threads".formatted(started.started());
-    } catch (UntraceableException | IOException e) {
+    } catch (UntraceableException | IOException | RuntimeException e) {
+      // It is help; the restore needs none.
       LOG.info("process {}: not read ahead", process.pid(), e);
       note = "not read ahead: " + e.getMessage();
     }

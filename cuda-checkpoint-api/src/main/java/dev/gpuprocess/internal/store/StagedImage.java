@@ -43,6 +43,7 @@ public final class StagedImage implements AutoCloseable {
   private final List<ImageFile> memory = new ArrayList<>();
   private boolean published;
   private boolean logUnwanted;
+  private boolean closed;
   private @Nullable Throwable ending;
 
   private StagedImage(
@@ -306,9 +307,17 @@ public final class StagedImage implements AutoCloseable {
     ending = thrown;
   }
 
-  /** Removes an image that was not published, and the log when it is not needed. */
+  /**
+   * Removes an image that was not published, and the log when it is not needed. Does nothing the
+   * second time: of several disk tasks that were given up each closes it when its disk answers, and
+   * the numbers of its descriptors may be others' by then.
+   */
   @Override
-  public void close() {
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
     writeback.close();
     if (!published) {
       remove();

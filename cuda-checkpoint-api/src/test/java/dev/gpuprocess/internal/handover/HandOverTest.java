@@ -261,8 +261,9 @@ class HandOverTest {
         IOException.class,
         () -> Holding.during(identity(), LIMIT, held -> handOver.run(held, failing)));
 
-    // A piece is mapped when the next one is copied.
-    assertEquals(Math.max(0, works - 2), handOver.mapped().size());
+    // A piece is synced and mapped while the next one is copied: either may be what fails.
+    int most = Math.max(0, works - 1);
+    assertTrue(handOver.mapped().size() <= most, () -> handOver.mapped() + " of " + most);
     assertIsWhole();
     Files.deleteIfExists(file);
     Holding.during(identity(), LIMIT, held -> new PutBack(pid, held).run(handOver.mapped()));

@@ -64,6 +64,7 @@ class SpoolTest {
           "rwx------",
           PosixFilePermissions.toString(Files.getPosixFilePermissions(made.getParent())));
       Files.write(made.resolve("memory-1.bin"), content);
+      spool.keep();
       spool.hide();
       assertEquals(List.of(), in(place()));
       spool.copyTo(image(), content.length, limit(null));
@@ -76,6 +77,7 @@ class SpoolTest {
     byte[] content = content();
     try (Spool spool = Spool.make(place())) {
       Files.write(spool.memoryDirectory().resolve("memory-1.bin"), content);
+      spool.keep();
       spool.hide();
       Cancellation cancellation = new Cancellation();
       cancellation.cancel();
