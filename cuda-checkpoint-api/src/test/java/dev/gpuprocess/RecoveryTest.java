@@ -1,12 +1,15 @@
 package dev.gpuprocess;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -18,6 +21,8 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -291,5 +296,33 @@ class RecoveryTest {
     controllerDies();
     assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
     assertEquals(List.of(), checkpoints.recover());
+  }
+
+  private long entriesLeft() throws IOException {
+    try (Stream<Path> left = Files.list(state)) {
+      return left.filter(file -> file.toString().endsWith(".process")).count();
+    }
+  }
+
+  @Test
+  @RequiresRoot("mounts a tmpfs")
+  void entryOfAHalfImageStaysUntilThatIsRemoved(@TempDir Path images) throws IOException {
+    DirectoryMaker self = DirectoryMaker.current();
+    ProcessIdentity dead = new ProcessIdentity(self.process().pid(), 1);
+    StagingName name =
+        new StagingName(new DirectoryMaker(self.boot(), self.namespace(), dead), self.process());
+    Path half = images.resolve(name.text());
+    // What is mounted there cannot be removed.
+    try (TmpFs mounted = TmpFs.mount(Files.createDirectories(half.resolve("images")), "size=1m")) {
+      ProcessKey left =
+          new Journal(new StateDirectory(state))
+              .writeImage(dead.pid(), images.resolve("job"), state.resolve("log"));
+      controllerDies();
+      assertEquals(List.of(), checkpoints.recover(), mounted.point()::toString);
+      assertEquals(1, entriesLeft(), left::toString);
+    }
+    assertEquals(List.of(), checkpoints.recover());
+    assertFalse(Files.exists(half));
+    assertEquals(0, entriesLeft());
   }
 }

@@ -6,6 +6,8 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A new file that is written in large blocks, past the page cache where that is wanted and the file
@@ -13,6 +15,8 @@ import org.jspecify.annotations.Nullable;
  * several threads, each with a buffer of its own.
  */
 public final class BlockFile implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(BlockFile.class);
 
   private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
 
@@ -29,8 +33,14 @@ public final class BlockFile implements AutoCloseable {
   private final int descriptor;
   private final FileSystemStatus status;
 
-  /** Held for reading by who uses the file, and for writing once it is closed. */
+  /** Held for reading by who uses the file, and for writing by who releases it. */
   private final ReentrantReadWriteLock uses = new ReentrantReadWriteLock();
+
+  /** From then on no use begins, and whoever ends the last one releases the file. */
+  private volatile boolean closing;
+
+  /** Guarded by the lock for writing. */
+  private boolean released;
 
   private volatile boolean direct;
   private volatile @Nullable FileWindow window;
@@ -110,14 +120,18 @@ public final class BlockFile implements AutoCloseable {
   /**
    * Prepares a part of the file for being written by many threads: writes to a file in memory are
    * served one after the other, and what is copied into a mapping of it is not. For one thread,
-   * once, before the part is written.
+   * once, before the part is written. Where it cannot be mapped, it is written all the same, but
+   * slower.
    *
    * @param from a multiple of the page size
-   * @throws IOException when this JVM cannot map it
    */
-  public void prepare(long from, long to) throws IOException {
+  public void prepare(long from, long to) {
     if (isInMemory() && from < to) {
-      window = FileWindow.map(LIBRARY, descriptor, from, to);
+      try {
+        window = FileWindow.map(LIBRARY, descriptor, from, to);
+      } catch (NativeCallException e) {
+        LOG.debug("{} is written without a mapping: {}", path, e.getMessage());
+      }
     }
   }
 
@@ -133,13 +147,25 @@ public final class BlockFile implements AutoCloseable {
     try {
       writeAll(from, count, offset);
     } finally {
-      uses.readLock().unlock();
+      endUse();
     }
   }
 
   private void use() throws FileSystemException {
-    if (!uses.readLock().tryLock()) {
-      throw new FileSystemException(path.toString(), null, "was closed");
+    // It is locked for writing only while it is released.
+    if (uses.readLock().tryLock()) {
+      if (!closing) {
+        return;
+      }
+      endUse();
+    }
+    throw new FileSystemException(path.toString(), null, "was closed");
+  }
+
+  private void endUse() {
+    uses.readLock().unlock();
+    if (closing) {
+      releaseUnlessUsed();
     }
   }
 
@@ -150,13 +176,15 @@ public final class BlockFile implements AutoCloseable {
     }
     int done = 0;
     while (done < count) {
+      // Before the write: another thread may give up direct writing meanwhile.
+      boolean was = direct;
       long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
       if (written > 0) {
         done += (int) written;
         continue;
       }
       int errno = written == 0 ? Libc.ENOSPC : Libc.errno();
-      if (errno == EINVAL && direct) {
+      if (errno == EINVAL && was) {
         cached();
       } else if (errno != Libc.EINTR) {
         throw Libc.failed(path, "cannot be written", errno);
@@ -175,7 +203,7 @@ public final class BlockFile implements AutoCloseable {
     try {
       readAll(to, count, offset);
     } finally {
-      uses.readLock().unlock();
+      endUse();
     }
   }
 
@@ -211,7 +239,7 @@ public final class BlockFile implements AutoCloseable {
         }
       }
     } finally {
-      uses.readLock().unlock();
+      endUse();
     }
   }
 
@@ -231,14 +259,31 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Closes it. While a thread hangs in a call it stays open instead, and mapped: what the call
-   * writes to would be somebody else's when the kernel has given it out again.
+   * Closes it. While a thread hangs in a call it stays open, and mapped, until that call returns:
+   * what the call writes to would be somebody else's when the kernel has given it out again.
    */
   @Override
   public void close() {
-    if (uses.isWriteLocked() || !uses.writeLock().tryLock()) {
+    closing = true;
+    releaseUnlessUsed();
+  }
+
+  /** Whoever keeps this from doing so does it when its use ends. */
+  private void releaseUnlessUsed() {
+    if (!uses.writeLock().tryLock()) {
       return;
     }
+    try {
+      if (!released) {
+        released = true;
+        release();
+      }
+    } finally {
+      uses.writeLock().unlock();
+    }
+  }
+
+  private void release() {
     FileWindow prepared = window;
     if (prepared != null) {
       prepared.close();

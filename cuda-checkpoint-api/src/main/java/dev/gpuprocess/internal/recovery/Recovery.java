@@ -30,6 +30,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -82,13 +83,11 @@ public final class Recovery {
   private void tidyUp(List<JournalEntry> found) {
     for (JournalEntry entry : found) {
       if (!entry.hasLiveController()) {
-        Optional.ofNullable(entry.image())
-            .map(Path::getParent)
-            .ifPresent(parent -> bounded(parent, () -> removeHalfImages(parent)));
+        boolean clean = removeHalfImages(entry);
         Optional.ofNullable(entry.log())
             .filter(LogDirectory::isOne)
             .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
-        if (entry.isOfImage()) {
+        if (clean && entry.isOfImage()) {
           journal.remove(entry.key());
         }
       }
@@ -221,13 +220,49 @@ public final class Recovery {
     };
   }
 
-  /** Half images of dead controllers lie beside the place they were meant for. */
+  /**
+   * Half images of dead controllers lie beside the place they were meant for.
+   *
+   * @return whether it is known that the controller of the entry left none there
+   */
+  private boolean removeHalfImages(JournalEntry entry) {
+    return Optional.ofNullable(entry.image())
+        .map(Path::getParent)
+        .map(parent -> removeHalfImages(entry, parent))
+        .orElse(true);
+  }
+
+  private boolean removeHalfImages(JournalEntry entry, Path parent) {
+    // Set by the thread that may be abandoned to a disk that hangs.
+    AtomicBoolean clean = new AtomicBoolean();
+    bounded(
+        parent,
+        () -> {
+          removeHalfImages(parent);
+          clean.set(!hasHalfImage(entry, parent));
+        });
+    return clean.get();
+  }
+
   private static void removeHalfImages(Path parent) {
     try {
       AbandonedImage.removeIn(parent);
     } catch (ImageException e) {
       // The next dump there removes them.
       LOG.warn("half images in {} stay: {}", parent, e.getMessage());
+    }
+  }
+
+  /** Also true when the directory cannot be searched. Does not count those of another boot. */
+  private static boolean hasHalfImage(JournalEntry entry, Path parent) {
+    ProcessIdentity maker =
+        new ProcessIdentity(entry.controller().pid(), entry.controller().startTicks());
+    try {
+      return AbandonedImage.in(parent).stream()
+          .anyMatch(half -> half.process().isPresent() && half.maker().equals(maker));
+    } catch (ImageException e) {
+      LOG.debug("whether {} holds a half image is not known: {}", parent, e.getMessage());
+      return true;
     }
   }
 }

@@ -9,13 +9,18 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.internal.call.BoundedCall;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -80,6 +85,102 @@ class BlockFileTest {
         Arrays.fill(expected, i * BLOCK, (i + 1) * BLOCK, (byte) (i + 1));
       }
       assertArrayEquals(expected, Files.readAllBytes(path));
+    }
+  }
+
+  /** Whoever closes it cannot wait for who uses it, which may hang in a call. */
+  @Test
+  void whatWasClosedWhileItWasUsedIsReleasedWhenTheLastUseEnds() throws Exception {
+    for (int round = 0; round < 20; round++) {
+      Path path = directory.resolve("used" + round);
+      BlockFile file = BlockFile.create(path, false);
+      CountDownLatch began = new CountDownLatch(4);
+      List<CompletableFuture<Void>> writers =
+          Stream.generate(
+                  () ->
+                      CompletableFuture.runAsync(
+                          () -> writeUntilClosed(file, began), BoundedCall.THREADS))
+              .limit(4)
+              .toList();
+      began.await();
+      assertTrue(isOpen(path));
+      file.close();
+      writers.forEach(CompletableFuture::join);
+      assertFalse(isOpen(path), "nobody closed it");
+      Files.delete(path);
+    }
+  }
+
+  private static void writeUntilClosed(BlockFile file, CountDownLatch began) {
+    AlignedBuffer block = block(1);
+    try {
+      for (int i = 0; i < 10_000; i++) {
+        began.countDown();
+        file.write(block, BLOCK, 0);
+      }
+      throw new IllegalStateException("can be written though it was closed");
+    } catch (FileSystemException closed) {
+      assertEquals("was closed", closed.getReason());
+    }
+  }
+
+  private static boolean isOpen(Path path) throws IOException {
+    for (Path descriptor : DurableFiles.list(Path.of("/proc/self/fd"))) {
+      try {
+        if (Files.readSymbolicLink(descriptor).equals(path)) {
+          return true;
+        }
+      } catch (NoSuchFileException closedMeanwhile) {
+        continue;
+      }
+    }
+    return false;
+  }
+
+  /** As a file system does that takes O_DIRECT and then refuses such writes. */
+  @Test
+  void severalThreadsCanBeRefusedDirectWritesAtOnce() throws Exception {
+    for (int round = 0; round < 100; round++) {
+      Path path = directory.resolve("refused" + round);
+      try (BlockFile file = BlockFile.create(path, true)) {
+        CountDownLatch together = new CountDownLatch(4);
+        List<CompletableFuture<Void>> writers =
+            Stream.generate(
+                    () ->
+                        CompletableFuture.runAsync(
+                            () -> writeOdd(file, together), BoundedCall.THREADS))
+                .limit(4)
+                .toList();
+        writers.forEach(CompletableFuture::join);
+        assertFalse(file.isDirect());
+      }
+    }
+  }
+
+  /** No disk takes 100 bytes directly. */
+  private static void writeOdd(BlockFile file, CountDownLatch together) {
+    AlignedBuffer block = block(1);
+    try {
+      together.countDown();
+      together.await();
+      file.write(block, 100, 0);
+    } catch (FileSystemException | InterruptedException e) {
+      throw new CompletionException(e);
+    }
+  }
+
+  @Test
+  @RequiresRoot("mounts a tmpfs")
+  void aFileInMemoryThatCannotBeMappedIsWrittenAllTheSame() throws IOException {
+    Path point = Files.createDirectories(directory.resolve("memory"));
+    try (TmpFs tmpfs = TmpFs.mount(point, "size=8m")) {
+      Path path = tmpfs.point().resolve("file");
+      try (BlockFile file = BlockFile.create(path, true)) {
+        // More than there are addresses.
+        file.prepare(0, 1L << 60);
+        file.write(block(1), BLOCK, 0);
+      }
+      assertEquals(BLOCK, Files.size(path));
     }
   }
 }
