@@ -17,6 +17,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
@@ -126,15 +127,19 @@ class BlockFileTest {
 
   private static boolean isOpen(Path path) throws IOException {
     for (Path descriptor : DurableFiles.list(Path.of("/proc/self/fd"))) {
-      try {
-        if (Files.readSymbolicLink(descriptor).equals(path)) {
-          return true;
-        }
-      } catch (NoSuchFileException closedMeanwhile) {
-        continue;
+      if (target(descriptor).equals(Optional.of(path))) {
+        return true;
       }
     }
     return false;
+  }
+
+  private static Optional<Path> target(Path descriptor) throws IOException {
+    try {
+      return Optional.of(Files.readSymbolicLink(descriptor));
+    } catch (NoSuchFileException closedMeanwhile) {
+      return Optional.empty();
+    }
   }
 
   /** As a file system does that takes O_DIRECT and then refuses such writes. */
