@@ -14,6 +14,8 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.store.LogDirectory;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -70,6 +72,7 @@ final class Judge {
             PATIENCE,
             () -> {
               if (isBeingUndone()) {
+                letGoOn();
                 return Optional.empty();
               }
               try {
@@ -85,6 +88,18 @@ final class Judge {
   private boolean isBeingUndone() {
     return GpuCheckpoints.abandonedCalls() > 0
         && checkpoints.doctor(scene.pid()).toString().contains("is at work on it");
+  }
+
+  /**
+   * A CRIU that found it stopped stops it again when it has ended, which may be after the case's own
+   * SIGCONT. One that holds it now must see none.
+   */
+  private void letGoOn() {
+    List<ProcStat> threads = ProcFs.tasks(scene.pid());
+    if (!threads.isEmpty()
+        && threads.stream().allMatch(each -> each.isStopped() && !each.isHeldByTracer())) {
+      scene.signal(Signals.CONTINUE);
+    }
   }
 
   private Verdict alive(GpuProcess found) {
