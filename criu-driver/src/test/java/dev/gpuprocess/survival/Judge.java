@@ -91,8 +91,8 @@ final class Judge {
   }
 
   /**
-   * A CRIU that found it stopped stops it again when it has ended, which may be after the case's own
-   * SIGCONT. One that holds it now must see none.
+   * A CRIU that found it stopped stops it again when it has ended, which may be after the case's
+   * own SIGCONT. One that holds it now must see none.
    */
   private void letGoOn() {
     List<ProcStat> threads = ProcFs.tasks(scene.pid());
