@@ -17,14 +17,24 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Every fault at every moment of every verb, with real CRIU and the simulated driver. */
+/**
+ * Every fault at every moment of every verb, with real CRIU and the simulated driver. {@code
+ * bin/fault-matrix} plays all cases; in the build two fifths are played, each time others.
+ */
 class FaultMatrixTest {
+
+  private static final boolean WHOLE = Boolean.getBoolean("gpuprocess.fault-matrix.whole");
+
+  /** The cases are dealt to so many parts in turn, so that each part has some of every row. */
+  private static final int PARTS = 5;
 
   /** A case waits more than it works: for deadlines, and for init to collect what was restored. */
   private static final int MACHINES = 4;
@@ -36,6 +46,7 @@ class FaultMatrixTest {
   private static final List<Result> RESULTS = new ArrayList<>();
   private static final ExecutorService THREADS = Executors.newFixedThreadPool(MACHINES);
   private static int cases;
+  private static int played;
 
   @TestFactory
   Stream<DynamicTest> nothingIsLost() {
@@ -50,28 +61,38 @@ class FaultMatrixTest {
             .toList();
     cases = matrix.size();
     assertTrue(cases >= 300, cases + " cases");
-    return matrix.stream().map(FaultMatrixTest::begin).toList().stream();
+    List<FaultCase> chosen = WHOLE ? matrix : twoParts(matrix);
+    played = chosen.size();
+    return chosen.stream().map(FaultMatrixTest::begin).toList().stream();
+  }
+
+  private static List<FaultCase> twoParts(List<FaultCase> matrix) {
+    int first = ThreadLocalRandom.current().nextInt(PARTS);
+    return IntStream.range(0, matrix.size())
+        .filter(i -> (i + first) % PARTS < 2)
+        .mapToObj(matrix::get)
+        .toList();
   }
 
   /** The case is played by one of the machines; the test reports what came of it. */
-  private static DynamicTest begin(FaultCase played) {
+  private static DynamicTest begin(FaultCase one) {
     CompletableFuture<Result> result =
-        CompletableFuture.supplyAsync(() -> playOnFreeMachine(played), THREADS);
+        CompletableFuture.supplyAsync(() -> playOnFreeMachine(one), THREADS);
     return DynamicTest.dynamicTest(
-        played.toString(),
+        one.toString(),
         () -> {
           Result got = result.join();
           RESULTS.add(got);
-          assertEquals(List.of(), got.complaints(), played::toString);
-          assertNotEquals(Verdict.LOST, got.verdict(), played::toString);
+          assertEquals(List.of(), got.complaints(), one::toString);
+          assertNotEquals(Verdict.LOST, got.verdict(), one::toString);
         });
   }
 
-  private static Result playOnFreeMachine(FaultCase played) {
+  private static Result playOnFreeMachine(FaultCase one) {
     try {
       FaultCaseRunner trial = FREE.take();
       try {
-        return trial.play(played);
+        return trial.play(one);
       } finally {
         FREE.add(trial);
       }
@@ -84,12 +105,13 @@ class FaultMatrixTest {
   static void tell() throws IOException {
     THREADS.shutdownNow();
     ALL.forEach(FaultCaseRunner::close);
-    if (cases == 0) {
+    if (played == 0) {
       return;
     }
     String table = VerdictTable.of(RESULTS);
     Files.writeString(Path.of("target", "fault-matrix.txt"), table);
-    long lost = cases - RESULTS.stream().filter(r -> r.verdict() != Verdict.LOST).count();
-    Figures.add("fault matrix: %d cases, %d lost".formatted(cases, lost));
+    // A case without a result is lost too.
+    long lost = played - RESULTS.stream().filter(r -> r.verdict() != Verdict.LOST).count();
+    Figures.add("fault matrix: %d of %d cases, %d lost".formatted(played, cases, lost));
   }
 }
