@@ -1,6 +1,8 @@
 package dev.gpuprocess.internal.room;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.proc.ProcFields;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -17,7 +19,8 @@ import java.util.concurrent.TimeoutException;
  * memory of the process itself, which may also have other such memory. With one GPU it is one
  * mapping, wholly resident, without a name (measured on an H200); the kernel may have merged it
  * with its neighbours. So the largest range of such memory is a bound for what the process held.
- * For several GPUs, where nothing was measured, the bound is all such memory together.
+ * For several GPUs, where nothing was measured, the bound is all such memory together. What a
+ * hand-over has put into files of an image is no such memory any more, and comes on top.
  */
 final class SaveArea {
 
@@ -66,9 +69,15 @@ final class SaveArea {
     if (bytes.isEmpty()) {
       bytes = sum(pid, "status", STATUS);
     }
-    return bytes.isPresent()
-        ? OptionalLong.of(GpuMemoryNeed.sum(bytes.getAsLong(), CONTEXT_BYTES))
-        : OptionalLong.empty();
+    if (bytes.isEmpty()) {
+      return bytes;
+    }
+    try {
+      long own = GpuMemoryNeed.sum(bytes.getAsLong(), SaveAreas.handedOverBytes(pid));
+      return OptionalLong.of(GpuMemoryNeed.sum(own, CONTEXT_BYTES));
+    } catch (ProcessUnreadableException e) {
+      return OptionalLong.empty();
+    }
   }
 
   private static OptionalLong sum(int pid, String file, Set<String> fields) {

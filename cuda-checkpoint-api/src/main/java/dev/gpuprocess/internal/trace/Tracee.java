@@ -31,7 +31,12 @@ final class Tracee {
   /** SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: what an instruction itself causes. */
   private static final Set<Integer> FAULTS = Set.of(4, SIGTRAP, 7, 8, 11, 31);
 
-  private static final int YIELDS = 2000;
+  /**
+   * Most stops come within it. By the clock and not by a number of yields, because one yield can
+   * take 10 ms where ten threads want a processor.
+   */
+  private static final long YIELDING = 2_000_000;
+
   private static final long PAUSE = 100_000;
 
   private final Ptrace ptrace;
@@ -145,9 +150,11 @@ final class Tracee {
   @SuppressWarnings("ThreadPriorityCheck") // a stop takes less time than parking
   private Optional<Stop> await(BooleanSupplier over)
       throws UntraceableException, NativeCallException {
-    for (int tries = 0; ; tries++) {
+    long patience = System.nanoTime() + YIELDING;
+    while (true) {
+      boolean late = System.nanoTime() - patience > 0;
       Optional<Integer> status = ptrace.change(task);
-      if (status.isEmpty() && tries > YIELDS) {
+      if (status.isEmpty() && late) {
         status = ptrace.stop(task);
       }
       if (status.isPresent()) {
@@ -156,13 +163,13 @@ final class Tracee {
       if (over.getAsBoolean()) {
         return Optional.empty();
       }
-      if (tries > YIELDS && isDead()) {
+      if (late && isDead()) {
         throw gone();
       }
-      if (tries < YIELDS) {
-        Thread.yield();
-      } else {
+      if (late) {
         LockSupport.parkNanos(PAUSE);
+      } else {
+        Thread.yield();
       }
     }
   }

@@ -29,7 +29,7 @@ final class TracerThread {
   }
 
   /** A machine with much to do takes that long now and then. */
-  private static final Duration ENDING = Duration.ofSeconds(5);
+  private static final Duration ENDING = Duration.ofSeconds(30);
 
   private TracerThread() {}
 
