@@ -1,11 +1,14 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.dump.Dump;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.RoomWait;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
+import java.nio.file.Path;
 import java.util.Set;
 import java.util.function.Supplier;
 
@@ -14,6 +17,8 @@ import java.util.function.Supplier;
  * brings it back to running, unless one of its verbs has moved it on.
  */
 public final class CheckpointedJob extends LiveJob implements GpuJob, AutoCloseable {
+
+  private static final DumpOptions LEAVE_RUNNING = DumpOptions.builder().leaveRunning(true).build();
 
   CheckpointedJob(StateHandle self) {
     super(self, ProcessState.CHECKPOINTED);
@@ -36,7 +41,7 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    * member the others stay where they are, and it can be called again. None is unlocked.
    *
    * @param options the GPUs to go to, for all members; how long to wait for memory; what all
-   *     members together need, where the library does not know
+   *     members together need, where the library does not know; an image to make first
    * @return the locked job
    * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when the memory was not free in
    *     time; all stay checkpointed
@@ -61,12 +66,16 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
   }
 
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
-    if (options.fallbackImage().isPresent()) {
-      throw new IllegalArgumentException("a job has no fallback image yet");
-    }
     RoomWait wait = new RoomWait(self.job(), options);
     wait.requireNotCancelled();
+    options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
+  }
+
+  private void makeImage(Path directory, ResumeOptions options) {
+    DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
+    options.cancellation().ifPresent(dump::cancellation);
+    dump(directory, dump.build());
   }
 
   /**
@@ -85,7 +94,7 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    * the exceptions, and {@link LockedJob#unlock()} as one operation. Also mends a job that was
    * found half way: all members that need it are restored before any is unlocked.
    *
-   * @param options the GPUs to go to, how long to wait for memory
+   * @param options the GPUs to go to, how long to wait for memory, and an image to make first
    * @return the running job
    */
   public RunningJob resume(ResumeOptions options) {
@@ -99,6 +108,42 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
                 operation -> new Resumption(operation.members(), options).resumeFound(),
                 RunningJob::new));
+  }
+
+  /**
+   * Writes the job to disk, after which it is gone.
+   *
+   * @param directory where the image will be: it must not exist yet, or be empty; missing
+   *     directories above it are created
+   * @return the image
+   * @see #dump(Path, DumpOptions)
+   */
+  public JobImage dump(Path directory) {
+    return dump(directory, DumpOptions.ofDefaults());
+  }
+
+  /**
+   * Writes the tree of the root to disk with CRIU as one image, after which it is gone, unless the
+   * options say otherwise. The image is made as {@link CheckpointedProcess#dump(Path, DumpOptions)}
+   * says of one process; what is handed over of each member is in a file of its own. When this
+   * throws, all members are still checkpointed.
+   *
+   * @param directory where the image will be: it must not exist yet, or be empty; missing
+   *     directories above it are created
+   * @param options how to dump
+   * @return the image
+   * @throws dev.gpuprocess.error.MemberOutsideTreeException when a member has left the tree, as its
+   *     parent ended; nothing was touched
+   * @throws dev.gpuprocess.error.NoSuchProcessException when the root has ended
+   * @throws dev.gpuprocess.error.CudaChildException when a process that is no member holds a GPU
+   * @throws dev.gpuprocess.error.WrongStateException when the job was found half way: {@link
+   *     #resume()} it
+   * @throws dev.gpuprocess.error.StaleStateException when a member is no longer checkpointed
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link CheckpointedProcess#dump(Path,
+   *     DumpOptions)}
+   */
+  public JobImage dump(Path directory, DumpOptions options) {
+    return JobImage.of(self.job().context, Dump.of(self, directory, options));
   }
 
   /**

@@ -179,6 +179,17 @@ public final class GpuCheckpoints {
   }
 
   /**
+   * Opens an image as that of a job, which that of a process is too.
+   *
+   * @param directory as given to {@link CheckpointedJob#dump(Path)}
+   * @return the image
+   * @see JobImage#open
+   */
+  public JobImage openJob(Path directory) {
+    return JobImage.open(context, directory);
+  }
+
+  /**
    * The CRIU driver: the one that was set, or else the first that the service loader finds. The one
    * of this library talks to CRIU over its RPC.
    *

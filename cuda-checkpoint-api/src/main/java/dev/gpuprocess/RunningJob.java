@@ -1,10 +1,13 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.dump.Snapshot;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.Suspension;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
+import java.nio.file.Path;
 import java.time.Duration;
 
 /** A job whose CUDA calls go through. */
@@ -78,5 +81,37 @@ public final class RunningJob extends LiveJob implements GpuJob {
                 ProcessState.CHECKPOINTED,
                 operation -> new Suspension(operation).suspend(patience),
                 CheckpointedJob::new));
+  }
+
+  /**
+   * Makes a backup of a job that goes on: suspend, dump leaving it alive, resume.
+   *
+   * @param directory where the image will be; see {@link CheckpointedJob#dump(Path)}
+   * @return the image
+   * @see #snapshot(Path, DumpOptions)
+   */
+  public JobImage snapshot(Path directory) {
+    return snapshot(directory, DumpOptions.ofDefaults());
+  }
+
+  /**
+   * Makes a backup of a job that goes on, as {@link RunningProcess#snapshot(Path, DumpOptions)}
+   * says of one process: suspend, dump leaving it alive, resume, as one step. All that can be
+   * checked without touching the job is checked before it leaves its GPUs. The memory of several
+   * members goes to the disk during the pause, not by way of host memory ({@link
+   * GpuCheckpoints.Builder#snapshotSpool}).
+   *
+   * @param directory where the image will be; see {@link CheckpointedJob#dump(Path)}
+   * @param options how to dump; the job is left running whatever they say
+   * @return the image
+   * @throws dev.gpuprocess.error.MemberOutsideTreeException when a member has left the tree, as its
+   *     parent ended; nothing was touched
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(Duration)}, {@link
+   *     CheckpointedJob#dump(Path, DumpOptions)} and {@link CheckpointedJob#resume()}; the job
+   *     runs, or the exception says where its members were left
+   */
+  public JobImage snapshot(Path directory, DumpOptions options) {
+    return orPoisoned(
+        () -> JobImage.of(self.job().context, new Snapshot(self, options).into(directory)));
   }
 }

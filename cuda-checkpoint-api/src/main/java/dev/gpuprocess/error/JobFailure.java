@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param root the pid of the root of the job's process tree
  * @param failed the pids of the members on which something failed
- * @param members all members that live, as they were left
+ * @param members all members, as they were left
  */
 public record JobFailure(int root, List<Integer> failed, List<Member> members) {
 
@@ -18,7 +18,7 @@ public record JobFailure(int root, List<Integer> failed, List<Member> members) {
    * A member of the job.
    *
    * @param pid which
-   * @param state where it was left; null where that could not be read
+   * @param state where it was left; null where that could not be read, as of one that has ended
    */
   public record Member(int pid, @Nullable ProcessState state) {
 

@@ -9,12 +9,12 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** Adds to the failure of a verb on a job what became of all its members. */
-final class JobFailures {
+public final class JobFailures {
 
   private JobFailures() {}
 
   /** Looks at every member. Does nothing where the verb was on a process by itself. */
-  static void tell(JobOperation operation, Throwable why) {
+  public static void tell(JobOperation operation, Throwable why) {
     if (!operation.job().isTree() || !(why instanceof GpuCheckpointException told)) {
       return;
     }

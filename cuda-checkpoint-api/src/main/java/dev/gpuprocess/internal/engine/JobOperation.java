@@ -3,8 +3,11 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -15,9 +18,11 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -224,6 +229,36 @@ public final class JobOperation {
         : only().failure(result, after);
   }
 
+  /** Reads the state of a process that is no member; empty when it has none or is gone. */
+  public Optional<ProcessState> stateOf(int other) {
+    StateQuery states = new StateQuery(job.context, () -> failure(null, null));
+    return ProcessIdentity.of(other)
+        .flatMap(process -> Optional.ofNullable(states.ask(process).value()));
+  }
+
+  /**
+   * Makes sure that all members are in a state, and nobody else moved them.
+   *
+   * @throws WrongStateException when the members were found in several states
+   */
+  public void require(ProcessState expected) {
+    if (job.isTree()
+        && operations.stream()
+            .map(each -> each.target().lastKnown())
+            .anyMatch(each -> each != null && each != expected)) {
+      throw new WrongStateException(
+          "%s is half way, with the members %s: bring it back first (%s, then unlock or resume)"
+              .formatted(
+                  job.name(),
+                  operations.stream()
+                      .map(each -> each.pid() + " " + each.target().lastKnown())
+                      .collect(Collectors.joining(", ")),
+                  job.inspection()),
+          failure(null, null));
+    }
+    operations.forEach(each -> each.require(expected));
+  }
+
   /** Journals the state of each member, as far as it can be read. */
   public void noteStates() {
     operations.forEach(each -> each.target().noteState(each.stateNow()));
@@ -237,5 +272,34 @@ public final class JobOperation {
   /** The root of the tree that is dumped. */
   public ProcessIdentity root() {
     return job.root;
+  }
+
+  /**
+   * Makes sure that CRIU, which dumps the tree of the root, finds all members there.
+   *
+   * @throws NoSuchProcessException when the root has ended
+   * @throws MemberOutsideTreeException when the parent of a member has ended, so that it left the
+   *     tree
+   */
+  public void requireInTree() {
+    if (!job.isTree()) {
+      return;
+    }
+    if (!job.root.isAlive()) {
+      throw new NoSuchProcessException(
+          "the root of job %s has ended, and CRIU dumps the tree of a root: resume what is left of the job"
+              .formatted(job.root.pid()),
+          failure(null, null));
+    }
+    Set<Integer> tree = new HashSet<>(ProcFs.descendants(job.root.pid()));
+    tree.add(job.root.pid());
+    List<Integer> outside =
+        operations.stream().map(DriverOperation::pid).filter(pid -> !tree.contains(pid)).toList();
+    if (!outside.isEmpty()) {
+      throw new MemberOutsideTreeException(
+          "the members %s of job %s have left its tree, as their parents ended, and CRIU dumps only the tree: end them, or end the job without an image"
+              .formatted(outside, job.root.pid()),
+          failure(null, null));
+    }
   }
 }

@@ -63,7 +63,7 @@ public final class MemberScan {
   }
 
   /** Those that are not known yet, of which some may be locked and not answer. */
-  List<TrackedProcess> newcomers(List<TrackedProcess> known) {
+  public List<TrackedProcess> newcomers(List<TrackedProcess> known) {
     Set<ProcessIdentity> old =
         known.stream().map(each -> each.identity).collect(Collectors.toSet());
     List<TrackedProcess> found = new ArrayList<>();

@@ -1,10 +1,8 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.progress.Step;
@@ -12,7 +10,6 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
-import java.util.stream.Collectors;
 
 /**
  * What every state object holds: the job or process, its generation (older objects are stale), and
@@ -56,10 +53,7 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
         operation -> {
           StepRecorder measured = measured();
           operation.measuredBy(measured);
-          requireTogether(name, from);
-          for (DriverOperation each : operation.each()) {
-            each.require(from);
-          }
+          operation.require(from);
           try {
             note(operation, name, ProcessLock.Kind.MOVE);
             work.accept(operation);
@@ -108,24 +102,6 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
           }
           return reached(measured, operation, to, next);
         });
-  }
-
-  /** Members may have been found in several states, and can only be brought back then. */
-  private void requireTogether(String name, ProcessState from) {
-    List<TrackedProcess> members = job.members();
-    if (job.isTree()
-        && members.stream()
-            .anyMatch(each -> each.lastKnown() != null && each.lastKnown() != from)) {
-      throw new WrongStateException(
-          "%s is half way, with the members %s: bring it back first (%s, then unlock or resume)"
-              .formatted(
-                  job.name(),
-                  members.stream()
-                      .map(each -> each.pid() + " " + each.lastKnown())
-                      .collect(Collectors.joining(", ")),
-                  job.inspection()),
-          Failure.of(name, job.root.pid()));
-    }
   }
 
   private static void note(JobOperation operation, String name, ProcessLock.Kind kind) {

@@ -3,13 +3,16 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The processes behind a series of state objects, which are moved together: the CUDA processes of a
@@ -104,6 +107,26 @@ public final class TrackedJob {
 
   boolean isCurrent(int generation) {
     return current.get() == generation;
+  }
+
+  /** Journals that an image is being made, and where CRIU's log is meanwhile. */
+  public void note(String step, Path image, @Nullable Path log) {
+    members.forEach(each -> each.note(step, image, log));
+  }
+
+  /**
+   * Journals that an image is being made or complete but for the disk, whatever becomes of the
+   * processes.
+   *
+   * @return to be given to {@link #forgetImage}
+   */
+  public ProcessKey noteImage(Path image, Path log) {
+    return new Journal(context.state()).writeImage(root.pid(), image, log);
+  }
+
+  /** Removes that from the journal: the image has its name, or is gone. */
+  public void forgetImage(ProcessKey noted) {
+    new Journal(context.state()).remove(noted);
   }
 
   /** Removes the journal entries: nothing is left to mend. */

@@ -147,20 +147,6 @@ public final class TrackedProcess {
     journal().write(entry(step, image, log));
   }
 
-  /**
-   * Journals that an image is complete but for the disk, whatever becomes of the process.
-   *
-   * @return to be given to {@link #forgetImage}
-   */
-  public ProcessKey noteImage(Path image, Path log) {
-    return journal().writeImage(pid(), image, log);
-  }
-
-  /** Removes that from the journal: the image has its name, or is gone. */
-  public void forgetImage(ProcessKey noted) {
-    journal().remove(noted);
-  }
-
   /** Journals the state of the process; null when it is not known. */
   public void noteState(@Nullable ProcessState state) {
     if (state == ProcessState.RUNNING || isKnownToBeGone()) {
