@@ -93,16 +93,12 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 ProcessState.CHECKPOINTED,
                 ProcessState.LOCKED,
                 Set.of(ProcessState.LOCKED),
-                (members, found) -> {
-                  if (found == ProcessState.CHECKPOINTED) {
-                    new Resumption(members, options).restore();
-                  }
-                },
+                operation -> new Resumption(operation.members(), options).restoreFound(),
                 LockedProcess::new));
   }
 
   private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
-    RoomWait wait = new RoomWait(self.target(), options);
+    RoomWait wait = new RoomWait(self.job(), options);
     wait.requireNotCancelled();
     options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
@@ -141,7 +137,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 ProcessState.CHECKPOINTED,
                 ProcessState.RUNNING,
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
-                (members, found) -> new Resumption(members, options).resume(found),
+                operation -> new Resumption(operation.members(), options).resumeFound(),
                 RunningProcess::new));
   }
 

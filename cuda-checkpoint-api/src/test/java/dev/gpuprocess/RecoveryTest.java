@@ -109,7 +109,11 @@ class RecoveryTest {
   private ProcessKey leaveRestoreEntry(long pid) {
     return new Journal(new StateDirectory(state))
         .writeRestore(
-            Math.toIntExact(pid), Holdings.UNKNOWN, state.resolve("image"), state.resolve("log"));
+            Math.toIntExact(pid),
+            Holdings.UNKNOWN,
+            state.resolve("image"),
+            state.resolve("log"),
+            false);
   }
 
   /** As one does that could not see what became of it, for want of descriptors. */

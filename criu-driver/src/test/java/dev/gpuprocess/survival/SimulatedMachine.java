@@ -31,8 +31,12 @@ final class SimulatedMachine implements AutoCloseable {
   private final LibNvml nvml;
 
   SimulatedMachine(Path directory) {
+    this(directory, 1);
+  }
+
+  SimulatedMachine(Path directory, int gpus) {
     this.directory = directory;
-    this.driver = SimulatedDriver.create();
+    this.driver = SimulatedDriver.builder().gpus(gpus).create();
     this.cuda = LibCuda.in(driver.directory());
     this.nvml = LibNvml.in(driver.directory());
     for (Path made : List.of(directory, state(), images(), temporary())) {

@@ -1,27 +1,25 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.options.CgroupMode;
 import java.time.Instant;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
  * What an image contains ({@code manifest.json}).
  *
- * @param formatVersion the format of the image: {@link #FORMAT}, or {@link #FORMAT_WITH_MEMORY} for
- *     one with memory files
+ * @param formatVersion the format of the image: {@link #FORMAT}, {@link #FORMAT_WITH_MEMORY} for
+ *     one with memory files, {@link #FORMAT_OF_JOB} for one of a job
  * @param created when the dump was made
  * @param pid the root of the process tree, and the pid it will have again
  * @param startTicks when that process started, in clock ticks since boot
  * @param commandLine its arguments, program first
- * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known
+ * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known, and
+ *     in the image of a job, whose members say it
  * @param cudaVersion the CUDA version that the driver supported, such as 13000 for CUDA 13.0
  * @param driverVersion the version of the NVIDIA driver, such as {@code 580.159.04}; empty where it
  *     was not known
@@ -31,6 +29,7 @@ import org.jspecify.annotations.Nullable;
  * @param label the label that the dump was given; null for none
  * @param files every file below {@code criu} and {@code gpu}
  * @param memory what the files below {@code gpu} hold; null where there are none
+ * @param members the CUDA processes of the tree, where that is not its root alone; null otherwise
  */
 public record Manifest(
     int formatVersion,
@@ -46,13 +45,73 @@ public record Manifest(
     Options options,
     @Nullable String label,
     List<ImageFile> files,
-    @Nullable List<MemoryFile> memory) {
+    @Nullable List<MemoryFile> memory,
+    @Nullable List<ImageMember> members) {
 
   /** The format of images of CRIU's files alone. */
   public static final int FORMAT = 1;
 
   /** The format of images with memory files, which earlier versions cannot restore. */
   public static final int FORMAT_WITH_MEMORY = 2;
+
+  /**
+   * The format of images of trees in which other processes than the root use CUDA, or none does,
+   * which earlier versions cannot restore. They may have memory files.
+   */
+  public static final int FORMAT_OF_JOB = 3;
+
+  /**
+   * Makes the manifest of one process.
+   *
+   * @param formatVersion the format of the image
+   * @param created when the dump was made
+   * @param pid the root of the process tree
+   * @param startTicks when that process started, in clock ticks since boot
+   * @param commandLine its arguments, program first
+   * @param gpuBytes what it held on each GPU, by UUID
+   * @param cudaVersion what the driver supported
+   * @param driverVersion the NVIDIA driver
+   * @param criuVersion the version of the CRIU that wrote the images
+   * @param kernel the kernel's release
+   * @param options what a restore must know about the dump
+   * @param label the label that the dump was given; null for none
+   * @param files every file below {@code criu} and {@code gpu}
+   * @param memory what the files below {@code gpu} hold; null where there are none
+   * @throws IllegalArgumentException when a value is impossible
+   * @throws NullPointerException when one is missing
+   */
+  public Manifest(
+      int formatVersion,
+      Instant created,
+      int pid,
+      long startTicks,
+      List<String> commandLine,
+      Map<String, Long> gpuBytes,
+      int cudaVersion,
+      String driverVersion,
+      String criuVersion,
+      String kernel,
+      Options options,
+      @Nullable String label,
+      List<ImageFile> files,
+      @Nullable List<MemoryFile> memory) {
+    this(
+        formatVersion,
+        created,
+        pid,
+        startTicks,
+        commandLine,
+        gpuBytes,
+        cudaVersion,
+        driverVersion,
+        criuVersion,
+        kernel,
+        options,
+        label,
+        files,
+        memory,
+        null);
+  }
 
   /**
    * Makes a manifest of CRIU's files alone.
@@ -101,6 +160,7 @@ public record Manifest(
         options,
         label,
         files,
+        null,
         null);
   }
 
@@ -117,8 +177,7 @@ public record Manifest(
     Objects.requireNonNull(kernel, "kernel");
     Objects.requireNonNull(options, "options");
     commandLine = List.copyOf(commandLine);
-    // In order, so that one manifest is always one text.
-    gpuBytes = Collections.unmodifiableMap(new TreeMap<>(gpuBytes));
+    gpuBytes = ImageMember.holdings(gpuBytes);
     files = List.copyOf(files);
     if (label != null) {
       Label.require(label);
@@ -128,17 +187,13 @@ public record Manifest(
           "an image cannot be of pid %s, started at %s, with CUDA version %s"
               .formatted(pid, startTicks, cudaVersion));
     }
-    gpuBytes.forEach(
-        (gpu, bytes) -> {
-          if (!GpuUuid.of(gpu).text().equals(gpu) || bytes < 0) {
-            throw new IllegalArgumentException(gpu + " cannot have held " + bytes + " bytes");
-          }
-        });
     if (files.isEmpty() || files.stream().map(ImageFile::path).distinct().count() != files.size()) {
       throw new IllegalArgumentException("the list of files is empty or names a file twice");
     }
     memory = memory == null ? null : List.copyOf(memory);
     requireMemory(formatVersion, files, memory);
+    members = members == null ? null : List.copyOf(members);
+    requireMembers(formatVersion, members, gpuBytes);
   }
 
   /** The format, the list of files and the list of what they hold say the same. */
@@ -154,7 +209,7 @@ public record Manifest(
         memory == null ? List.of() : memory.stream().map(MemoryFile::file).sorted().toList();
     if (!listed.equals(described)
         || (memory != null && memory.isEmpty())
-        || (memory != null) != (format == FORMAT_WITH_MEMORY)) {
+        || (format != FORMAT_OF_JOB && (memory != null) != (format == FORMAT_WITH_MEMORY))) {
       throw new IllegalArgumentException(
           "format %s has the memory files %s, and the list of files has %s"
               .formatted(format, described, listed));
@@ -167,6 +222,37 @@ public record Manifest(
                 .formatted(each.file(), each.bytes()));
       }
     }
+  }
+
+  private static void requireMembers(
+      int format, @Nullable List<ImageMember> members, Map<String, Long> gpuBytes) {
+    if ((members != null) != (format == FORMAT_OF_JOB)
+        || (members != null && !gpuBytes.isEmpty())) {
+      throw new IllegalArgumentException(
+          "format %s does not say this of CUDA processes".formatted(format));
+    }
+    if (members != null
+        && members.stream().map(ImageMember::pid).distinct().count() != members.size()) {
+      throw new IllegalArgumentException("a member is named twice");
+    }
+  }
+
+  /**
+   * Whether it can only be restored as a job.
+   *
+   * @return true when other processes than the root use CUDA, or none does
+   */
+  public boolean isOfJob() {
+    return formatVersion == FORMAT_OF_JOB;
+  }
+
+  /**
+   * The CUDA processes of the tree.
+   *
+   * @return the root alone for the image of a process
+   */
+  public List<ImageMember> cudaProcesses() {
+    return members == null ? List.of(new ImageMember(pid, startTicks, gpuBytes)) : members;
   }
 
   /**

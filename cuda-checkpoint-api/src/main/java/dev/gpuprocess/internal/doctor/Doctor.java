@@ -78,6 +78,7 @@ public final class Doctor {
         new DumpCheck(
             context,
             identity,
+            List.of(identity),
             image == null ? Path.of("/") : image,
             options,
             DumpCheck.isOnGpu(process.state()));

@@ -51,7 +51,9 @@ final class MemoryCheckup {
             .ask(
                 "GPU memory",
                 context.timeouts().call(),
-                new GpuMemoryCheck(context, process, held, List.of())::whyNot)
+                new GpuMemoryCheck(
+                        context, List.of(new GpuMemoryCheck.Returning(process, held)), List.of())
+                    ::whyNot)
             .flatMap(found -> found);
     if (shortage.isEmpty()) {
       checkup.ok(

@@ -216,7 +216,7 @@ final class ProcessCheckup {
         checkup.problem(
             "child " + child,
             "has CUDA state of its own, %s, so the tree cannot be dumped".formatted(own),
-            "suspend it too");
+            "suspend it too, or take the CUDA processes of the tree together with GpuJob");
       } else if (device.isPresent()) {
         checkup.problem(
             "child " + child,

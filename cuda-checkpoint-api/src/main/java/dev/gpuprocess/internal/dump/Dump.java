@@ -12,10 +12,12 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
-import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.JobFailures;
+import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
-import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -26,6 +28,7 @@ import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
@@ -39,18 +42,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Dumps a checkpointed process into an image. The image is durable before CRIU may kill the
+ * Dumps a checkpointed process or job into an image. The image is durable before CRIU may kill the
  * process; if that fails, the image is removed and the process stays.
  */
 public final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final DriverOperation operation;
-  private final TrackedProcess target;
+  private final JobOperation operation;
+  private final TrackedJob job;
+  private final ProcessIdentity root;
+  private final EngineContext context;
   private final DumpOptions options;
   private final StepRecorder steps;
-  private final HandOverStep handOver;
+  private final HandOverSteps handOver;
   private final boolean isSnapshot;
   private @Nullable ImageDirectory published;
   private @Nullable Function<List<ImageFile>, Manifest> draft;
@@ -58,57 +63,61 @@ public final class Dump {
   private @Nullable RuntimeException notSealed;
 
   private Dump(
-      DriverOperation operation,
-      TrackedProcess target,
-      DumpOptions options,
-      StepRecorder steps,
-      boolean isSnapshot) {
+      JobOperation operation, DumpOptions options, StepRecorder steps, boolean isSnapshot) {
     this.operation = operation;
-    this.target = target;
+    this.job = operation.job();
+    this.root = job.root;
+    this.context = job.context;
     this.options = options;
     this.steps = steps;
     this.isSnapshot = isSnapshot;
-    Path spools = isSnapshot ? target.context.snapshotSpool() : null;
-    this.handOver = new HandOverStep(target, options, steps, new SpoolStep(target.pid(), spools));
+    this.handOver =
+        new HandOverSteps(operation, options, isSnapshot ? context.snapshotSpool() : null);
   }
 
-  /** Dumps a checkpointed process as one verb. */
+  /** Dumps a checkpointed process or job as one verb. */
   public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
-    TrackedProcess target = self.target();
-    BoundedCall.requireCapacity(target.identity, "dump");
-    return target.exclusively(
-        "dump",
-        ProcessLock.Kind.MOVE,
-        self.generation(),
-        operation -> {
-          operation.require(ProcessState.CHECKPOINTED);
-          StepRecorder steps = self.measured();
-          Dump dump = new Dump(operation, target, options, steps, false);
-          ImageDirectory image = dump.into(directory);
-          if (options.endsTree()) {
-            int unused = target.advance();
-            target.forget();
-          } else {
-            // A snapshot resumes it at once, which frees the memory.
-            dump.handOver.putBack();
-            target.leaveAt(ProcessState.CHECKPOINTED);
-          }
-          steps.rethrow();
-          return new DumpedImage(image, steps.taken(), null);
-        });
+    self.job().members().forEach(each -> BoundedCall.requireCapacity(each.identity, "dump"));
+    return self.job()
+        .exclusively(
+            "dump",
+            ProcessLock.Kind.MOVE,
+            self.generation(),
+            operation -> {
+              StepRecorder steps = self.measured();
+              operation.measuredBy(steps);
+              operation.require(ProcessState.CHECKPOINTED);
+              try {
+                ImageDirectory image = new Dump(operation, options, steps, false).alone(directory);
+                steps.rethrow();
+                return new DumpedImage(image, steps.taken(), null);
+              } catch (RuntimeException e) {
+                JobFailures.tell(operation, e);
+                throw e;
+              }
+            });
+  }
+
+  private ImageDirectory alone(Path directory) {
+    ImageDirectory image = into(directory);
+    if (options.endsTree()) {
+      int unused = job.advance();
+      job.forget();
+    } else {
+      // A snapshot resumes it at once, which frees the memory.
+      handOver.putBack();
+      job.members().forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
+    }
+    return image;
   }
 
   /**
-   * Has an image written of a checkpointed process, which then needs it no longer. The image is
-   * neither durable nor published.
+   * Has an image written of a checkpointed process or job, which then needs it no longer. The image
+   * is neither durable nor published.
    */
   static WrittenImage written(
-      DriverOperation operation,
-      TrackedProcess target,
-      DumpOptions options,
-      StepRecorder steps,
-      Path directory) {
-    Dump dump = new Dump(operation, target, options, steps, true);
+      JobOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
+    Dump dump = new Dump(operation, options, steps, true);
     boolean unused = operation.atCriu(() -> dump.run(directory));
     return Objects.requireNonNull(dump.written);
   }
@@ -119,35 +128,38 @@ public final class Dump {
   }
 
   private boolean run(Path directory) {
-    int pid = target.pid();
+    int pid = root.pid();
     // The deadline covers the checks as well.
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.requireCapacity();
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    operation.requireInTree();
     new TreeCheck(operation, limit).require(ProcFs.descendants(pid));
-    CriuDriver criu = target.context.criu();
+    CriuDriver criu = context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
-    DumpCheck check = new DumpCheck(target.context, target.identity, directory, inTime, false);
+    List<ProcessIdentity> members = job.members().stream().map(each -> each.identity).toList();
+    DumpCheck check = new DumpCheck(context, root, members, directory, inTime, false);
     check.requireSupported(
         criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
     Path place = disk.run("find place", () -> place(directory), found -> {});
     // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
-    target.note("dump", place, log.path());
+    job.note("dump", place, log.path());
+    ProcessKey withoutMembers = members.isEmpty() ? job.noteImage(place, log.path()) : null;
     try {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       try {
-        handOver.run(criu, image, disk, limit.remaining());
+        handOver.run(criu, image, disk, limit::remaining);
         dump(criu, image, kept, disk);
         if (isSnapshot) {
           handOver.hideSpool();
-          ProcessKey noted = target.noteImage(place, log.path());
+          ProcessKey noted = job.noteImage(place, log.path());
           written =
               new WrittenImage(
-                  target,
+                  job,
                   image,
                   handOver,
                   directory.toAbsolutePath(),
@@ -162,12 +174,16 @@ public final class Dump {
         throw e;
       } finally {
         if (written == null && !disk.hangs()) {
-          disk.tidy("tidy", target.context.timeouts().call(), image::close);
+          disk.tidy("tidy", context.timeouts().call(), image::close);
         }
       }
     } catch (RuntimeException e) {
-      target.noteState(operation.stateNow());
+      operation.noteStates();
       throw e;
+    } finally {
+      if (withoutMembers != null && !disk.hangs()) {
+        job.forgetImage(withoutMembers);
+      }
     }
     return true;
   }
@@ -178,14 +194,14 @@ public final class Dump {
     } catch (IOException e) {
       throw new ImageDirectoryException(
           "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
-              .formatted(target.pid(), directory, ImagePlace.reason(e)),
+              .formatted(root.pid(), directory, ImagePlace.reason(e)),
           operation.failure(null, ProcessState.CHECKPOINTED),
           e);
     }
   }
 
   private StagedImage stage(Path place, long bytes, LogDirectory log) {
-    return StagedImage.create(place, target.identity, bytes, target.context.imageKey(), log);
+    return StagedImage.create(place, root, bytes, context.imageKey(), log);
   }
 
   private static void close(@Nullable StagedImage image) {
@@ -213,7 +229,7 @@ public final class Dump {
       image.logUnwanted();
       LOG.warn(
           "the image of process {} is complete, but CRIU's end was not clean: {}",
-          target.pid(),
+          root.pid(),
           e.getMessage());
       return;
     }
@@ -237,7 +253,7 @@ public final class Dump {
         image.logUnwanted();
         LOG.warn(
             "process {} is gone and its image durable, but CRIU's end was not clean: {}",
-            target.pid(),
+            root.pid(),
             e instanceof CriuReport unclean ? unclean.criu().exit() : e.getMessage());
       }
     }
@@ -245,7 +261,7 @@ public final class Dump {
 
   private DumpEnd endOf(RuntimeException e) {
     try {
-      return DumpEnd.of(target.identity, e, target.context.timeouts().call());
+      return DumpEnd.of(root, e, context.timeouts().call());
     } catch (ProcessUnreadableException unknown) {
       e.addSuppressed(unknown);
       return DumpEnd.UNKNOWN;
@@ -254,9 +270,9 @@ public final class Dump {
 
   private boolean mayLive() {
     try {
-      return target.identity.isAlive();
+      return root.isAlive();
     } catch (ProcessUnreadableException unknown) {
-      LOG.debug("whether process {} lives is not known", target.pid(), unknown);
+      LOG.debug("whether process {} lives is not known", root.pid(), unknown);
       return true;
     }
   }
@@ -265,7 +281,7 @@ public final class Dump {
     Failure known = operation.failure(null, null);
     return new ImageKeptException(
         "the image of process %s at %s is complete and on disk, but CRIU did not end well and the process may or may not live on: once process %s is gone restore the image, and if it runs on remove the image (%s)"
-            .formatted(target.pid(), requirePublished().path(), target.pid(), e.getMessage()),
+            .formatted(root.pid(), requirePublished().path(), root.pid(), e.getMessage()),
         new Failure(
             known.operation(),
             known.pid(),
@@ -281,7 +297,7 @@ public final class Dump {
   private DumpReport criuDump(
       CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
     return criu.dump(
-        new DumpRequest(target.identity, image.images(), image.work(), options),
+        new DumpRequest(root, image.images(), image.work(), options),
         new DumpListener() {
           @Override
           public void postDump() {
@@ -322,12 +338,14 @@ public final class Dump {
         disk.run(
             "describe",
             () -> {
+              // CRIU holds the tree now: nobody leaves it any more.
+              operation.requireInTree();
               handOver.requireRecorded(image.images());
-              image.add(CarriedState.FILE, CarriedState.of(target.pid()).text());
+              image.add(CarriedState.FILE, CarriedState.of(root.pid()).text());
               return true;
             },
             late -> image.close());
-    draft = ManifestDraft.of(target, criu, kept, options.label().orElse(null), handOver.memory());
+    draft = ManifestDraft.of(job, criu, kept, options.label().orElse(null), handOver.memory());
   }
 
   private ImageDirectory requirePublished() {
@@ -341,14 +359,13 @@ public final class Dump {
   private <T> T told(@Nullable T made) {
     if (made == null) {
       throw new IllegalStateException(
-          "the CRIU driver dumped process " + target.pid() + " without telling postDump");
+          "the CRIU driver dumped process " + root.pid() + " without telling postDump");
     }
     return made;
   }
 
   private Manifest.Options keptOptions() {
-    boolean shellJob =
-        Processes.stat(target.identity).map(stat -> !stat.leadsSession()).orElse(false);
+    boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
     return ManifestOptions.of(options, shellJob);
   }
 }

@@ -8,6 +8,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.handover.SaveAreas;
@@ -24,6 +25,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -39,6 +41,7 @@ public final class DumpCheck {
 
   private final EngineContext context;
   private final ProcessIdentity process;
+  private final List<ProcessIdentity> members;
   private final Path directory;
   private final DumpOptions options;
   private final boolean onGpu;
@@ -46,17 +49,21 @@ public final class DumpCheck {
   /**
    * Prepares a check.
    *
-   * @param onGpu whether the process is still on its GPU: what is there comes to the host first,
-   *     and what the driver holds open of it is let go by a suspend
+   * @param process the root of the tree
+   * @param members the CUDA processes that are moved with it
+   * @param onGpu whether they are still on its GPU: what is there comes to the host first, and what
+   *     the driver holds open of it is let go by a suspend
    */
   public DumpCheck(
       EngineContext context,
       ProcessIdentity process,
+      List<ProcessIdentity> members,
       Path directory,
       DumpOptions options,
       boolean onGpu) {
     this.context = context;
     this.process = process;
+    this.members = List.copyOf(members);
     this.directory = directory;
     this.options = options;
     this.onGpu = onGpu;
@@ -69,7 +76,9 @@ public final class DumpCheck {
         new BoundedDiskTask("dump", process.pid(), directory.toAbsolutePath(), limit());
     String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});
     for (int child : ProcFs.descendants(process.pid())) {
-      requireNoGpu(child);
+      if (!isMember(child)) {
+        requireNoGpu(child);
+      }
     }
     requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
   }
@@ -116,14 +125,17 @@ public final class DumpCheck {
   long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
-            + SaveAreas.handedOverBytes(process.pid())
+            + members.stream().mapToLong(each -> SaveAreas.handedOverBytes(each.pid())).sum()
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
 
   private long bytesOnGpus() {
     // Where NVML does not know, the dump checks again once the memory is on the host.
-    return Holdings.of(process.pid(), context.gpus().read()).bytes();
+    Optional<GpuReading> reading = context.gpus().read();
+    return members.stream()
+        .mapToLong(each -> Holdings.of(each.pid(), reading).bytes())
+        .reduce(0, Long::sum);
   }
 
   private void requireNoGpu(int child) {
@@ -131,8 +143,8 @@ public final class DumpCheck {
         .ifPresent(
             device -> {
               throw new CudaChildException(
-                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: start such workers with spawn or forkserver, suspend the child first, or end such a helper; process %s runs on"
-                      .formatted(child, process.pid(), device, process.pid()),
+                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: start such workers with spawn or forkserver, take the CUDA processes of a tree together with GpuJob.of(%s), or end such a helper; process %s runs on"
+                      .formatted(child, process.pid(), device, process.pid(), process.pid()),
                   Failure.of("dump", process.pid()));
             });
   }
@@ -185,9 +197,11 @@ public final class DumpCheck {
   /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */
   private boolean isHandedOver(Finding finding) {
     UnsupportedResource resource = finding.resource();
-    return resource != null
-        && resource.pid() == process.pid()
-        && SaveAreas.isHandedOver(resource.name());
+    return resource != null && isMember(resource.pid()) && SaveAreas.isHandedOver(resource.name());
+  }
+
+  private boolean isMember(int pid) {
+    return members.stream().anyMatch(each -> each.pid() == pid);
   }
 
   /** A suspend closes the driver's device files of the process itself. */
@@ -195,7 +209,7 @@ public final class DumpCheck {
     UnsupportedResource resource = finding.resource();
     return onGpu
         && resource != null
-        && resource.pid() == process.pid()
+        && isMember(resource.pid())
         && TreeCheck.isDevice(resource.name());
   }
 

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.handover.CopyLimit;
@@ -26,6 +27,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -50,15 +52,26 @@ final class HandOverStep {
       };
 
   private final TrackedProcess target;
+  private final int number;
+  private final Set<Integer> members;
   private final DumpOptions options;
   private final StepRecorder steps;
   private final SpoolStep spool;
   private @Nullable MemoryHandOver handOver;
 
-  HandOverStep(TrackedProcess target, DumpOptions options, StepRecorder steps, SpoolStep spool) {
-    this.target = target;
+  /**
+   * Prepares; nothing is done yet.
+   *
+   * @param number that of the process among those of the image, from 1
+   * @param members the pids of all that are dumped with memory of their own to hand over
+   */
+  HandOverStep(
+      Member member, int number, Set<Integer> members, DumpOptions options, SpoolStep spool) {
+    this.target = member.target();
+    this.number = number;
+    this.members = members;
     this.options = options;
-    this.steps = steps;
+    this.steps = member.steps();
     this.spool = spool;
   }
 
@@ -75,13 +88,14 @@ final class HandOverStep {
     try {
       for (int child : ProcFs.descendants(target.pid())) {
         // Forked since a restore, with a copy of the mapping.
-        if (SaveAreas.handedOverBytes(child) > 0) {
+        if (!members.contains(child) && SaveAreas.handedOverBytes(child) > 0) {
           throw mapped(
               child, "it is a child that was forked while its parent was suspended: end it");
         }
       }
       planned =
-          new MemoryHandOver(target.identity, options.handOver() ? target.areas() : List.of());
+          new MemoryHandOver(
+              target.identity, number, options.handOver() ? target.areas() : List.of());
       needed = planned.isNeeded();
     } catch (ProcessUnreadableException e) {
       LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), e.getMessage());
@@ -218,9 +232,9 @@ final class HandOverStep {
         null);
   }
 
-  /** What was handed over, for the manifest; null for nothing. */
-  @Nullable List<MemoryFile> memory() {
-    return handOver == null ? null : handOver.memory().map(List::of).orElse(null);
+  /** What was handed over, for the manifest; empty for nothing. */
+  Optional<MemoryFile> memory() {
+    return Optional.ofNullable(handOver).flatMap(MemoryHandOver::memory);
   }
 
   /**
@@ -231,7 +245,7 @@ final class HandOverStep {
    * @throws ImageException when it did not
    */
   void requireRecorded(Path images) {
-    Optional<MemoryFile> memory = handOver == null ? Optional.empty() : handOver.memory();
+    Optional<MemoryFile> memory = memory();
     if (memory.isPresent() && !RecordedName.isIn(images, memory.get().mappedAs())) {
       throw new ImageException(
           "process %s was not dumped: CRIU saw its memory in another file than %s, as when a directory above the image is renamed meanwhile: try again"

@@ -5,12 +5,13 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -25,12 +26,19 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
-import java.util.Map;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
-import java.util.TreeMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
-/** Brings a process back from its image with CRIU; its GPU memory is still in host memory then. */
+/**
+ * Brings a process or job back from its image with CRIU; its GPU memory is still in host memory
+ * then.
+ */
 public final class ImageRestore {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final EngineContext context;
   private final ImageDirectory image;
@@ -46,22 +54,23 @@ public final class ImageRestore {
   }
 
   /**
-   * Restores the process.
+   * Restores the process, or the job.
    *
    * @param options how; what must match the dump is added from the manifest
-   * @return the process, checkpointed
+   * @param asJob whether the handle is of a job
+   * @return the process or job, checkpointed
    */
-  public StateHandle run(RestoreOptions options) {
+  public StateHandle run(RestoreOptions options, boolean asJob) {
     requireExpected(options);
     RestoreOptions all =
         ManifestOptions.with(manifest.options(), options.toBuilder().expectNothing().build());
-    ProcessLock lock = ImageLock.take(context, manifest, "restore");
+    List<ProcessLock> locks = ImageLock.takeAll(context, manifest, "restore");
     try {
       new PidWait(manifest).requireFree();
-      lock.atCriu(true);
-      return restore(all);
+      locks.forEach(each -> each.atCriu(true));
+      return restore(all, asJob);
     } finally {
-      lock.release();
+      locks.forEach(ProcessLock::release);
     }
   }
 
@@ -92,7 +101,7 @@ public final class ImageRestore {
         Failure.of("restore", manifest.pid()));
   }
 
-  private StateHandle restore(RestoreOptions options) {
+  private StateHandle restore(RestoreOptions options, boolean asJob) {
     BoundedDiskTask disk =
         new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
     disk.requireCapacity();
@@ -101,38 +110,72 @@ public final class ImageRestore {
             "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         steps.run("verify", () -> verified(disk, reading), checked -> manifest.bytes())) {
-      TrackedProcess target = restore(verified, LogDirectory.planned("restore"), options);
+      ProcessIdentity root = restore(verified, LogDirectory.planned("restore"), options);
       steps.rethrow();
-      return StateHandle.next(target, steps.taken());
+      return StateHandle.next(restored(root, asJob), steps.taken());
     }
   }
 
-  private TrackedProcess restore(VerifiedImage verified, LogDirectory log, RestoreOptions options) {
-    Holdings held = held();
+  private ProcessIdentity restore(
+      VerifiedImage verified, LogDirectory log, RestoreOptions options) {
     Journal journal = new Journal(context.state());
-    ProcessKey expected = journal.writeRestore(manifest.pid(), held, image.path(), log.path());
+    ProcessKey expected =
+        journal.writeRestore(
+            manifest.pid(),
+            Holdings.recorded(manifest.gpuBytes()),
+            image.path(),
+            log.path(),
+            manifest.isOfJob());
     boolean isNoted = true;
     try {
       log.make();
       RestoreReport report =
           steps.run(
               "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
-      TrackedProcess target = new TrackedProcess(context, report.process(), held, dumped());
-      target.leaveAt(ProcessState.CHECKPOINTED);
+      members(report.process()).forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
       log.delete();
-      return target;
+      return report.process();
     } catch (PidTakenException e) {
       log.endedWith(e);
       throw e;
     } catch (RuntimeException | Error e) {
       log.endedWith(e);
-      isNoted = isSurvivorNoted(expected, held, e);
+      isNoted = isSurvivorNoted(expected, e);
       throw e;
     } finally {
       if (isNoted) {
         journal.removeRestore(expected);
       }
     }
+  }
+
+  /** The CUDA processes of a tree that CRIU has restored. */
+  private List<TrackedProcess> members(ProcessIdentity root) {
+    List<TrackedProcess> found = new ArrayList<>();
+    for (ImageMember each : manifest.cudaProcesses()) {
+      Optional<ProcessIdentity> here =
+          each.pid() == root.pid() ? Optional.of(root) : ProcessIdentity.of(each.pid());
+      ProcessIdentity origin = new ProcessIdentity(each.pid(), each.startTicks());
+      here.filter(ProcessIdentity::isAlive)
+          .ifPresentOrElse(
+              identity ->
+                  found.add(
+                      new TrackedProcess(
+                          context, identity, Holdings.recorded(each.gpuBytes()), origin)),
+              () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
+    }
+    return manifest.isOfJob() ? TrackedJob.of(context, root, found).members() : found;
+  }
+
+  /** The same in the hands of the user. */
+  private TrackedJob restored(ProcessIdentity root, boolean asJob) {
+    List<TrackedProcess> members = members(root);
+    if (!asJob && members.isEmpty()) {
+      // It ends at once; the next verb says so.
+      members = List.of(new TrackedProcess(context, root, Holdings.UNKNOWN, dumped()));
+    }
+    members.forEach(each -> each.isAt(ProcessState.CHECKPOINTED));
+    return asJob ? TrackedJob.of(context, root, members) : TrackedJob.of(members.get(0));
   }
 
   private VerifiedImage verified(BoundedDiskTask disk, ReadLimit reading) {
@@ -153,16 +196,14 @@ public final class ImageRestore {
    *
    * @param why gets what is in the way
    */
-  private boolean isSurvivorNoted(ProcessKey expected, Holdings held, Throwable why) {
+  private boolean isSurvivorNoted(ProcessKey expected, Throwable why) {
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (true) {
         try {
           ProcessIdentity.of(expected.pid())
               .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
               .ifPresent(
-                  found ->
-                      new TrackedProcess(context, found, held)
-                          .noteState(ProcessState.CHECKPOINTED));
+                  root -> members(root).forEach(each -> each.noteState(ProcessState.CHECKPOINTED)));
           return true;
         } catch (ProcessUnreadableException unknown) {
           if (!patience.pause()) {
@@ -192,11 +233,5 @@ public final class ImageRestore {
 
   private ProcessIdentity dumped() {
     return new ProcessIdentity(manifest.pid(), manifest.startTicks());
-  }
-
-  private Holdings held() {
-    Map<GpuUuid, Long> held = new TreeMap<>();
-    manifest.gpuBytes().forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
-    return Holdings.of(held);
   }
 }

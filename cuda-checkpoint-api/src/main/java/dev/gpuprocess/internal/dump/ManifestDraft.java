@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
@@ -26,27 +28,25 @@ final class ManifestDraft {
    * @return makes the manifest of the files
    */
   static Function<List<ImageFile>, Manifest> of(
-      TrackedProcess target,
+      TrackedJob job,
       CriuDriver criu,
       Manifest.Options kept,
       @Nullable String label,
       @Nullable List<MemoryFile> memory) {
-    Map<String, Long> gpuBytes = new TreeMap<>();
-    Holdings held = target.held();
-    if (held.complete()) {
-      held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
-    }
+    boolean isOfJob = isOfJob(job);
+    Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
+    List<ImageMember> members = isOfJob ? members(job) : null;
     Instant now = Instant.now();
-    List<String> commandLine = ProcFs.commandLine(target.pid());
-    int cudaVersion = target.context.cuda().version();
-    String driverVersion = target.context.inventory().driverVersion().orElse("");
+    List<String> commandLine = ProcFs.commandLine(job.root.pid());
+    int cudaVersion = job.context.cuda().version();
+    String driverVersion = job.context.inventory().driverVersion().orElse("");
     String criuVersion = criu.version().toString();
     return files ->
         new Manifest(
-            memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY,
+            format(isOfJob, memory),
             now,
-            target.pid(),
-            target.identity.startTicks(),
+            job.root.pid(),
+            job.root.startTicks(),
             commandLine,
             gpuBytes,
             cudaVersion,
@@ -56,6 +56,34 @@ final class ManifestDraft {
             kept,
             label,
             files,
-            memory);
+            memory,
+            members);
+  }
+
+  private static int format(boolean isOfJob, @Nullable List<MemoryFile> memory) {
+    if (isOfJob) {
+      return Manifest.FORMAT_OF_JOB;
+    }
+    return memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY;
+  }
+
+  /** What earlier versions can restore is no job to them. */
+  private static boolean isOfJob(TrackedJob job) {
+    return job.members().size() != 1 || !job.only().identity.equals(job.root);
+  }
+
+  private static List<ImageMember> members(TrackedJob job) {
+    return job.members().stream()
+        .map(each -> new ImageMember(each.pid(), each.identity.startTicks(), held(each)))
+        .toList();
+  }
+
+  private static Map<String, Long> held(TrackedProcess member) {
+    Map<String, Long> bytes = new TreeMap<>();
+    Holdings held = member.held();
+    if (held.complete()) {
+      held.known().forEach((gpu, known) -> bytes.put(gpu.text(), known));
+    }
+    return bytes;
   }
 }

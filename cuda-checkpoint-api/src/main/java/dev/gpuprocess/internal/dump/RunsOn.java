@@ -19,11 +19,13 @@ final class RunsOn {
    * The same exception with that added; it is of the same type, so that callers may tell a full
    * disk from a slow one.
    *
+   * @param name what is dumped, in words
    * @param elapsed since the snapshot began
    */
-  static GpuCheckpointException said(GpuCheckpointException e, int pid, Duration elapsed) {
+  static GpuCheckpointException said(
+      GpuCheckpointException e, String name, int pid, Duration elapsed) {
     String message =
-        "process %s runs on, and there is no new image of it: %s".formatted(pid, e.getMessage());
+        "%s runs on, and there is no new image of it: %s".formatted(name, e.getMessage());
     Failure failure =
         new Failure(
             "snapshot",

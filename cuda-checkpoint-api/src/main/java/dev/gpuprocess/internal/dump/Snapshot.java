@@ -3,21 +3,25 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.engine.JobFailures;
+import dev.gpuprocess.internal.engine.JobOperation;
+import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.Suspension;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.SnapshotTimes;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -31,7 +35,7 @@ public final class Snapshot {
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final StateHandle self;
-  private final TrackedProcess target;
+  private final TrackedJob job;
   private final DumpOptions options;
   private final StepRecorder steps;
   private final long began = System.nanoTime();
@@ -39,7 +43,7 @@ public final class Snapshot {
   /** Prepares; nothing is done yet. */
   public Snapshot(StateHandle self, DumpOptions options) {
     this.self = self;
-    this.target = self.target();
+    this.job = self.job();
     this.options = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     this.steps = self.measured();
   }
@@ -53,13 +57,14 @@ public final class Snapshot {
 
   /** Makes the image. Whatever fails, the process is resumed. */
   public DumpedImage into(Path directory) {
-    new DumpCheck(target.context, target.identity, directory, options, true).require();
+    new DumpCheck(job.context, job.root, members(), directory, options, true).require();
     Paused paused =
-        target.exclusively(
-            "snapshot",
-            ProcessLock.Kind.MOVE,
-            self.generation(),
-            operation -> paused(operation, directory));
+        self.job()
+            .exclusively(
+                "snapshot",
+                ProcessLock.Kind.MOVE,
+                self.generation(),
+                operation -> paused(operation, directory));
     // From here on other verbs may be used on the process.
     Throwable thrown = paused.thrown();
     if (thrown != null) {
@@ -74,34 +79,46 @@ public final class Snapshot {
     return Duration.ofNanos(System.nanoTime() - began);
   }
 
-  private Paused paused(DriverOperation operation, Path directory) {
+  /** Those included that came since the job was looked at. */
+  private List<ProcessIdentity> members() {
+    Stream<TrackedProcess> late =
+        job.isTree()
+            ? new MemberScan(job.context, job.root, "snapshot").newcomers(job.members()).stream()
+            : Stream.of();
+    return Stream.concat(job.members().stream(), late).map(each -> each.identity).toList();
+  }
+
+  private Paused paused(JobOperation operation, Path directory) {
+    operation.measuredBy(steps);
     operation.require(ProcessState.RUNNING);
-    target.note("snapshot", ProcessLock.Kind.MOVE);
-    List<Member> members = List.of(new Member(operation, steps));
+    operation.requireInTree();
+    operation.each().forEach(each -> each.target().note("snapshot", ProcessLock.Kind.MOVE));
     long stopped = System.nanoTime();
     WrittenImage image;
     try {
-      new Suspension(members).suspend(target.context.timeouts().lock());
+      new Suspension(operation).suspend(job.context.timeouts().lock());
       steps.rethrow();
-      image = Dump.written(operation, target, options, steps, directory);
+      image = Dump.written(operation, options, steps, directory);
     } catch (RuntimeException | Error e) {
-      new Undo(members).backTo(ProcessState.RUNNING, e);
+      new Undo(operation.members()).backTo(ProcessState.RUNNING, e);
+      JobFailures.tell(operation, e);
       throw e;
     }
     Throwable thrown = null;
     try {
-      resume(members);
+      resume(operation);
     } catch (RuntimeException | Error e) {
+      JobFailures.tell(operation, e);
       thrown = e;
     }
     return new Paused(image, Duration.ofNanos(System.nanoTime() - stopped), thrown);
   }
 
-  private void resume(List<Member> members) {
+  private void resume(JobOperation operation) {
     try {
-      Resumption.patient(members).resume(ProcessState.CHECKPOINTED);
+      Resumption.patient(job.context, operation.members()).resumeCheckpointed();
     } finally {
-      members.forEach(each -> target.leaveAt(each.operation().stateNow()));
+      operation.leaveWhereTheyAre();
     }
   }
 
@@ -110,15 +127,15 @@ public final class Snapshot {
       return paused.image().publish();
     } catch (GpuCheckpointException e) {
       // Its lock was released: another verb may have ended it.
-      throw mayLive() ? RunsOn.said(e, target.pid(), elapsed()) : e;
+      throw mayLive() ? RunsOn.said(e, job.name(), job.root.pid(), elapsed()) : e;
     }
   }
 
   private boolean mayLive() {
     try {
-      return target.identity.isAlive();
+      return job.root.isAlive();
     } catch (ProcessUnreadableException unknown) {
-      LOG.debug("whether process {} lives is not known", target.pid(), unknown);
+      LOG.debug("whether process {} lives is not known", job.root.pid(), unknown);
       return true;
     }
   }

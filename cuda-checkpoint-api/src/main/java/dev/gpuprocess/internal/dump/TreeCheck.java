@@ -5,6 +5,7 @@ import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -12,36 +13,42 @@ import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.proc.Standstill;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 
 /**
- * Refuses to dump a tree in which a child still holds a GPU. Forked workers inherit the driver's
- * descriptors and mappings; the driver knows nothing of them, so nothing can release them, and CRIU
- * cannot dump them.
+ * Refuses to dump a tree in which a process that is not moved with it still holds a GPU. Forked
+ * workers inherit the driver's descriptors and mappings; the driver knows nothing of them, so
+ * nothing can release them, and CRIU cannot dump them.
  */
 public final class TreeCheck {
 
   /** Also how the simulated driver names its devices, below its own directory. */
   private static final String DEVICE = "/dev/nvidia";
 
-  private final DriverOperation operation;
+  private final JobOperation operation;
   private final ScanLimit limit;
 
-  TreeCheck(DriverOperation operation, ScanLimit limit) {
+  TreeCheck(JobOperation operation, ScanLimit limit) {
     this.operation = operation;
     this.limit = limit;
   }
 
   /**
-   * Throws when a child has CUDA state that is not checkpointed, has device files open or mapped,
-   * or is frozen.
+   * Throws when a child that is no member has CUDA state that is not checkpointed, or has device
+   * files open or mapped, or when any is frozen.
    */
   void require(List<Integer> children) {
     Freezer freezer = Freezer.look();
+    Set<Integer> members =
+        operation.each().stream().map(DriverOperation::pid).collect(Collectors.toSet());
     for (int child : children) {
       requireThawed(freezer, child);
-      requireNoGpu(child);
+      if (!members.contains(child)) {
+        requireNoGpu(child);
+      }
     }
   }
 
@@ -50,26 +57,35 @@ public final class TreeCheck {
     if (freezer.of(child) == Freezer.State.FROZEN) {
       throw new ProcessStoppedException(
           "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
-              .formatted(child, name(child), operation.pid()),
-          Failure.of("dump", operation.pid()));
+              .formatted(child, name(child), operation.root().pid()),
+          Failure.of("dump", operation.root().pid()));
     }
   }
 
   private void requireNoGpu(int child) {
     Optional<String> device = deviceOf(child, limit::check);
+    boolean isStill = Standstill.of(child).isPresent();
+    if (device.isPresent() && isStill) {
+      throw refusal(
+          child, "holds " + device.get() + " and is stopped", "let it continue, and try again");
+    }
+    // Without a device file open it can only be checkpointed, and asking could hang.
+    ProcessState state =
+        isStill
+            ? ProcessState.CHECKPOINTED
+            : operation.stateOf(child).orElse(ProcessState.CHECKPOINTED);
+    if (state != ProcessState.CHECKPOINTED) {
+      throw refusal(
+          child,
+          "has CUDA state of its own, " + state,
+          "take all CUDA processes of the tree together with GpuJob.of(%s), or suspend it first"
+              .formatted(operation.root().pid()));
+    }
     if (device.isPresent()) {
       throw refusal(
           child,
           "holds " + device.get() + ", inherited by fork or opened for NVML alone",
           "start workers with spawn or forkserver, and end such helpers");
-    }
-    // Without a device file open it can only be checkpointed, and asking could hang.
-    if (Standstill.of(child).isPresent()) {
-      return;
-    }
-    ProcessState state = operation.stateOf(child).orElse(ProcessState.CHECKPOINTED);
-    if (state != ProcessState.CHECKPOINTED) {
-      throw refusal(child, "has CUDA state of its own, " + state, "suspend it first");
     }
   }
 
@@ -104,7 +120,7 @@ public final class TreeCheck {
   private CudaChildException refusal(int child, String what, String cure) {
     return new CudaChildException(
         "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
-            .formatted(child, name(child), operation.pid(), what, cure),
-        Failure.of("dump", operation.pid()));
+            .formatted(child, name(child), operation.root().pid(), what, cure),
+        Failure.of("dump", operation.root().pid()));
   }
 }

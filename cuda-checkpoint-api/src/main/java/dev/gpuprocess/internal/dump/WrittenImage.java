@@ -4,7 +4,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
-import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -23,9 +23,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class WrittenImage {
 
-  private final TrackedProcess target;
+  private final TrackedJob job;
   private final StagedImage image;
-  private final HandOverStep handOver;
+  private final HandOverSteps handOver;
   private final Path place;
   private final Duration limit;
   private final @Nullable Cancellation cancellation;
@@ -34,16 +34,16 @@ final class WrittenImage {
   private final ProcessKey noted;
 
   WrittenImage(
-      TrackedProcess target,
+      TrackedJob job,
       StagedImage image,
-      HandOverStep handOver,
+      HandOverSteps handOver,
       Path place,
       Duration limit,
       @Nullable Cancellation cancellation,
       StepRecorder steps,
       Function<List<ImageFile>, Manifest> manifest,
       ProcessKey noted) {
-    this.target = target;
+    this.job = job;
     this.image = image;
     this.handOver = handOver;
     this.place = place;
@@ -59,7 +59,7 @@ final class WrittenImage {
    * now: the process may have waited long for its GPU.
    */
   ImageDirectory publish() {
-    return publish(new CopyLimit(target.pid(), limit, cancellation), limit);
+    return publish(new CopyLimit(job.root.pid(), limit, cancellation), limit);
   }
 
   /**
@@ -67,11 +67,11 @@ final class WrittenImage {
    * and is not cancelled.
    */
   ImageDirectory publishAtLength() {
-    return publish(new CopyLimit(target.pid(), Durations.LONGEST, null), Durations.LONGEST);
+    return publish(new CopyLimit(job.root.pid(), Durations.LONGEST, null), Durations.LONGEST);
   }
 
   private ImageDirectory publish(CopyLimit copying, Duration time) {
-    BoundedDiskTask disk = new BoundedDiskTask("dump", target.pid(), place, time);
+    BoundedDiskTask disk = new BoundedDiskTask("dump", job.root.pid(), place, time);
     try {
       handOver.write(image, disk, copying, late -> close());
       return steps.run(
@@ -87,7 +87,7 @@ final class WrittenImage {
           made -> made.manifest().bytes());
     } finally {
       if (!disk.hangs()) {
-        disk.tidy("tidy", target.context.timeouts().call(), this::close);
+        disk.tidy("tidy", job.context.timeouts().call(), this::close);
       }
     }
   }
@@ -95,6 +95,6 @@ final class WrittenImage {
   private void close() {
     handOver.close();
     image.close();
-    target.forgetImage(noted);
+    job.forgetImage(noted);
   }
 }

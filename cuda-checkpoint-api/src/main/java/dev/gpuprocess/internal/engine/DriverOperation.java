@@ -14,9 +14,9 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -85,6 +85,26 @@ public final class DriverOperation {
     return calls;
   }
 
+  /** Empty for one that only reads. */
+  Optional<ProcessLock> lock() {
+    return Optional.ofNullable(lock);
+  }
+
+  /** The state that it had when it was last looked at; only after that. */
+  ProcessState found() {
+    return Objects.requireNonNull(before, "not looked at");
+  }
+
+  /**
+   * Releases the lock, whatever a close asked for meanwhile. Does nothing while an abandoned call
+   * is still out.
+   */
+  void releaseLockOnly() {
+    if (lock != null && !calls.isAbandoned()) {
+      lock.release();
+    }
+  }
+
   /**
    * Releases the lock, after bringing the process back if a close asked for that meanwhile. Does
    * nothing while an abandoned call is still out.
@@ -142,29 +162,11 @@ public final class DriverOperation {
         failure(null, before));
   }
 
-  /** Reads the state of another process; empty when it has no CUDA state or is gone. */
-  public Optional<ProcessState> stateOf(int other) {
-    return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
-  }
-
   /** Asks the driver for a state. A query that times out leaves nothing to undo. */
   private CudaAnswer<ProcessState> ask(ProcessIdentity process) {
     return lock != null && process.equals(target.identity)
         ? states.askLocked(process)
         : states.ask(process);
-  }
-
-  /** Runs a dump. Readers keep away from the process until it has ended. */
-  public <T> T atCriu(Supplier<T> body) {
-    if (lock == null) {
-      return body.get();
-    }
-    lock.atCriu(true);
-    try {
-      return body.get();
-    } finally {
-      lock.atCriu(false);
-    }
   }
 
   RuntimeException fail(String function, CudaResult result) {

@@ -62,10 +62,13 @@ final class WayBack {
   /** Restores to where the memory was. */
   private CudaResult restoreWhenThereIsRoom() {
     ResumeOptions options = RoomWait.asWhenClosing(target.context.timeouts());
-    return new RoomWait(target, options)
+    return RoomWait.ofLocked(List.of(target), options)
         .retrying(
             () -> {
-              try (Reservation room = target.gpuMemory(options).reserve(this::refusal)) {
+              try (Reservation room =
+                  GpuRoom.check(target.context, List.of(target), options)
+                      .reserve(this::refusal)
+                      .get(0)) {
                 LOG.debug("process {} is restored into {}", target.pid(), room);
                 return cuda.restore(target.pid(), List.of());
               }

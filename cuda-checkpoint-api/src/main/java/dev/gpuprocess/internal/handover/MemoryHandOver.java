@@ -22,10 +22,13 @@ import org.jspecify.annotations.Nullable;
  */
 public final class MemoryHandOver {
 
-  static final String NAME = "memory-1.bin";
+  /** That of the first member. */
+  static final String NAME = name(1);
+
   static final String FILE = MemoryFile.DIRECTORY + "/" + NAME;
 
   private final ProcessIdentity process;
+  private final int number;
   private final List<AddressRange> areas;
   private @Nullable HandOver begun;
   private @Nullable ImageFile made;
@@ -34,12 +37,18 @@ public final class MemoryHandOver {
   /**
    * Looks which memory is to be handed over.
    *
+   * @param number of the file, from 1, which no other process of the image has
    * @param known where the process's GPU memory is, as noted at its checkpoint
    * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
    */
-  public MemoryHandOver(ProcessIdentity process, List<AddressRange> known) {
+  public MemoryHandOver(ProcessIdentity process, int number, List<AddressRange> known) {
     this.process = process;
+    this.number = number;
     this.areas = SaveAreas.toHandOver(process.pid(), known);
+  }
+
+  private static String name(int number) {
+    return "memory-" + number + ".bin";
   }
 
   /** How much memory it is about; 0 when there is none. */
@@ -94,7 +103,7 @@ public final class MemoryHandOver {
       Duration time,
       DiskWork disk)
       throws IOException {
-    Path file = directory.resolve(NAME);
+    Path file = directory.resolve(name(number));
     HandOver handOver =
         new HandOver(process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
     begun = handOver;

@@ -99,11 +99,15 @@ public final class Journal {
   /**
    * Writes that CRIU is about to restore a process.
    *
+   * @param held by the process
+   * @param isJob whether it is the root of a job, whose members hold more
    * @return the key of the entry, to remove it by
    */
-  public ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
+  public ProcessKey writeRestore(int pid, Holdings held, Path image, Path log, boolean isJob) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
-    write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
+    write(
+        JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log)
+            .ofJob(isJob ? notBefore : null));
     return notBefore;
   }
 

@@ -6,22 +6,28 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.ReachabilityCheck;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
@@ -90,7 +96,12 @@ final class RestoreRecovery extends EntryRecovery {
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
-    if (journal.ownEntry(key).isEmpty()) {
+    if (entry.job() != null) {
+      if (!isOfImage(process)) {
+        return Optional.of(gone());
+      }
+      noteMembers(process);
+    } else if (journal.ownEntry(key).isEmpty()) {
       if (!isRestored(process)) {
         return Optional.of(gone());
       }
@@ -107,6 +118,35 @@ final class RestoreRecovery extends EntryRecovery {
     }
     journal.removeRestore(entry.key());
     return Optional.empty();
+  }
+
+  /** Those that nobody has moved since are checkpointed. */
+  private void noteMembers(ProcessIdentity root) {
+    Map<Integer, Holdings> held = new HashMap<>();
+    manifest()
+        .ifPresent(
+            known ->
+                known
+                    .cudaProcesses()
+                    .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
+    TrackedJob job = TrackedJob.of(context, root, new MemberScan(context, root, VERB).all());
+    for (TrackedProcess each : job.members()) {
+      if (each.lastKnown() == ProcessState.CHECKPOINTED && journal.ownEntry(each.key).isEmpty()) {
+        each.nowHolds(held.getOrDefault(each.pid(), Holdings.UNKNOWN));
+        journal.write(
+            new JournalEntry(
+                entry.boot(),
+                each.key,
+                each.pid(),
+                entry.controller(),
+                "checkpointed",
+                each.held(),
+                null,
+                entry.log(),
+                List.of(),
+                ProcessKey.of(root)));
+      }
+    }
   }
 
   /**
@@ -131,22 +171,28 @@ final class RestoreRecovery extends EntryRecovery {
 
   /** An image that cannot be read does not speak against it. */
   private boolean isOfImage(ProcessIdentity process) {
+    return manifest()
+        .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
+        .orElse(true);
+  }
+
+  private Optional<Manifest> manifest() {
     Path image = entry.image();
     if (image == null) {
-      return true;
+      return Optional.empty();
     }
     try {
-      List<String> dumped =
+      return Optional.of(
           BoundedCall.run(
               image,
               "read " + image,
               context.timeouts().call(),
-              () -> ImageDirectory.open(image, context.imageKey()).manifest().commandLine(),
-              (late, failed) -> LOG.info("{} could be read after all", image));
-      return dumped.equals(ProcFs.commandLine(process.pid()));
+              () -> ImageDirectory.open(image, context.imageKey()).manifest(),
+              (late, failed) -> LOG.info("{} could be read after all", image)));
     } catch (ImageException | TimeoutException e) {
-      LOG.warn("{} cannot be read, so process {} counts as restored from it", image, process, e);
-      return true;
+      LOG.warn(
+          "{} cannot be read, so process {} counts as restored from it", image, entry.pid(), e);
+      return Optional.empty();
     }
   }
 }

@@ -13,33 +13,40 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 
 /**
- * Checks that there is enough GPU memory to restore a process, and reserves it. A restore that runs
- * out of GPU memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44). Without an
- * inventory nothing is known, and nothing is refused.
+ * Checks that there is enough GPU memory to restore processes, and reserves it: for all of them or
+ * for none. A restore that runs out of GPU memory loses the process for ever
+ * (NVIDIA/cuda-checkpoint issue 44). Without an inventory nothing is known, and nothing is refused.
  */
 public final class GpuMemoryCheck {
 
   private final GpuInventory inventory;
   private final Reservations reservations;
-  private final ProcessIdentity process;
-  private final Holdings held;
+  private final List<Returning> returning;
   private final List<GpuPair> pairs;
   private final Duration patience;
 
   /**
-   * A check for one process.
+   * A process to restore.
    *
    * @param held how much it held on the GPUs that it was on
+   */
+  public record Returning(ProcessIdentity process, Holdings held) {}
+
+  /**
+   * A check for processes that come back together.
+   *
+   * @param returning at least one
    * @param pairs the GPU that the memory of each GPU goes to; empty for the same GPUs
    */
-  public GpuMemoryCheck(
-      EngineContext context, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
+  public GpuMemoryCheck(EngineContext context, List<Returning> returning, List<GpuPair> pairs) {
     this.inventory = context.inventory();
     this.reservations =
         new Reservations(
@@ -50,8 +57,7 @@ public final class GpuMemoryCheck {
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
                     || StateReading.isIdle(context.cuda(), other.pid()));
     this.patience = context.timeouts().call();
-    this.process = process;
-    this.held = held;
+    this.returning = List.copyOf(returning);
     this.pairs = pairs;
   }
 
@@ -62,32 +68,56 @@ public final class GpuMemoryCheck {
   }
 
   /**
-   * Reserves the memory until the reservation is released or this JVM ends.
+   * Reserves the memory until the reservations are released or this JVM ends.
    *
    * @param refused creates the exception for a refusal
+   * @return one reservation for each process, in their order
    * @throws InsufficientGpuMemoryException when there is too little
    * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
    *     too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
-  public Reservation reserve(Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
+  public List<Reservation> reserve(
+      Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
     return reservations.alone(
-        process.pid(),
+        returning.get(0).process().pid(),
         patience,
         others -> {
           Optional<GpuReading> reading = inventory.read();
           if (reading.isEmpty()) {
-            return Reservation.NONE;
+            return Collections.nCopies(returning.size(), Reservation.NONE);
           }
           Optional<GpuMemoryRefusal> refusal = whyNot(reading.get(), others);
           if (refusal.isPresent()) {
             throw refused.apply(refusal.get());
           }
-          return reservations.add(ReservedMemory.of(process, need(reading.get()).bytes()));
+          return addAll(reading.get());
         });
   }
 
+  private List<Reservation> addAll(GpuReading reading) {
+    List<Reservation> all = new ArrayList<>();
+    try {
+      for (Returning each : returning) {
+        all.add(reservations.add(ReservedMemory.of(each.process(), need(each, reading).bytes())));
+      }
+      return all;
+    } catch (RuntimeException | Error e) {
+      all.forEach(Reservation::close);
+      throw e;
+    }
+  }
+
   private GpuMemoryNeed need(GpuReading reading) {
+    return returning.stream()
+        .map(each -> need(each, reading))
+        .reduce(GpuMemoryNeed::plus)
+        .orElseThrow();
+  }
+
+  private GpuMemoryNeed need(Returning one, GpuReading reading) {
+    Holdings held = one.held();
+    ProcessIdentity process = one.process();
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
     OptionalLong bound =
         held.complete() ? OptionalLong.empty() : SaveArea.bound(process, oneGpu, patience);
@@ -99,19 +129,23 @@ public final class GpuMemoryCheck {
     if (!need.isKnown()) {
       return Optional.of(
           new GpuMemoryRefusal(
-              "it is not known how much process %s held on the GPUs, and its host memory cannot be read to estimate it"
-                  .formatted(process.pid()),
+              "it is not known how much %s held on the GPUs, and its host memory cannot be read to estimate it"
+                  .formatted(name()),
               null,
               false,
               OptionalLong.empty()));
     }
     List<Gpu> gpus = new ArrayList<>(reading.gpus());
     boolean allSeen =
-        held.complete() && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
+        returning.stream().allMatch(each -> each.held().complete())
+            && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
     if (!allSeen && !reading.unreadable().isEmpty()) {
       return Optional.of(unreadable(reading));
     }
-    List<ReservedMemory> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
+    List<ReservedMemory> others =
+        claims.stream()
+            .filter(claim -> returning.stream().noneMatch(each -> claim.isOf(each.process())))
+            .toList();
     return gpus.stream()
         .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
         .flatMap(gpu -> shortage(gpu, need, others).stream())
@@ -120,8 +154,8 @@ public final class GpuMemoryCheck {
 
   private GpuMemoryRefusal unreadable(GpuReading reading) {
     return new GpuMemoryRefusal(
-        "it is not known whether process %s fits on the GPUs, because NVML cannot read all of them (%s)"
-            .formatted(process.pid(), String.join("; ", reading.unreadable())),
+        "it is not known whether %s fits on the GPUs, because NVML cannot read all of them (%s)"
+            .formatted(name(), String.join("; ", reading.unreadable())),
         null,
         false,
         OptionalLong.empty());
@@ -152,12 +186,12 @@ public final class GpuMemoryCheck {
   }
 
   private String text(GpuShortage shortage) {
-    return "%s has %s MiB free%s but process %s needs %s MiB there; %s"
+    return "%s has %s MiB free%s but %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,
             reservedText(shortage),
-            process.pid(),
+            name(),
             shortage.neededBytes() >> 20,
             shortage.holders().isEmpty()
                 ? "no process is known to hold the rest"
@@ -165,13 +199,22 @@ public final class GpuMemoryCheck {
   }
 
   private String unknownText(GpuShortage shortage) {
-    return "it is not known how much process %s held on %s: judged by its host memory at most %s MiB, and %s MiB are free there%s"
+    return "it is not known how much %s held on %s: judged by its host memory at most %s MiB, and %s MiB are free there%s"
         .formatted(
-            process.pid(),
+            name(),
             shortage.gpu(),
             shortage.neededBytes() >> 20,
             shortage.freeBytes() >> 20,
             reservedText(shortage));
+  }
+
+  /** The processes in words. */
+  private String name() {
+    String pids =
+        returning.stream()
+            .map(each -> Integer.toString(each.process().pid()))
+            .collect(Collectors.joining(", "));
+    return returning.size() == 1 ? "process " + pids : "the job of the processes " + pids;
   }
 
   private static String reservedText(GpuShortage shortage) {

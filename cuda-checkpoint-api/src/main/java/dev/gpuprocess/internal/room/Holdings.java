@@ -34,6 +34,13 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
     return new Holdings(recorded, !recorded.isEmpty());
   }
 
+  /** The same as a manifest has it. */
+  public static Holdings recorded(Map<String, Long> byUuid) {
+    Map<GpuUuid, Long> held = new TreeMap<>();
+    byUuid.forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
+    return of(held);
+  }
+
   /** What the user states; nothing is held on a GPU that is not named. */
   public static Holdings told(Map<GpuUuid, Long> needs) {
     return new Holdings(needs, true);

@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -182,7 +183,8 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Makes the directory for memory files, which are written beside CRIU's files.
+   * Makes the directory for memory files, which are written beside CRIU's files, unless it is
+   * there.
    *
    * @return the directory, with what was said of {@link #images}
    * @throws DiskFullException when the file system is full
@@ -191,7 +193,9 @@ public final class StagedImage implements AutoCloseable {
   public Path makeMemoryDirectory() {
     Path directory = staging.held().path().resolve(MemoryFile.DIRECTORY);
     try {
-      DurableFiles.createDirectory(directory);
+      if (!Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
+        DurableFiles.createDirectory(directory);
+      }
       return directory;
     } catch (IOException e) {
       throw incomplete(e);
@@ -199,11 +203,14 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Removes that directory again.
+   * Removes that directory again, unless a memory file was added.
    *
    * @throws ImageException when it cannot be removed
    */
   public void removeMemoryDirectory() {
+    if (!memory.isEmpty()) {
+      return;
+    }
     try {
       DurableFiles.delete(staging.held().path().resolve(MemoryFile.DIRECTORY));
     } catch (IOException e) {

@@ -78,7 +78,7 @@ class HandOverTest {
   }
 
   private MemoryHandOver planned() {
-    return new MemoryHandOver(identity(), List.of(area));
+    return new MemoryHandOver(identity(), 1, List.of(area));
   }
 
   private ProcessIdentity identity() {
@@ -196,7 +196,7 @@ class HandOverTest {
   void whatAnEarlierImageMapsIsHandedOverAgain() throws IOException {
     run(planned(), gpu(), false);
     Path second = Files.createDirectories(directory.resolve("second/gpu"));
-    MemoryHandOver again = new MemoryHandOver(identity(), List.of());
+    MemoryHandOver again = new MemoryHandOver(identity(), 1, List.of());
     assertEquals(area.bytes(), again.bytes());
     Files.delete(gpu().resolve("memory-1.bin"));
 

@@ -92,7 +92,7 @@ class ReadAheadTest {
     ProcessIdentity process = ProcessIdentity.of(holder.pid()).orElseThrow();
     long address = holder.memory();
     AddressRange area = new AddressRange(address, address + ((long) MEBIBYTES << 20));
-    new MemoryHandOver(process, List.of(area))
+    new MemoryHandOver(process, 1, List.of(area))
         .run(
             Files.createDirectories(directory.resolve("gpu")),
             false,

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageFormatException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import java.nio.charset.StandardCharsets;
@@ -122,7 +123,7 @@ class ManifestFileTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"0", "3", "-1", "2147483647"})
+  @ValueSource(strings = {"0", "4", "-1", "2147483647"})
   void otherFormatsAreNamed(String version) {
     ImageFormatException e =
         assertThrows(
@@ -200,6 +201,63 @@ class ManifestFileTest {
       assertTrue(format2().contains(change[0]), change[0]);
       refused(format2().replace(change[0], change[1]), change[2]);
     }
+  }
+
+  /** The text of the image of a job, which is read for as long as there is format 3. */
+  private static String format3() {
+    String text = FORMAT_1.replace("\"formatVersion\": 1", "\"formatVersion\": 3");
+    int begin = text.indexOf("  \"gpuBytes\"");
+    int end = text.indexOf("  \"cudaVersion\"");
+    text = text.substring(0, begin) + "  \"gpuBytes\": {},\n" + text.substring(end);
+    return text.substring(0, text.lastIndexOf("\n}"))
+        + """
+          ,
+            "members": [
+              {
+                "pid": 4243,
+                "startTicks": 123457,
+                "gpuBytes": {
+                  "GPU-1f6d2a10-3c1b-4e7f-9a55-0123456789ab": 1073741824
+                }
+              },
+              {
+                "pid": 4244,
+                "startTicks": 123458,
+                "gpuBytes": {}
+              }
+            ]
+          }
+          """;
+  }
+
+  @Test
+  void format3HasMembers() {
+    Manifest manifest = read(format3());
+    assertEquals(
+        List.of(4243, 4244), manifest.cudaProcesses().stream().map(ImageMember::pid).toList());
+    assertTrue(manifest.isOfJob());
+    assertEquals(format3(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    assertEquals(
+        List.of(new ImageMember(4242, 123456, read(FORMAT_1).gpuBytes())),
+        read(FORMAT_1).cudaProcesses());
+    String none = format3().substring(0, format3().indexOf("[\n    {\n      \"pid\"")) + "[]\n}\n";
+    assertEquals(List.of(), read(none).cudaProcesses());
+  }
+
+  @Test
+  void membersAreThoseOfOneTree() {
+    refused(format3().replace("\"formatVersion\": 3", "\"formatVersion\": 1"), "format 1");
+    refused(FORMAT_1.replace("\"formatVersion\": 1", "\"formatVersion\": 3"), "format 3");
+    refused(format3().replace("4244", "4243"), "named twice");
+    refused(format3().replace("4244", "1"), "cannot have the member 1");
+    refused(format3().replace("123458", "-1"), "started at -1");
+    refused(format3().replace(": 1073741824", ": -1"), "cannot have held -1 bytes");
+    refused(
+        format3()
+            .replace(
+                "\"gpuBytes\": {},\n  \"cuda",
+                "\"gpuBytes\": {\n    \"GPU-1f6d2a10-3c1b-4e7f-9a55-0123456789ab\": 5\n  },\n  \"cuda"),
+        "format 3");
   }
 
   @Test

@@ -1,0 +1,244 @@
+package dev.gpuprocess.criu;
+
+import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
+import static dev.gpuprocess.cuda.ProcessState.RUNNING;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.JobImage;
+import dev.gpuprocess.JobMember;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.MemberOutsideTreeException;
+import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.progress.Step;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.List;
+import java.util.TreeSet;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Jobs onto disk and back, with real CRIU and the simulated driver. */
+@Tag("jdk")
+class JobImageTest {
+
+  private static final int MEMBERS = LaunchedTree.MEMBERS;
+
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  @BeforeEach
+  void findCriu() {
+    RealCriu.assume();
+  }
+
+  private Path image() {
+    return tree.directory().resolve("image");
+  }
+
+  private CheckpointedJob suspended(Job job) {
+    return tree.checkpoints().job(job.pid()).suspend();
+  }
+
+  private void assertRuns(Job job) {
+    assertEquals(Collections.nCopies(MEMBERS, RUNNING), tree.states(job, MEMBERS));
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+    assertEquals(0, tree.entries(), "a running job leaves no entries");
+  }
+
+  @Test
+  void goesOnAfterDumpAndRestoreWithEveryMessage() {
+    Job job = tree.launch(4);
+    List<Integer> members = List.of(job.member(0), job.member(1), job.member(2));
+    JobImage image = suspended(job).dump(image());
+    assertFalse(job.isAlive());
+    assertEquals(0, tree.entries());
+    Manifest manifest = image.manifest();
+    assertEquals(Manifest.FORMAT_OF_JOB, manifest.formatVersion());
+    assertEquals(
+        new TreeSet<>(members),
+        new TreeSet<>(manifest.cudaProcesses().stream().map(each -> each.pid()).toList()));
+    assertTrue(manifest.cudaProcesses().stream().allMatch(each -> each.gpuBytes().size() == 1));
+    assertEquals(
+        List.of("gpu/memory-1.bin", "gpu/memory-2.bin", "gpu/memory-3.bin"),
+        manifest.memoryFiles().stream().map(MemoryFile::file).toList());
+    assertEquals(1 + MEMBERS + 4, image.describe().processes().size());
+
+    CheckpointedJob restored = tree.checkpoints().openJob(image()).restore();
+    assertEquals(
+        Collections.nCopies(MEMBERS, CHECKPOINTED),
+        restored.members().stream().map(JobMember::state).toList());
+    assertEquals(MEMBERS, tree.entries());
+    assertTrue(restored.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
+    restored.resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void imageThatWasMovedRestoresWithoutTheOldOne() throws Exception {
+    Job job = tree.launch(2);
+    suspended(job).dump(image());
+    Path moved = tree.directory().resolve("moved");
+    Files.move(image(), moved);
+    tree.checkpoints().openJob(moved).restore().resume();
+    assertRuns(job);
+    // What was restored from an image is dumped into the next one whole.
+    JobImage second = suspended(job).dump(image());
+    FileTree.remove(moved);
+    second.restore().resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void memoryIsDumpedByCriuWhereThatIsWanted() {
+    Job job = tree.launch(1);
+    JobImage image = suspended(job).dump(image(), DumpOptions.builder().handOver(false).build());
+    assertEquals(List.of(), image.manifest().memoryFiles());
+    image.restore().resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void dumpThatLeavesItAliveCanBeResumed() {
+    Job job = tree.launch(2);
+    CheckpointedJob parked = suspended(job);
+    parked.dump(image(), DumpOptions.builder().leaveRunning(true).build());
+    assertEquals(Collections.nCopies(MEMBERS, CHECKPOINTED), tree.states(job, MEMBERS));
+    assertEquals(MEMBERS, tree.entries());
+    parked.resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void snapshotLeavesTheJobRunningAndItsImageRestoresTheMoment() {
+    Job job = tree.launch(4);
+    RunningJob running = tree.checkpoints().job(job.pid());
+    int newcomer = job.spawn();
+    JobImage image = running.snapshot(image());
+    assertEquals(MEMBERS + 1, image.manifest().cudaProcesses().size());
+    LaunchedTree.assertGoesOn(job, MEMBERS + 1);
+    assertEquals(0, tree.entries());
+    assertThrows(PidTakenException.class, image::restore);
+    int member = job.member(newcomer);
+    job.close();
+    Workload.await(() -> ProcessHandle.of(member).isEmpty(), "the members to end");
+    image.restore().resume();
+    LaunchedTree.assertGoesOn(job, MEMBERS + 1);
+  }
+
+  @Test
+  void treeWithoutCudaIsDumpedAndRestored() {
+    Job job = tree.launch(0, 0);
+    JobImage image = suspended(job).dump(image());
+    assertEquals(List.of(), image.manifest().cudaProcesses());
+    assertEquals(0, tree.entries());
+    CheckpointedJob restored = image.restore();
+    assertEquals(List.of(), restored.members());
+    assertEquals(List.of(), restored.resume().members());
+    assertEquals(0, job.work().messages());
+  }
+
+  @Test
+  void imageOfAJobIsNoneOfAProcessAndThatOfAProcessIsOneOfAJob() {
+    Job job = tree.launch(0);
+    JobImage image = suspended(job).dump(image());
+    ImageMismatchException e =
+        assertThrows(ImageMismatchException.class, () -> tree.checkpoints().open(image()));
+    assertTrue(e.getMessage().contains("JobImage.open"), e.getMessage());
+    image.restore().resume();
+    assertRuns(job);
+
+    Path single = tree.directory().resolve("single");
+    try (Counter counter = Counter.start(tree.machine())) {
+      ProcessImage process = tree.checkpoints().process(counter.pid()).suspend().dump(single);
+      assertFalse(process.manifest().isOfJob());
+      CheckpointedJob restored = tree.checkpoints().openJob(single).restore();
+      assertEquals(1, restored.members().size());
+      JobImage again = restored.dump(tree.directory().resolve("again"));
+      assertFalse(again.manifest().isOfJob(), "earlier versions can restore it");
+      tree.checkpoints().open(again.directory()).restore().resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void memberThatLeftTheTreeIsNamedBeforeAnythingIsTouched() {
+    Job job = tree.launch(0);
+    int below = job.spawnBelow();
+    RunningJob running = tree.checkpoints().job(job.pid());
+    CheckpointedJob parked = running.suspend();
+    job.endBetween();
+    Workload.await(
+        () ->
+            ProcessHandle.of(job.pid())
+                .orElseThrow()
+                .descendants()
+                .noneMatch(each -> each.pid() == job.member(below)),
+        "the member to leave");
+    MemberOutsideTreeException e =
+        assertThrows(MemberOutsideTreeException.class, () -> parked.dump(image()));
+    assertTrue(e.getMessage().contains(Integer.toString(job.member(below))), e.getMessage());
+    assertFalse(Files.exists(image()));
+    RunningJob again = parked.resume();
+    assertThrows(MemberOutsideTreeException.class, () -> again.snapshot(image()));
+    assertEquals(Collections.nCopies(MEMBERS + 1, RUNNING), tree.states(job, MEMBERS + 1));
+    again.suspend().resume();
+    LaunchedTree.assertGoesOn(job, MEMBERS + 1);
+    job.end(below);
+  }
+
+  @Test
+  void dumpOfOneProcessOfAJobNamesGpuJob() {
+    Job job = tree.launch(0);
+    try (Counter counter = Counter.start(tree.machine())) {
+      assertEquals(101, counter.increment());
+      String child = counter.ask("fork");
+      CheckpointedProcess suspended = tree.checkpoints().process(counter.pid()).suspend();
+      CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+      assertTrue(e.getMessage().contains("child " + child), e.getMessage());
+      assertTrue(e.getMessage().contains("inherited by fork"), e.getMessage());
+      suspended.resume();
+    }
+    // One that came when the others were suspended already.
+    CheckpointedJob parked = suspended(job);
+    int late = job.spawn();
+    CudaChildException e = assertThrows(CudaChildException.class, () -> parked.dump(image()));
+    assertTrue(e.getMessage().contains("GpuJob.of"), e.getMessage());
+    assertTrue(e.getMessage().contains("child " + job.member(late)), e.getMessage());
+    parked.resume();
+    LaunchedTree.assertGoesOn(job, MEMBERS + 1);
+  }
+
+  @Test
+  void stepsSayWhichMemberTheyWereOf() {
+    Job job = tree.launch(0);
+    JobImage image = suspended(job).dump(image());
+    List<Integer> handedOver =
+        image.steps().stream()
+            .filter(step -> step.name().equals("hand over"))
+            .map(Step::pid)
+            .sorted()
+            .toList();
+    assertEquals(
+        image.manifest().cudaProcesses().stream().map(each -> each.pid()).sorted().toList(),
+        handedOver);
+    image.restore().resume();
+    assertRuns(job);
+  }
+}

@@ -1,0 +1,191 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.FailedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuJob;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LockedJob;
+import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/** Plays cases on a machine, one after the other, on the same job as long as it is whole. */
+final class JobFaultRunner implements AutoCloseable {
+
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
+  private static final Duration LOCK = Duration.ofMillis(700);
+  private static final Duration HASTE = Duration.ofMillis(300);
+
+  /**
+   * What came of a case.
+   *
+   * @param complaints what is wrong, empty in the good case
+   * @param thrown what the verb threw, for people
+   */
+  record Result(JobFaultCase played, List<String> complaints, String thrown) {
+
+    boolean isGood() {
+      return complaints.isEmpty();
+    }
+  }
+
+  private final SimulatedMachine machine;
+  private @Nullable JobSubject job;
+
+  JobFaultRunner(SimulatedMachine machine) {
+    this.machine = machine;
+  }
+
+  Result play(JobFaultCase played) {
+    JobSubject subject = job == null ? JobSubject.start(machine.driver) : job;
+    job = null;
+    GpuCheckpoints checkpoints = checkpoints(played.hasty());
+    RunningJob running = checkpoints().job(subject.pid());
+    machine.driver.faults(played.faults().apply(subject).toArray(new Fault[0]));
+    Throwable thrown = thrownBy(() -> act(checkpoints, running));
+    machine.driver.clearFaults();
+    List<String> complaints = new ArrayList<>();
+    boolean whole;
+    try {
+      whole = settle(subject, played, thrown, complaints);
+    } catch (RuntimeException e) {
+      complaints.add("it could not be mended: " + e);
+      whole = false;
+    }
+    if (complaints.isEmpty() && whole) {
+      job = subject;
+    } else {
+      subject.close();
+    }
+    return new Result(played, complaints, String.valueOf(thrown));
+  }
+
+  private static void act(GpuCheckpoints checkpoints, RunningJob before) {
+    // That of a short deadline is made anew: nothing has gone wrong yet.
+    RunningJob running = checkpoints.job(before.root().pid());
+    CheckpointedJob parked = running.suspend(LOCK);
+    parked.resume();
+  }
+
+  private GpuCheckpoints checkpoints() {
+    return checkpoints(false);
+  }
+
+  private GpuCheckpoints checkpoints(boolean hasty) {
+    Timeouts.Builder timeouts = Timeouts.builder().lock(LOCK).memory(HASTE);
+    return machine.checkpoints().toBuilder()
+        .timeouts((hasty ? timeouts.call(HASTE).transfer(HASTE) : timeouts).build())
+        .build();
+  }
+
+  private static @Nullable Throwable thrownBy(Runnable verb) {
+    return CompletableFuture.runAsync(verb)
+        .handle((done, e) -> e == null ? null : Optional.ofNullable(e.getCause()).orElse(e))
+        .orTimeout(PATIENCE.toSeconds(), TimeUnit.SECONDS)
+        .join();
+  }
+
+  /** Mends what is left, and tells whether the job is as it was. */
+  private boolean settle(
+      JobSubject subject,
+      JobFaultCase played,
+      @Nullable Throwable thrown,
+      List<String> complaints) {
+    if (thrown != null && !(thrown instanceof GpuCheckpointException)) {
+      complaints.add("it threw " + thrown);
+    }
+    if (!Waiting.until(PATIENCE, () -> isFree(subject))) {
+      complaints.add("a call on a member never came back");
+      return false;
+    }
+    boolean failed = endFailed(subject);
+    if (failed && !played.breaks()) {
+      complaints.add("a member is FAILED");
+    }
+    mend(found(subject));
+    boolean whole = subject.living().size() == JobSubject.MEMBERS;
+    if (!whole && !played.kills() && !failed) {
+      complaints.add("a member is gone");
+    }
+    subject.fault(whole).ifPresent(complaints::add);
+    if (!machine.journal().isEmpty()) {
+      complaints.add("the journal has " + machine.journal());
+    }
+    return whole;
+  }
+
+  private boolean isFree(JobSubject subject) {
+    StateDirectory state = new StateDirectory(machine.state());
+    return subject.living().stream()
+        .allMatch(each -> ProcessLock.holder(ProcessKey.of(each), state).isEmpty());
+  }
+
+  private boolean endFailed(JobSubject subject) {
+    boolean failed = false;
+    for (ProcessIdentity each : subject.living()) {
+      failed |= endIfFailed(each.pid());
+    }
+    return failed;
+  }
+
+  private boolean endIfFailed(int pid) {
+    try {
+      GpuProcess found = checkpoints().inspect(pid);
+      if (found instanceof FailedProcess broken) {
+        broken.end();
+        return true;
+      }
+      return false;
+    } catch (NoSuchProcessException | NotCudaProcessException e) {
+      // It was killed just now.
+      return false;
+    }
+  }
+
+  private GpuJob found(JobSubject subject) {
+    return Waiting.forValue(
+            PATIENCE,
+            () -> {
+              try {
+                return Optional.of(checkpoints().inspectJob(subject.pid()));
+              } catch (OperationInProgressException | OperationTimedOutException e) {
+                return Optional.empty();
+              }
+            })
+        .orElseThrow(() -> new IllegalStateException("the job never answers"));
+  }
+
+  private static void mend(GpuJob found) {
+    if (found instanceof LockedJob locked) {
+      locked.unlock();
+    }
+    if (found instanceof CheckpointedJob parked) {
+      parked.resume();
+    }
+  }
+
+  @Override
+  public void close() {
+    if (job != null) {
+      job.close();
+    }
+    machine.close();
+  }
+}

@@ -1,0 +1,85 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.dump.ImageRestore;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.options.RestoreOptions;
+import java.nio.file.Path;
+
+/**
+ * A job on disk: one directory with CRIU's image files of the whole tree and a manifest that names
+ * its CUDA processes ({@link dev.gpuprocess.image.Manifest#cudaProcesses()}), complete and durable.
+ * It can be restored any number of times, but only once at a time, since its processes get the pids
+ * that they had. Immutable; may be shared between threads. A restore has a deadline; methods that
+ * only read or remove files take as long as the disk does.
+ */
+public final class JobImage extends StoredImage {
+
+  private JobImage(EngineContext context, DumpedImage image) {
+    super(context, image);
+  }
+
+  /**
+   * Opens an image, with the drivers of this machine. Reads only the manifest; {@link #verify} and
+   * {@link #restore} read everything. The image of a process is that of a job of one member.
+   *
+   * @param directory as given to {@link CheckpointedJob#dump(Path)}
+   * @return the image
+   * @throws dev.gpuprocess.error.ImageMissingException when there is no image
+   * @throws dev.gpuprocess.error.ImageFormatException when another version of this library wrote it
+   * @throws dev.gpuprocess.error.ImageCorruptException when the manifest was altered
+   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   */
+  public static JobImage open(Path directory) {
+    return GpuCheckpoints.standard().openJob(directory);
+  }
+
+  static JobImage open(EngineContext context, Path directory) {
+    return of(context, opened(context, directory));
+  }
+
+  static JobImage of(EngineContext context, DumpedImage made) {
+    return new JobImage(context, made);
+  }
+
+  /**
+   * Brings the job back with CRIU, under the pids that it had; its members are still checkpointed:
+   * their GPU memory is in host memory. The image stays.
+   *
+   * @return the checkpointed job
+   * @see #restore(RestoreOptions)
+   */
+  public CheckpointedJob restore() {
+    return restore(RestoreOptions.ofDefaults());
+  }
+
+  /**
+   * Brings the job back with CRIU, under the pids that it had; its members are still checkpointed:
+   * their GPU memory is in host memory. The image stays.
+   *
+   * @param options how to restore; settings that must be those of the dump are taken from the
+   *     manifest
+   * @return the checkpointed job
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
+   *     altered; CRIU was not started
+   * @throws dev.gpuprocess.error.ImageMismatchException when it is not the image that the options
+   *     expect; nothing was done
+   * @throws dev.gpuprocess.error.PidTakenException when a pid belongs to another process
+   * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the job
+   *     is left
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on one of its
+   *     pids on this machine
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   */
+  public CheckpointedJob restore(RestoreOptions options) {
+    StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
+    return new CheckpointedJob(new ImageRestore(context, directory, recorder).run(options, true));
+  }
+
+  @Override
+  public String toString() {
+    return "image of job " + manifest().pid() + " in " + directory();
+  }
+}

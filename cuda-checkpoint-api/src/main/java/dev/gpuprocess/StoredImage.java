@@ -1,0 +1,114 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.dump.OlderImages;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.progress.SnapshotTimes;
+import dev.gpuprocess.progress.Step;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** What the images of processes and jobs have in common. */
+abstract class StoredImage {
+
+  final EngineContext context;
+  final ImageDirectory directory;
+  private final List<Step> steps;
+  private final @Nullable SnapshotTimes times;
+
+  StoredImage(EngineContext context, DumpedImage image) {
+    this.context = context;
+    this.directory = image.directory();
+    this.steps = List.copyOf(image.steps());
+    this.times = image.times();
+  }
+
+  /** Reads the manifest of an image. */
+  static DumpedImage opened(EngineContext context, Path directory) {
+    return new DumpedImage(ImageDirectory.open(directory, context.imageKey()), List.of(), null);
+  }
+
+  /**
+   * Where the image is.
+   *
+   * @return its directory
+   */
+  public final Path directory() {
+    return directory.path();
+  }
+
+  /**
+   * What the image holds.
+   *
+   * @return the manifest
+   */
+  public final Manifest manifest() {
+    return directory.manifest();
+  }
+
+  /**
+   * The steps that made this image.
+   *
+   * @return oldest first; empty for an image that was opened
+   */
+  public final List<Step> steps() {
+    return steps;
+  }
+
+  /**
+   * How long its processes stood still for this image, and how long the image took.
+   *
+   * @return empty unless a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot} has
+   *     just made it
+   */
+  public final Optional<SnapshotTimes> snapshotTimes() {
+    return Optional.ofNullable(times);
+  }
+
+  /**
+   * Reads every file and compares it with the manifest. An interrupt does not stop this; the thread
+   * stays interrupted.
+   *
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
+   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   */
+  public final void verify() {
+    directory.verify();
+  }
+
+  /**
+   * Removes older images of the same process (the same pid and command line) that lie beside this
+   * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
+   * images, and images that somebody else could have written are not touched. Keep the images of
+   * different jobs in different directories.
+   *
+   * @param keep how many images stay, this one included; at least 1
+   * @return what was removed, oldest first
+   * @throws dev.gpuprocess.error.ImageException when this image does not verify, and nothing was
+   *     removed; or when an image cannot be removed
+   * @throws dev.gpuprocess.error.OperationInProgressException when an image of the process is being
+   *     restored, or another verb works on the process
+   * @throws IllegalArgumentException when {@code keep} is less than 1
+   */
+  public final List<Path> removeOlder(int keep) {
+    return OlderImages.remove(context, directory, keep);
+  }
+
+  /**
+   * Reads what the image holds: the process tree, command lines, threads, memory by kind, open
+   * files and sockets. Of the memory only the command lines are read. Nothing is compared with the
+   * manifest; {@link #verify} does that.
+   *
+   * @return the tree as it was dumped
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
+   */
+  public final DumpedTree describe() {
+    return context.criu().describe(directory.images());
+  }
+}

@@ -1,0 +1,40 @@
+package dev.gpuprocess.image;
+
+import dev.gpuprocess.gpu.GpuUuid;
+import java.util.Collections;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * A CUDA process in the image of a job. Immutable.
+ *
+ * @param pid the pid that it had, and will have again
+ * @param startTicks when it started, in clock ticks since boot
+ * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known
+ */
+public record ImageMember(int pid, long startTicks, Map<String, Long> gpuBytes) {
+
+  /**
+   * Checks every part.
+   *
+   * @throws IllegalArgumentException when a part is impossible
+   */
+  public ImageMember {
+    if (pid <= 1 || startTicks < 0) {
+      throw new IllegalArgumentException(
+          "an image cannot have the member %s, started at %s".formatted(pid, startTicks));
+    }
+    gpuBytes = holdings(gpuBytes);
+  }
+
+  /** A copy in order, so that one manifest is always one text. */
+  static Map<String, Long> holdings(Map<String, Long> gpuBytes) {
+    gpuBytes.forEach(
+        (gpu, bytes) -> {
+          if (!GpuUuid.of(gpu).text().equals(gpu) || bytes < 0) {
+            throw new IllegalArgumentException(gpu + " cannot have held " + bytes + " bytes");
+          }
+        });
+    return Collections.unmodifiableMap(new TreeMap<>(gpuBytes));
+  }
+}

@@ -1,0 +1,83 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.engine.JobOperation;
+import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.handover.CopyLimit;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** The hand-over of all members of a job, one after the other, each to a file of its own. */
+final class HandOverSteps {
+
+  private final List<HandOverStep> all = new ArrayList<>();
+
+  /**
+   * Prepares; nothing is done yet.
+   *
+   * @param spools where the memory of a single member goes first; null for the image at once, which
+   *     is where that of several members goes
+   */
+  HandOverSteps(JobOperation operation, DumpOptions options, @Nullable Path spools) {
+    List<Member> members = operation.members();
+    Set<Integer> pids =
+        members.stream().map(each -> each.target().pid()).collect(Collectors.toSet());
+    for (Member each : members) {
+      SpoolStep spool = new SpoolStep(each.target().pid(), members.size() == 1 ? spools : null);
+      all.add(new HandOverStep(each, all.size() + 1, pids, options, spool));
+    }
+  }
+
+  /** Does it where it can be done; see {@link HandOverStep#run}. */
+  void run(CriuDriver criu, StagedImage image, BoundedDiskTask disk, Supplier<Duration> left) {
+    all.forEach(each -> each.run(criu, image, disk, left.get()));
+  }
+
+  /** CRIU has written its files: nobody needs the name of a spool any more. */
+  void hideSpool() {
+    all.forEach(HandOverStep::hideSpool);
+  }
+
+  /** Copies into the image what is in a spool yet; see {@link HandOverStep#write}. */
+  void write(
+      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+    all.forEach(each -> each.write(image, disk, limit, undo));
+  }
+
+  /** Lets spools go. */
+  void close() {
+    all.forEach(HandOverStep::close);
+  }
+
+  /** What was handed over, for the manifest; null for nothing. */
+  @Nullable List<MemoryFile> memory() {
+    List<MemoryFile> files = all.stream().flatMap(each -> each.memory().stream()).toList();
+    return files.isEmpty() ? null : files;
+  }
+
+  /** Checks that CRIU saw the files under the names that the manifest has. */
+  void requireRecorded(Path images) {
+    all.forEach(each -> each.requireRecorded(images));
+  }
+
+  /** Gives the processes memory of their own again, after a failure. */
+  void putBackAfter(BoundedDiskTask disk) {
+    all.forEach(each -> each.putBackAfter(disk));
+  }
+
+  /** Gives the processes, which live on, memory of their own again. */
+  void putBack() {
+    all.forEach(HandOverStep::putBack);
+  }
+}
