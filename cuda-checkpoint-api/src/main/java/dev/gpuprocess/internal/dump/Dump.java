@@ -17,7 +17,6 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
@@ -26,6 +25,7 @@ import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
@@ -125,7 +125,8 @@ public final class Dump {
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.requireCapacity();
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
-    new TreeCheck(operation, limit).require(ProcFs.descendants(pid));
+    TreeCheck tree = new TreeCheck(operation, limit, options.releaseInheritedGpu());
+    List<ProcessIdentity> holders = tree.require();
     CriuDriver criu = target.context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     DumpCheck check = new DumpCheck(target.context, target.identity, directory, inTime, false);
@@ -133,6 +134,7 @@ public final class Dump {
         criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
     Path place = disk.run("find place", () -> place(directory), found -> {});
+    new ReleaseStep(operation, steps, limit, tree).run(holders);
     // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
     target.note("dump", place, log.path());

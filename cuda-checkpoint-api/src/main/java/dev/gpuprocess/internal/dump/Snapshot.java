@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.engine.Suspension;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
@@ -76,6 +77,11 @@ public final class Snapshot {
 
   private Paused paused(DriverOperation operation, Path directory) {
     operation.require(ProcessState.RUNNING);
+    if (options.releaseInheritedGpu()) {
+      ScanLimit limit = ScanLimit.of("dump", target.pid(), options.deadline());
+      TreeCheck tree = new TreeCheck(operation, limit, true);
+      new ReleaseStep(operation, steps, limit, tree).run(tree.require());
+    }
     target.note("snapshot", ProcessLock.Kind.MOVE);
     List<Member> members = List.of(new Member(operation, steps));
     long stopped = System.nanoTime();

@@ -1,48 +1,67 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.release.GpuHandles;
+import dev.gpuprocess.internal.release.Inheritance;
+import dev.gpuprocess.internal.release.NotReleasableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Consumer;
 
 /**
  * Refuses to dump a tree in which a child still holds a GPU. Forked workers inherit the driver's
- * descriptors and mappings; the driver knows nothing of them, so nothing can release them, and CRIU
+ * descriptors and mappings; the driver knows nothing of them, so it cannot release them, and CRIU
  * cannot dump them.
  */
-public final class TreeCheck {
-
-  /** Also how the simulated driver names its devices, below its own directory. */
-  private static final String DEVICE = "/dev/nvidia";
+final class TreeCheck {
 
   private final DriverOperation operation;
   private final ScanLimit limit;
+  private final boolean releases;
+  private final Inheritance inheritance;
 
-  TreeCheck(DriverOperation operation, ScanLimit limit) {
+  /**
+   * Prepares a check.
+   *
+   * @param releases whether children that hold only what they inherited pass, since that will be
+   *     taken from them
+   */
+  TreeCheck(DriverOperation operation, ScanLimit limit, boolean releases) {
     this.operation = operation;
     this.limit = limit;
+    this.releases = releases;
+    this.inheritance = new Inheritance(operation.target().identity);
   }
 
   /**
-   * Throws when a child has CUDA state that is not checkpointed, has device files open or mapped,
-   * or is frozen.
+   * Throws when a child has CUDA state that is not checkpointed, has device files open or mapped
+   * that are not to be taken from it, or is frozen. Touches nothing.
+   *
+   * @return the children from which device files are to be taken
    */
-  void require(List<Integer> children) {
+  List<ProcessIdentity> require() {
     Freezer freezer = Freezer.look();
-    for (int child : children) {
+    List<ProcessIdentity> holders = new ArrayList<>();
+    for (int child : ProcFs.descendants(operation.pid())) {
       requireThawed(freezer, child);
-      requireNoGpu(child);
+      GpuHandles held = GpuHandles.of(child, limit::check);
+      if (held.isEmpty()) {
+        requireCheckpointed(child);
+      } else if (releases) {
+        releasable(child, held).ifPresent(holders::add);
+      } else {
+        throw ChildRefusal.holds(child, operation.pid(), held.first().orElseThrow(), "");
+      }
     }
+    return holders;
   }
 
   /** CRIU would wait for a frozen child, and leave the tree half stopped. */
@@ -50,61 +69,48 @@ public final class TreeCheck {
     if (freezer.of(child) == Freezer.State.FROZEN) {
       throw new ProcessStoppedException(
           "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
-              .formatted(child, name(child), operation.pid()),
+              .formatted(child, ChildRefusal.name(child), operation.pid()),
           Failure.of("dump", operation.pid()));
     }
   }
 
-  private void requireNoGpu(int child) {
-    Optional<String> device = deviceOf(child, limit::check);
-    if (device.isPresent()) {
-      throw refusal(
-          child,
-          "holds " + device.get() + ", inherited by fork or opened for NVML alone",
-          "start workers with spawn or forkserver, and end such helpers");
-    }
+  private void requireCheckpointed(int child) {
     // Without a device file open it can only be checkpointed, and asking could hang.
     if (Standstill.of(child).isPresent()) {
       return;
     }
     ProcessState state = operation.stateOf(child).orElse(ProcessState.CHECKPOINTED);
     if (state != ProcessState.CHECKPOINTED) {
-      throw refusal(child, "has CUDA state of its own, " + state, "suspend it first");
+      throw ChildRefusal.of(
+          child, operation.pid(), "has CUDA state of its own, " + state, "suspend it first");
     }
   }
 
-  /** Whether a path is a device file of the driver. */
-  public static boolean isDevice(String name) {
-    return name.contains(DEVICE);
-  }
-
-  /** A device file of the driver that a process has open or mapped. */
-  public static Optional<String> deviceOf(int pid) {
-    return deviceOf(pid, () -> {});
-  }
-
-  private static Optional<String> deviceOf(int pid, Runnable check) {
-    AtomicReference<String> first = new AtomicReference<>();
-    Consumer<String> each =
-        name -> {
-          check.run();
-          if (first.get() == null && isDevice(name)) {
-            first.set(name);
-          }
-        };
-    ProcFs.openFiles(pid, file -> each.accept(file.target()));
-    ProcFs.memory(pid, mapping -> each.accept(mapping.name()));
-    return Optional.ofNullable(first.get());
-  }
-
-  private static String name(int child) {
-    return ProcFs.stat(child).map(ProcStat::name).orElse("ended");
-  }
-
-  private CudaChildException refusal(int child, String what, String cure) {
-    return new CudaChildException(
-        "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
-            .formatted(child, name(child), operation.pid(), what, cure),
-        Failure.of("dump", operation.pid()));
+  /** The child, from which it is to be taken; empty when it has ended meanwhile. */
+  private Optional<ProcessIdentity> releasable(int child, GpuHandles held) {
+    Optional<ProcessIdentity> identity = ProcessIdentity.of(child);
+    String device = held.first().orElseThrow();
+    try {
+      if (identity.isPresent()) {
+        Optional<Standstill> still = Standstill.of(child); // the driver would not answer
+        if (still.isPresent()) {
+          throw ChildRefusal.keeps(
+              child,
+              operation.pid(),
+              device,
+              "it %s: %s".formatted(still.get().what(), still.get().cure()));
+        }
+        if (!operation.hasNoCuda(identity.get())) {
+          throw ChildRefusal.keeps(
+              child, operation.pid(), device, "it may have CUDA state of its own: suspend it");
+        }
+        inheritance.require(identity.get(), held);
+      }
+    } catch (NotReleasableException e) {
+      if (identity.get().isAlive()) {
+        throw ChildRefusal.keeps(child, operation.pid(), device, String.valueOf(e.getMessage()));
+      }
+    }
+    return identity.filter(ProcessIdentity::isAlive);
   }
 }

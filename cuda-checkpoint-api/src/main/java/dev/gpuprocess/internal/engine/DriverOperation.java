@@ -147,6 +147,15 @@ public final class DriverOperation {
     return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
   }
 
+  /**
+   * Whether the driver says that another process has no CUDA state.
+   *
+   * @param other neither stopped nor traced: the driver would not answer
+   */
+  public boolean hasNoCuda(ProcessIdentity other) {
+    return ask(other).result().equals(CudaResult.NOT_INITIALIZED);
+  }
+
   /** Asks the driver for a state. A query that times out leaves nothing to undo. */
   private CudaAnswer<ProcessState> ask(ProcessIdentity process) {
     return lock != null && process.equals(target.identity)
