@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nvml.h"
@@ -29,6 +30,12 @@ static struct {
 } loaders[MOST_LOADERS];
 static int loader_count;
 static atomic_ulong answered, wrong;
+
+/* Start times are told in hundredths of a second: that a child was forked after cuInit shows only some time after. */
+static void let_time_pass(void) {
+  const struct timespec two = {.tv_nsec = 20000000};
+  nanosleep(&two, NULL);
+}
 
 static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
@@ -92,6 +99,7 @@ static void begin_loaders(int wanted, char *reply) {
     strcpy(reply, "error 1 to 16, once");
     return;
   }
+  let_time_pass();
   for (int i = 0; i < wanted; i++) {
     size_t length = strlen(reply);
     snprintf(reply + length, ANSWER_SIZE - length, i == 0 ? "%d" : " %d", (int)begin_loader());
@@ -188,6 +196,7 @@ static const struct {
 static bool begin_child(const char *kind, char *reply) {
   for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
     if (strcmp(kind, KINDS[i].name) != 0) continue;
+    let_time_pass();
     pid_t pid = KINDS[i].begin();
     if (pid < 0) strcpy(reply, "error it did not begin");
     else snprintf(reply, ANSWER_SIZE, "%d", (int)pid);

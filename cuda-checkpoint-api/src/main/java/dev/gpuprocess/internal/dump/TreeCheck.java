@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.internal.engine.DriverOperation;
@@ -11,7 +12,9 @@ import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.release.Inheritance;
 import dev.gpuprocess.internal.release.NotReleasableException;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -22,6 +25,9 @@ import java.util.Optional;
  * cannot dump them.
  */
 final class TreeCheck {
+
+  /** How long a child may take from {@code vfork} to the execution of a program. */
+  private static final Duration EXECUTION = Duration.ofSeconds(1);
 
   private final DriverOperation operation;
   private final ScanLimit limit;
@@ -56,7 +62,10 @@ final class TreeCheck {
       if (held.isEmpty()) {
         requireCheckpointed(child);
       } else if (releases) {
-        releasable(child, held).ifPresent(holders::add);
+        String device = held.first().orElseThrow();
+        ProcessIdentity.of(child)
+            .flatMap(identity -> releasable(identity, device))
+            .ifPresent(holders::add);
       } else {
         throw ChildRefusal.holds(child, operation.pid(), held.first().orElseThrow(), "");
       }
@@ -86,31 +95,39 @@ final class TreeCheck {
     }
   }
 
-  /** The child, from which it is to be taken; empty when it has ended meanwhile. */
-  private Optional<ProcessIdentity> releasable(int child, GpuHandles held) {
-    Optional<ProcessIdentity> identity = ProcessIdentity.of(child);
-    String device = held.first().orElseThrow();
+  /** The child, from which it is to be taken; empty when it has ended, or lost it, meanwhile. */
+  private Optional<ProcessIdentity> releasable(ProcessIdentity child, String device) {
     try {
-      if (identity.isPresent()) {
-        Optional<Standstill> still = Standstill.of(child); // the driver would not answer
-        if (still.isPresent()) {
-          throw ChildRefusal.keeps(
-              child,
-              operation.pid(),
-              device,
-              "it %s: %s".formatted(still.get().what(), still.get().cure()));
-        }
-        if (!operation.hasNoCuda(identity.get())) {
-          throw ChildRefusal.keeps(
-              child, operation.pid(), device, "it may have CUDA state of its own: suspend it");
-        }
-        inheritance.require(identity.get(), held);
+      Optional<Standstill> still = Standstill.of(child.pid()); // the driver would not answer
+      if (still.isPresent()) {
+        throw keeps(child, device, "it %s: %s".formatted(still.get().what(), still.get().cure()));
       }
+      awaitApart(child);
+      GpuHandles held = GpuHandles.of(child.pid(), limit::check);
+      if (held.isEmpty()) {
+        return Optional.empty();
+      }
+      if (!operation.hasNoCuda(child)) {
+        throw keeps(child, device, "it may have CUDA state of its own: suspend it");
+      }
+      inheritance.require(child, held);
     } catch (NotReleasableException e) {
-      if (identity.get().isAlive()) {
-        throw ChildRefusal.keeps(child, operation.pid(), device, String.valueOf(e.getMessage()));
+      if (child.isAlive()) {
+        throw keeps(child, device, String.valueOf(e.getMessage()));
       }
     }
-    return identity.filter(ProcessIdentity::isAlive);
+    return Optional.of(child).filter(ProcessIdentity::isAlive);
+  }
+
+  private CudaChildException keeps(ProcessIdentity child, String device, String why) {
+    return ChildRefusal.keeps(child.pid(), operation.pid(), device, why);
+  }
+
+  private void awaitApart(ProcessIdentity child) throws NotReleasableException {
+    try (Polling polling = new Polling(EXECUTION)) {
+      while (!inheritance.isApart(child) && polling.pause()) {
+        limit.check();
+      }
+    }
   }
 }

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.regex.Pattern;
 
@@ -55,15 +56,29 @@ public final class Inheritance {
    */
   public void require(ProcessIdentity child, GpuHandles held) throws NotReleasableException {
     try {
-      held.requireDevices(child.pid());
       List<Integer> tree = tree();
       requireApart(child.pid(), tree);
+      held.requireDevices(child.pid());
       requireSameProgram(child);
       requireAfterCuda(child);
       if (hasOtherUser(child.pid())) {
         requireShared(child.pid(), held.descriptors(), tree);
       }
     } catch (NativeCallException | UntraceableException e) {
+      throw new NotReleasableException(String.valueOf(e.getMessage()), e);
+    }
+  }
+
+  /**
+   * Whether a child has memory and descriptors of its own. It has not between {@code vfork} and the
+   * execution of a program, which is soon over.
+   *
+   * @throws NotReleasableException when that is not known
+   */
+  public boolean isApart(ProcessIdentity child) throws NotReleasableException {
+    try {
+      return sharer(child.pid(), tree()).isEmpty();
+    } catch (NativeCallException e) {
       throw new NotReleasableException(String.valueOf(e.getMessage()), e);
     }
   }
@@ -77,13 +92,21 @@ public final class Inheritance {
   /** What is changed in one would be changed in the other, which may be the one that uses CUDA. */
   private static void requireApart(int child, List<Integer> tree)
       throws NativeCallException, NotReleasableException {
+    OptionalInt sharer = sharer(child, tree);
+    if (sharer.isPresent()) {
+      throw new NotReleasableException(
+          "it shares its memory or its descriptors with process %s, as between vfork and the execution of a program"
+              .formatted(sharer.getAsInt()));
+    }
+  }
+
+  private static OptionalInt sharer(int child, List<Integer> tree) throws NativeCallException {
     for (int other : tree) {
       if (other != child && isShared(child, other)) {
-        throw new NotReleasableException(
-            "it shares its memory or its descriptors with process %s, as between vfork and the execution of a program"
-                .formatted(other));
+        return OptionalInt.of(other);
       }
     }
+    return OptionalInt.empty();
   }
 
   private static boolean isShared(int child, int other) throws NativeCallException {
