@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.doctor;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.ChildRefusal;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -16,6 +17,7 @@ import dev.gpuprocess.internal.release.Inheritance;
 import dev.gpuprocess.internal.release.NotReleasableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
+import java.util.function.IntPredicate;
 import org.jspecify.annotations.Nullable;
 
 /** Checks the processes around one: its children, and the ranks of its job. */
@@ -126,26 +128,28 @@ final class TreeCheckup {
     if (!asksDriver) {
       return;
     }
-    Optional<NcclPeers> found =
-        NcclPeers.of(
-            process.pid(),
-            other ->
-                other == process.pid()
-                    ? state != null
-                    : askState(other).map(CudaAnswer::value).isPresent(),
-            () -> {});
-    found.ifPresent(
-        peers -> {
-          if (peers.missing().isEmpty()) {
-            checkup.ok("NCCL", peers.names() + " use it without mapping each other's memory");
-          } else {
-            checkup.warning(
-                "NCCL",
-                peers.names()
-                    + " use it in a way in which they map each other's memory, which no driver below 610 carries",
-                "start the job with " + peers.settings());
-          }
-        });
+    try {
+      IntPredicate usesCuda =
+          other ->
+              other == process.pid()
+                  ? state != null
+                  : askState(other).map(CudaAnswer::value).isPresent();
+      NcclPeers.of(process.pid(), usesCuda, () -> {}).ifPresent(this::tellPeers);
+    } catch (ProcessUnreadableException e) {
+      checkup.warning("NCCL", "cannot be checked: " + e.getMessage(), "");
+    }
+  }
+
+  private void tellPeers(NcclPeers peers) {
+    if (peers.missing().isEmpty()) {
+      checkup.ok("NCCL", peers.names() + " use it without mapping each other's memory");
+    } else {
+      checkup.warning(
+          "NCCL",
+          peers.names()
+              + " use it in a way in which they map each other's memory, which no driver below 610 carries",
+          "start the job with " + peers.settings());
+    }
   }
 
   private boolean reachable(int pid) {

@@ -64,9 +64,20 @@ public final class Inheritance {
       if (hasOtherUser(child.pid())) {
         requireShared(child.pid(), held.descriptors(), tree);
       }
-    } catch (NativeCallException | UntraceableException e) {
+    } catch (NativeCallException e) {
+      throw unknown(e);
+    } catch (UntraceableException e) {
       throw new NotReleasableException(String.valueOf(e.getMessage()), e);
     }
+  }
+
+  private static NotReleasableException unknown(NativeCallException e) {
+    return new NotReleasableException(
+        e.isNotPermitted()
+            ? e.getMessage()
+                + ": run as root, or give this JVM CAP_SYS_PTRACE, and a seccomp profile that allows kcmp"
+            : String.valueOf(e.getMessage()),
+        e);
   }
 
   /**
@@ -79,7 +90,7 @@ public final class Inheritance {
     try {
       return sharer(child.pid(), tree()).isEmpty();
     } catch (NativeCallException e) {
-      throw new NotReleasableException(String.valueOf(e.getMessage()), e);
+      throw unknown(e);
     }
   }
 

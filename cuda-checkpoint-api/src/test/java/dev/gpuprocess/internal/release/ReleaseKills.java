@@ -85,11 +85,13 @@ public final class ReleaseKills {
   public static int run(int kills, long seed) throws Exception {
     Random random = new Random(seed);
     int lost = 0;
+    int between = 0;
     for (int done = 0; done < kills; done++) {
       try (SimulatedDriver machine = SimulatedDriver.builder().gpus(2).memory(1L << 30).create();
           Counter trainer = Counter.start(machine)) {
         List<ProcessIdentity> loaders = loaders(trainer, LOADERS);
         kill(trainer, loaders, random.nextInt(MOST_MICROSECONDS));
+        between += loaders.stream().anyMatch(ReleaseKills::holds) ? 1 : 0;
         try {
           requireWhole(trainer, loaders);
         } catch (IOException | IllegalStateException | AssertionError e) {
@@ -98,8 +100,14 @@ public final class ReleaseKills {
         }
       }
     }
-    Figures.add("inherited GPU: %s controllers killed, %s lost".formatted(kills, lost));
+    Figures.add(
+        "inherited GPU: %s controllers killed, %s before the last loader's turn had ended, %s lost"
+            .formatted(kills, between, lost));
     return lost;
+  }
+
+  private static boolean holds(ProcessIdentity loader) {
+    return !GpuHandles.of(loader.pid(), () -> {}).isEmpty();
   }
 
   private static void kill(Counter trainer, List<ProcessIdentity> loaders, int microseconds)
@@ -141,7 +149,7 @@ public final class ReleaseKills {
     requireTraffic(trainer);
     for (ProcessIdentity loader : loaders) {
       Released unused = GpuRelease.of(loader, inheritance, LIMIT);
-      if (!GpuHandles.of(loader.pid(), () -> {}).isEmpty()) {
+      if (holds(loader)) {
         throw new IllegalStateException(loader + " holds something still");
       }
     }
