@@ -215,7 +215,14 @@ static CUresult move_all(bool to_gpu, bool (*middle)(void)) {
   return whole && (transfer.half || middle()) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-/* Truncated, because a child of fork has the files too. */
+void memory_forget(void) {
+  for (int i = 0; i < SIM_MAX_GPUS; i++) {
+    if (file_plus_1[i] != 0) close(file_plus_1[i] - 1);
+    file_plus_1[i] = 0;
+  }
+}
+
+/* Truncated, because a child has the files too if it was made without the handlers of fork. */
 static void drop_gpu(void) {
   for (int i = 0; i < SIM_MAX_GPUS; i++) {
     if (file_plus_1[i] == 0) continue;

@@ -15,6 +15,9 @@ void memory_free_all(int ordinal);
 CUresult memory_write(CUdeviceptr to, const void *from, size_t size);
 CUresult memory_read(void *to, CUdeviceptr from, size_t size);
 
+/* In a forked child: lets go of the files that are its parent's. */
+void memory_forget(void);
+
 /* Called with the gate closed. `middle` is called once, when half of the bytes are copied; if it returns false
  * the copy ends there with CUDA_ERROR_UNKNOWN. Where a checkpoint ends in an error all is still on the GPU, and only
  * there; where a restore does, it is still in the save area. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "memory.h"
 #include "neighbour.h"
 
 struct process the_process = {
@@ -36,10 +37,13 @@ static void before_fork(void) { pthread_mutex_lock(&the_process.mutex); }
 
 static void in_parent(void) { pthread_mutex_unlock(&the_process.mutex); }
 
-/* A forked child: the parent's files and mappings stay with it, as the driver's do, and every call answers
- * NOT_INITIALIZED. */
+/* A forked child: the parent's device files and mappings stay with it, as the driver's do, and every call answers
+ * NOT_INITIALIZED. The files by which GPU memory is simulated do not: on a real GPU there are none. */
 static void in_child(void) {
   the_process.forked = true;
+  memory_forget();
+  if (the_process.record >= 0) close(the_process.record);
+  the_process.record = -1;
   pthread_mutex_unlock(&the_process.mutex);
 }
 

@@ -7,6 +7,7 @@
  *   fork        makes a child that only waits, and answers its pid; as every forked child of a CUDA process it has
  *               the device files and mappings of its parent
  *   unfork      ends that child
+ *   loaders, traffic, child ...   see loaders.h: forked children of other kinds
  *   verify, ... see pattern.h: with --mib N it holds a pattern besides
  *   tcp, ...    see holds.h: it holds what is named
  *   gpu, memory see cuda.h
@@ -23,6 +24,7 @@
 #include "cuda.h"
 #include "holds.h"
 #include "kernels.h"
+#include "loaders.h"
 #include "nvml.h"
 #include "pattern.h"
 #include "udp.h"
@@ -93,6 +95,7 @@ static CUresult act(const char *request, char *reply) {
 
 static void answer(const char *request, char *reply) {
   if (cuda_answer(request, reply) || pattern_answer(request, reply) || nvml_answer(request, reply) || hold(request, reply)) return;
+  if (loaders_answer(request, reply)) return;
   strcpy(reply, "ok");
   CUresult result = act(request, reply);
   if (result != CUDA_SUCCESS) cuda_tell(result, reply);

@@ -171,7 +171,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
    * @throws dev.gpuprocess.error.DiskFullException when the file system is full
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
-   * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU
+   * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU; with
+   *     {@link DumpOptions.Builder#releaseInheritedGpu}, when that is more than it inherited by
+   *     fork or cannot be taken from it
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
    * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after the image was complete,
    *     and it cannot be determined whether the process lives

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
@@ -266,6 +267,28 @@ class DoctorTest {
       Diagnosis diagnosis = checkpoints.doctor(counter.pid());
       assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
       assertTells(diagnosis, Severity.PROBLEM, child, "spawn or forkserver");
+    }
+  }
+
+  @Test
+  @RequiresRoot("looks at what children have mapped")
+  void bothCuresOfAForkedChildAreNamedAndTheOptionIsOne() {
+    try (Counter counter = Counter.start(machine)) {
+      String child = "child " + counter.fork("plain");
+      Diagnosis without = checkpoints.doctor(counter.pid());
+      assertTells(without, Severity.PROBLEM, child, "inherited by fork, so");
+      assertTells(without, Severity.PROBLEM, child, "LaunchOptions.dropInheritedGpu(true)");
+      assertTells(without, Severity.PROBLEM, child, "DumpOptions.releaseInheritedGpu(true)");
+
+      Path image = directory.resolve("image");
+      DumpOptions releasing = DumpOptions.builder().releaseInheritedGpu(true).build();
+      Diagnosis with = checkpoints.doctor(counter.pid(), image, releasing);
+      assertEquals(List.of(), with.problems(), with::toString);
+      assertTells(with, Severity.OK, child, "a dump takes it");
+
+      String monitor = "child " + counter.fork("nvml");
+      Diagnosis mixed = checkpoints.doctor(counter.pid(), image, releasing);
+      assertTells(mixed, Severity.PROBLEM, monitor, "it cannot be taken from it");
     }
   }
 

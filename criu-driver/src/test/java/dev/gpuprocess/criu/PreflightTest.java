@@ -151,6 +151,17 @@ class PreflightTest {
     }
   }
 
+  @Test
+  void namesTheVariablesThatKeepProgramsFromIoUring() {
+    try (Workload idle = Workload.idle()) {
+      hold(idle, "io_uring");
+      List<Finding> findings = preflight(idle, backup().build());
+      assertEquals(1, findings.size(), findings::toString);
+      assertTrue(findings.get(0).cure().contains("UV_USE_IO_URING=0"), findings::toString);
+      assertTrue(findings.get(0).cure().contains("USE_LIBUV=0"), findings::toString);
+    }
+  }
+
   @ParameterizedTest
   @CsvSource({
     "map /dev/loop0,  /dev/loop0,               Can't handle non-regular mapping",

@@ -128,6 +128,14 @@ public final class DumpOptions extends TreeOptions {
     return set.handOver;
   }
 
+  /**
+   * {@return whether forked children lose what they inherited of the GPU, so that the tree can be
+   * dumped}
+   */
+  public boolean releaseInheritedGpu() {
+    return set.releaseInheritedGpu;
+  }
+
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends TreeOptions.Builder<Builder> {
 
@@ -144,6 +152,7 @@ public final class DumpOptions extends TreeOptions {
     private @Nullable Path freezeCgroup;
     private Duration freezeTimeout = Duration.ofSeconds(10);
     private boolean handOver = true;
+    private boolean releaseInheritedGpu;
 
     private Builder() {}
 
@@ -332,6 +341,35 @@ public final class DumpOptions extends TreeOptions {
      */
     public Builder handOver(boolean handOver) {
       this.handOver = handOver;
+      return this;
+    }
+
+    /**
+     * Whether children that were forked when the process used CUDA already, such as PyTorch's usual
+     * data loaders, lose what they inherited of the driver's device files, which no driver takes
+     * from them and with which CRIU dumps no tree. Each such descriptor of theirs becomes one of
+     * {@code /dev/null}, and each such mapping inaccessible memory, so that numbers and addresses
+     * stay taken; a thread of the child makes the system calls, while all of its threads are held.
+     * CUDA is of no use in such a child, so it loses nothing, and it does not get them back if the
+     * dump fails. NVML that it uses by what it inherited answers errors from then on.
+     *
+     * <p>A child is left alone, and the dump refused with {@link
+     * dev.gpuprocess.error.CudaChildException}, when the driver says that it has CUDA state; when
+     * it was forked before {@code cuInit}, or within 10 ms of that, or has executed another program
+     * since; when it shares memory or descriptors with another process of the tree, as between
+     * {@code vfork} and the execution of a program; when it has loaded NVML and no other process
+     * has the same descriptor (in a snapshot the process itself is one of those others, as it still
+     * is on its GPU then); and when no system call can be made in it: it is stopped, traced by
+     * somebody else or protected by seccomp, a program for 32 bits, may not be traced by this JVM,
+     * or the machine is no x86_64. Those that ended meanwhile are no hindrance. The {@linkplain
+     * dev.gpuprocess.progress.Step#note() note} of the step {@code release} says how many children,
+     * descriptors and mappings it was. Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     *
+     * @param releaseInheritedGpu the new value; false by default
+     * @return this builder
+     */
+    public Builder releaseInheritedGpu(boolean releaseInheritedGpu) {
+      this.releaseInheritedGpu = releaseInheritedGpu;
       return this;
     }
 

@@ -73,7 +73,11 @@ public final class Doctor {
         process.state() == ProcessState.CHECKPOINTED
             ? memory::lookAtWayBack
             : memory::lookAtWayOff);
-    checkup.look("children", process::lookAtChildren);
+    TreeCheckup tree =
+        new TreeCheckup(
+            checkup, context, identity, process.driverAnswers(), options.releaseInheritedGpu());
+    checkup.look("children", tree::lookAtChildren);
+    checkup.look("NCCL", () -> tree.lookAtNccl(process.state()));
     DumpCheck dump =
         new DumpCheck(
             context,

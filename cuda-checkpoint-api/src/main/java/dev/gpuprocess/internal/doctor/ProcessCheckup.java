@@ -5,10 +5,8 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
-import dev.gpuprocess.internal.dump.TreeCheck;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -18,12 +16,11 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /** Checks one process: its state, and what would prevent a suspend, resume or dump. */
@@ -34,11 +31,13 @@ final class ProcessCheckup {
   private final ProcessIdentity process;
   private final String subject;
   private final List<Integer> children;
+  private final DriverQuestion driver;
   private @Nullable ProcessState state;
   private boolean driverAnswers;
 
   ProcessCheckup(Checkup checkup, EngineContext context, ProcessIdentity process) {
     this.checkup = checkup;
+    this.driver = new DriverQuestion(checkup, context);
     this.context = context;
     this.process = process;
     this.subject = "process " + process.pid();
@@ -48,6 +47,11 @@ final class ProcessCheckup {
   /** The state that the driver reports; null where it was not asked or did not answer. */
   @Nullable ProcessState state() {
     return state;
+  }
+
+  /** Whether the driver answered, be it that the process has no CUDA state. */
+  boolean driverAnswers() {
+    return driverAnswers;
   }
 
   /** Checks the process itself; false when it has ended, so that there is nothing more to check. */
@@ -135,29 +139,8 @@ final class ProcessCheckup {
     }
   }
 
-  private Optional<CudaAnswer<ProcessState>> askState(String who, ProcessIdentity asked) {
-    Duration deadline = context.timeouts().call();
-    StateReading reading = StateReading.ask(context.cuda(), asked.pid());
-    return checkup.await(
-        who,
-        deadline,
-        () -> {
-          try {
-            return Optional.of(reading.await(deadline));
-          } catch (TimeoutException e) {
-            reading.leave();
-            Optional<String> busy = ProcessLock.describe(ProcessKey.of(asked), context.state());
-            busy.ifPresent(verb -> checkup.warning(who, verb, "wait for it"));
-            if (busy.isEmpty()) {
-              throw e;
-            }
-            return Optional.empty();
-          }
-        });
-  }
-
   private void lookAtState() {
-    Optional<CudaAnswer<ProcessState>> answer = askState("CUDA", process);
+    Optional<CudaAnswer<ProcessState>> answer = driver.state("CUDA", process);
     if (answer.isEmpty()) {
       return;
     }
@@ -202,49 +185,6 @@ final class ProcessCheckup {
     }
   }
 
-  /** Children that use a GPU prevent a dump of the tree, but not a suspend. */
-  void lookAtChildren() {
-    Freezer freezer = Freezer.look();
-    for (int child : children) {
-      if (freezer.of(child) == Freezer.State.FROZEN) {
-        checkup.problem(
-            "child " + child, "is in a frozen cgroup, so the tree cannot be dumped", "thaw it");
-      }
-      Optional<String> device = TreeCheck.deviceOf(child);
-      ProcessState own = driverAnswers && reachable(child) ? stateOfChild(child) : null;
-      if (own != null && own != ProcessState.CHECKPOINTED) {
-        checkup.problem(
-            "child " + child,
-            "has CUDA state of its own, %s, so the tree cannot be dumped".formatted(own),
-            "suspend it too, or take the CUDA processes of the tree together with GpuJob");
-      } else if (device.isPresent()) {
-        checkup.problem(
-            "child " + child,
-            "holds %s, inherited by fork or opened for NVML alone, so the tree cannot be dumped"
-                .formatted(device.get()),
-            "start workers with spawn or forkserver, and end such helpers");
-      }
-    }
-  }
-
-  private @Nullable ProcessState stateOfChild(int child) {
-    return ProcessIdentity.of(child)
-        .flatMap(identity -> askState("child " + child, identity))
-        .map(CudaAnswer::value)
-        .orElse(null);
-  }
-
-  private boolean reachable(int pid) {
-    boolean atCriu =
-        ProcessIdentity.of(pid)
-            .flatMap(child -> ProcessLock.holderAtCriu(ProcessKey.of(child), context.state()))
-            .isPresent();
-    return !atCriu
-        && ProcFs.stat(pid).map(stat -> !stat.isDead()).orElse(false)
-        && Standstill.of(pid).isEmpty()
-        && !ProcFs.isFrozen(pid);
-  }
-
   /**
    * What CRIU would refuse, except what a suspend removes and what was reported for the children.
    */
@@ -258,12 +198,12 @@ final class ProcessCheckup {
       boolean deviceOfChild =
           resource != null
               && resource.pid() != process.pid()
-              && TreeCheck.isDevice(resource.name());
+              && GpuHandles.isDevice(resource.name());
       if (!deviceOfChild) {
         checkup.add(finding);
       }
     }
-    if (DumpCheck.isOnGpu(state) && TreeCheck.deviceOf(process.pid()).isPresent()) {
+    if (DumpCheck.isOnGpu(state) && !GpuHandles.of(process.pid(), () -> {}).isEmpty()) {
       checkup.ok("device files", "it has the GPU's device files open; a suspend closes them");
     }
   }

@@ -19,7 +19,6 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
@@ -135,7 +134,8 @@ public final class Dump {
     disk.requireCapacity();
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
     operation.requireInTree();
-    new TreeCheck(operation, limit).require(ProcFs.descendants(pid));
+    TreeCheck tree = new TreeCheck(operation, limit, options.releaseInheritedGpu());
+    List<ProcessIdentity> holders = tree.require();
     CriuDriver criu = context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     List<ProcessIdentity> members = job.members().stream().map(each -> each.identity).toList();
@@ -144,6 +144,7 @@ public final class Dump {
         criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
     Manifest.Options kept = keptOptions();
     Path place = disk.run("find place", () -> place(directory), found -> {});
+    new ReleaseStep(operation, steps, limit, tree).run(holders);
     // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
     job.note("dump", place, log.path());

@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.UnsupportedResource;
@@ -13,6 +12,7 @@ import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageTarget;
 import dev.gpuprocess.internal.text.Bytes;
@@ -75,9 +75,11 @@ public final class DumpCheck {
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", process.pid(), directory.toAbsolutePath(), limit());
     String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});
-    for (int child : ProcFs.descendants(process.pid())) {
-      if (!isMember(child)) {
-        requireNoGpu(child);
+    if (!options.releaseInheritedGpu()) {
+      for (int child : ProcFs.descendants(process.pid())) {
+        if (!isMember(child)) {
+          requireNoGpu(child);
+        }
       }
     }
     requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
@@ -139,14 +141,11 @@ public final class DumpCheck {
   }
 
   private void requireNoGpu(int child) {
-    TreeCheck.deviceOf(child)
-        .ifPresent(
-            device -> {
-              throw new CudaChildException(
-                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: start such workers with spawn or forkserver, take the CUDA processes of a tree together with GpuJob.of(%s), or end such a helper; process %s runs on"
-                      .formatted(child, process.pid(), device, process.pid(), process.pid()),
-                  Failure.of("dump", process.pid()));
-            });
+    Optional<String> device = GpuHandles.of(child, () -> {}).first();
+    if (device.isPresent()) {
+      throw ChildRefusal.holds(
+          child, process.pid(), device.get(), "; process %s runs on".formatted(process.pid()));
+    }
   }
 
   /**
@@ -190,7 +189,7 @@ public final class DumpCheck {
   /** What CRIU would refuse, without what a suspend removes. */
   public List<Finding> findings(CriuDriver criu) {
     return criu.preflight(process, options).stream()
-        .filter(found -> !isLetGo(found) && !isHandedOver(found))
+        .filter(found -> !isLetGo(found) && !isHandedOver(found) && !isReleased(found))
         .toList();
   }
 
@@ -210,7 +209,16 @@ public final class DumpCheck {
     return onGpu
         && resource != null
         && isMember(resource.pid())
-        && TreeCheck.isDevice(resource.name());
+        && GpuHandles.isDevice(resource.name());
+  }
+
+  /** What children inherited is taken from them before CRIU looks, or the dump refused. */
+  private boolean isReleased(Finding finding) {
+    UnsupportedResource resource = finding.resource();
+    return options.releaseInheritedGpu()
+        && resource != null
+        && !isMember(resource.pid())
+        && GpuHandles.isDevice(resource.name());
   }
 
   /** Whether a state is one of a process that has its memory on the GPU. */

@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -92,6 +93,11 @@ public final class Snapshot {
     operation.measuredBy(steps);
     operation.require(ProcessState.RUNNING);
     operation.requireInTree();
+    if (options.releaseInheritedGpu()) {
+      ScanLimit limit = ScanLimit.of("dump", job.root.pid(), options.deadline());
+      TreeCheck tree = new TreeCheck(operation, limit, true);
+      new ReleaseStep(operation, steps, limit, tree).run(tree.require());
+    }
     operation.each().forEach(each -> each.target().note("snapshot", ProcessLock.Kind.MOVE));
     long stopped = System.nanoTime();
     WrittenImage image;

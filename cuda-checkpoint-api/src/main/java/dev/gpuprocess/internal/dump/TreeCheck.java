@@ -4,52 +4,72 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessStoppedException;
-import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.release.GpuHandles;
+import dev.gpuprocess.internal.release.Inheritance;
+import dev.gpuprocess.internal.release.NotReleasableException;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Consumer;
-import java.util.stream.Collectors;
 
 /**
  * Refuses to dump a tree in which a process that is not moved with it still holds a GPU. Forked
- * workers inherit the driver's descriptors and mappings; the driver knows nothing of them, so
- * nothing can release them, and CRIU cannot dump them.
+ * workers inherit the driver's descriptors and mappings; the driver knows nothing of them, so it
+ * cannot release them, and CRIU cannot dump them.
  */
-public final class TreeCheck {
+final class TreeCheck {
 
-  /** Also how the simulated driver names its devices, below its own directory. */
-  private static final String DEVICE = "/dev/nvidia";
+  /** How long a child may take from {@code vfork} to the execution of a program. */
+  private static final Duration EXECUTION = Duration.ofSeconds(1);
 
   private final JobOperation operation;
   private final ScanLimit limit;
+  private final boolean releases;
 
-  TreeCheck(JobOperation operation, ScanLimit limit) {
+  /**
+   * Prepares a check.
+   *
+   * @param releases whether children that hold only what they inherited pass, since that will be
+   *     taken from them
+   */
+  TreeCheck(JobOperation operation, ScanLimit limit, boolean releases) {
     this.operation = operation;
     this.limit = limit;
+    this.releases = releases;
   }
 
   /**
    * Throws when a child that is no member has CUDA state that is not checkpointed, or has device
-   * files open or mapped, or when any is frozen.
+   * files open or mapped that are not to be taken from it, or when any is frozen. Touches nothing.
+   *
+   * @return the children from which device files are to be taken
    */
-  void require(List<Integer> children) {
+  List<ProcessIdentity> require() {
     Freezer freezer = Freezer.look();
-    Set<Integer> members =
-        operation.each().stream().map(DriverOperation::pid).collect(Collectors.toSet());
-    for (int child : children) {
+    List<ProcessIdentity> holders = new ArrayList<>();
+    for (int child : ProcFs.descendants(operation.root().pid())) {
       requireThawed(freezer, child);
-      if (!members.contains(child)) {
-        requireNoGpu(child);
+      if (operation.isMember(child)) {
+        continue;
+      }
+      GpuHandles held = GpuHandles.of(child, limit::check);
+      if (held.isEmpty() || !releases) {
+        requireNoGpu(child, held.first());
+      } else {
+        String device = held.first().orElseThrow();
+        ProcessIdentity.of(child)
+            .flatMap(identity -> releasable(identity, device))
+            .ifPresent(holders::add);
       }
     }
+    return holders;
   }
 
   /** CRIU would wait for a frozen child, and leave the tree half stopped. */
@@ -57,17 +77,20 @@ public final class TreeCheck {
     if (freezer.of(child) == Freezer.State.FROZEN) {
       throw new ProcessStoppedException(
           "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
-              .formatted(child, name(child), operation.root().pid()),
+              .formatted(child, ChildRefusal.name(child), operation.root().pid()),
           Failure.of("dump", operation.root().pid()));
     }
   }
 
-  private void requireNoGpu(int child) {
-    Optional<String> device = deviceOf(child, limit::check);
+  private void requireNoGpu(int child, Optional<String> device) {
+    int root = operation.root().pid();
     boolean isStill = Standstill.of(child).isPresent();
     if (device.isPresent() && isStill) {
-      throw refusal(
-          child, "holds " + device.get() + " and is stopped", "let it continue, and try again");
+      throw ChildRefusal.of(
+          child,
+          root,
+          "holds " + device.get() + " and is stopped",
+          "let it continue, and try again");
     }
     // Without a device file open it can only be checkpointed, and asking could hang.
     ProcessState state =
@@ -75,52 +98,59 @@ public final class TreeCheck {
             ? ProcessState.CHECKPOINTED
             : operation.stateOf(child).orElse(ProcessState.CHECKPOINTED);
     if (state != ProcessState.CHECKPOINTED) {
-      throw refusal(
+      throw ChildRefusal.of(
           child,
+          root,
           "has CUDA state of its own, " + state,
           "take all CUDA processes of the tree together with GpuJob.of(%s), or suspend it first"
-              .formatted(operation.root().pid()));
+              .formatted(root));
     }
     if (device.isPresent()) {
-      throw refusal(
-          child,
-          "holds " + device.get() + ", inherited by fork or opened for NVML alone",
-          "start workers with spawn or forkserver, and end such helpers");
+      throw ChildRefusal.holds(child, root, device.get(), "");
     }
   }
 
-  /** Whether a path is a device file of the driver. */
-  public static boolean isDevice(String name) {
-    return name.contains(DEVICE);
+  /** The child, from which it is to be taken; empty when it has ended, or lost it, meanwhile. */
+  private Optional<ProcessIdentity> releasable(ProcessIdentity child, String device) {
+    try {
+      Optional<Standstill> still = Standstill.of(child.pid()); // the driver would not answer
+      if (still.isPresent()) {
+        throw keeps(child, device, "it %s: %s".formatted(still.get().what(), still.get().cure()));
+      }
+      Inheritance inheritance = inheritanceOf(operation, child);
+      awaitApart(child, inheritance);
+      GpuHandles held = GpuHandles.of(child.pid(), limit::check);
+      if (held.isEmpty()) {
+        return Optional.empty();
+      }
+      if (!operation.hasNoCuda(child)) {
+        throw keeps(child, device, "it may have CUDA state of its own: suspend it");
+      }
+      inheritance.require(child, held);
+    } catch (NotReleasableException e) {
+      if (child.isAlive()) {
+        throw keeps(child, device, String.valueOf(e.getMessage()));
+      }
+    }
+    return Optional.of(child).filter(ProcessIdentity::isAlive);
   }
 
-  /** A device file of the driver that a process has open or mapped. */
-  public static Optional<String> deviceOf(int pid) {
-    return deviceOf(pid, () -> {});
+  /** What a child can have inherited, which is from the nearest of its parents that uses CUDA. */
+  static Inheritance inheritanceOf(JobOperation operation, ProcessIdentity child)
+      throws NotReleasableException {
+    return Inheritance.of(child, operation.each().stream().map(each -> each.target().identity).toList());
   }
 
-  private static Optional<String> deviceOf(int pid, Runnable check) {
-    AtomicReference<String> first = new AtomicReference<>();
-    Consumer<String> each =
-        name -> {
-          check.run();
-          if (first.get() == null && isDevice(name)) {
-            first.set(name);
-          }
-        };
-    ProcFs.openFiles(pid, file -> each.accept(file.target()));
-    ProcFs.memory(pid, mapping -> each.accept(mapping.name()));
-    return Optional.ofNullable(first.get());
+  private CudaChildException keeps(ProcessIdentity child, String device, String why) {
+    return ChildRefusal.keeps(child.pid(), operation.root().pid(), device, why);
   }
 
-  private static String name(int child) {
-    return ProcFs.stat(child).map(ProcStat::name).orElse("ended");
-  }
-
-  private CudaChildException refusal(int child, String what, String cure) {
-    return new CudaChildException(
-        "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
-            .formatted(child, name(child), operation.root().pid(), what, cure),
-        Failure.of("dump", operation.root().pid()));
+  private void awaitApart(ProcessIdentity child, Inheritance inheritance)
+      throws NotReleasableException {
+    try (Polling polling = new Polling(EXECUTION)) {
+      while (!inheritance.isApart(child) && polling.pause()) {
+        limit.check();
+      }
+    }
   }
 }

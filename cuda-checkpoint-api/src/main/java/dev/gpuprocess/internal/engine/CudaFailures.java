@@ -122,12 +122,16 @@ final class CudaFailures {
         failure);
   }
 
-  /** For a lock whose timeout passed before the GPU work of the process ended. */
+  /**
+   * For a lock whose timeout passed before the GPU work of the process ended.
+   *
+   * @param advice more to say, or empty
+   */
   static LockTimeoutException lockTimeout(
-      TrackedProcess target, Duration timeout, Failure failure) {
+      TrackedProcess target, Duration timeout, Failure failure, String advice) {
     return new LockTimeoutException(
-        "GPU work of process %s did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels"
-            .formatted(target.pid(), Printable.of(timeout)),
+        "GPU work of process %s did not end within the lock's timeout of %s; it runs on: allow more time, or try again between its kernels%s"
+            .formatted(target.pid(), Printable.of(timeout), advice),
         failure);
   }
 

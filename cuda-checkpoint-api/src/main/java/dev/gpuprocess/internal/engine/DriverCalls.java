@@ -81,7 +81,10 @@ public final class DriverCalls {
     if (!result.ok()) {
       throw result.equals(CudaResult.NOT_READY) && !target.isGone()
           ? CudaFailures.lockTimeout(
-              target, timeout, operation.failure(result, operation.stateNow()))
+              target,
+              timeout,
+              operation.failure(result, operation.stateNow()),
+              NcclAdvice.of(target))
           : operation.fail("lock", result);
     }
   }

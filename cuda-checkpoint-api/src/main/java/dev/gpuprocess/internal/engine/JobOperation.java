@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
@@ -229,11 +230,28 @@ public final class JobOperation {
         : only().failure(result, after);
   }
 
+  /** Whether a process is one of the members of now. */
+  public boolean isMember(int pid) {
+    return operations.stream().anyMatch(each -> each.pid() == pid);
+  }
+
   /** Reads the state of a process that is no member; empty when it has none or is gone. */
   public Optional<ProcessState> stateOf(int other) {
-    StateQuery states = new StateQuery(job.context, () -> failure(null, null));
     return ProcessIdentity.of(other)
-        .flatMap(process -> Optional.ofNullable(states.ask(process).value()));
+        .flatMap(process -> Optional.ofNullable(ask(process).value()));
+  }
+
+  /**
+   * Whether the driver says that a process that is no member has no CUDA state.
+   *
+   * @param other neither stopped nor traced: the driver would not answer
+   */
+  public boolean hasNoCuda(ProcessIdentity other) {
+    return ask(other).result().equals(CudaResult.NOT_INITIALIZED);
+  }
+
+  private CudaAnswer<ProcessState> ask(ProcessIdentity other) {
+    return new StateQuery(job.context, () -> failure(null, null)).ask(other);
   }
 
   /**

@@ -1,7 +1,9 @@
 package dev.gpuprocess.internal.jnr;
 
+import jnr.ffi.Pointer;
 import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The functions of the C library that reach into another process, as {@code sys/ptrace.h}, {@code
@@ -22,6 +24,10 @@ public interface TraceFunctions {
       int process, @In long[] local, long locals, @In long[] remote, long remotes, long flags);
 
   long syscall(long number, long first, long second, long third);
+
+  /** The last one is no number here: of six numbers jffi hands on the last one wrong. */
+  long syscall(
+      long number, long first, long second, long third, long fourth, @Nullable Pointer fifth);
 
   long sendmsg(int socket, long message, int flags);
 

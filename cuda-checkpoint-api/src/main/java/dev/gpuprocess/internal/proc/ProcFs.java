@@ -88,7 +88,7 @@ public final class ProcFs {
   /**
    * The directory that shows what a process has: that of its main thread, or of one that is alive.
    */
-  private static Path alive(long pid) {
+  static Path alive(long pid) {
     return stat(pid).filter(ProcStat::firstThreadEnded).isEmpty()
         ? directory(pid)
         : livingThread(pid).map(thread -> directory(thread.pid())).orElse(directory(pid));

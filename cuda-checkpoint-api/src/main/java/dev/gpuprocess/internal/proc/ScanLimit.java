@@ -46,13 +46,23 @@ public final class ScanLimit {
     return left.compareTo(LEAST) < 0 ? LEAST : left;
   }
 
+  /** How long the operation may take in all. */
+  public Duration total() {
+    return total;
+  }
+
+  /** Whether no time is left. */
+  public boolean isUp() {
+    return System.nanoTime() - start > Durations.nanos(total);
+  }
+
   /**
    * To be called after every few items.
    *
    * @throws OperationTimedOutException when the time is up
    */
   public void check() {
-    if (System.nanoTime() - start > Durations.nanos(total)) {
+    if (isUp()) {
       throw new OperationTimedOutException(
           "%s of process %s: scanning its tree took all of the %s that the operation had, and nothing was touched: allow more time (DumpOptions.deadline), or find out why the job has so many files and mappings"
               .formatted(operation, pid, total),

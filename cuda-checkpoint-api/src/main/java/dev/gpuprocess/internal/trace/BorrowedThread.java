@@ -203,8 +203,13 @@ public final class BorrowedThread {
     call(SystemCall.MUNMAP, address, bytes);
   }
 
-  /** Checks that seccomp allows a call, as far as it depends on the call. */
-  void require(SystemCall call, long... arguments) throws UntraceableException {
+  /**
+   * Checks that seccomp allows a call, as far as it depends on the call. {@link #call} does so too,
+   * when calls may have been made already that should not have been made without this one.
+   *
+   * @throws UntraceableException when it forbids it, or may
+   */
+  public void require(SystemCall call, long... arguments) throws UntraceableException {
     filters.require(call, gadgets.behindCall(), arguments);
   }
 

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /**
  * All threads of a process, stopped. They go on when the work is done, and when this JVM is killed.
@@ -57,9 +58,15 @@ public final class HeldThreads {
    */
   public static <T> T hold(ProcessIdentity process, Duration limit, Work<T> work)
       throws UntraceableException, IOException {
+    return hold(process, limit, work, Ptrace::new);
+  }
+
+  static <T> T hold(
+      ProcessIdentity process, Duration limit, Work<T> work, Supplier<Ptrace> requests)
+      throws UntraceableException, IOException {
     return TracerThread.run(
         process.pid(),
-        Ptrace::new,
+        requests,
         ptrace -> {
           Suitability.check(process);
           HeldThreads threads = new HeldThreads(process, ptrace, Durations.end(limit));

@@ -30,6 +30,8 @@ public enum SystemCall {
   EXIT(60),
   /** Asks for the thread's id. */
   GETTID(186),
+  /** Has a descriptor stand for what another one stands for. */
+  DUP3(292),
   /** Copies memory; within one process, too. */
   PROCESS_VM_READV(310);
 

@@ -17,7 +17,7 @@ import java.util.Optional;
  * A PyTorch trainer is disturbed in the middle of its run, and must go on from the same step with
  * the losses that an undisturbed run has. With data loaders that are spawned it is dumped and
  * restored, as without any. Loaders that are forked inherit what cannot be dumped: there the dump
- * must be refused.
+ * must be refused, and be done when that is taken from them.
  */
 final class TrainerCheck {
 
@@ -74,8 +74,8 @@ final class TrainerCheck {
         GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
         CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
         return loaders == Loaders.FORK
-            ? refusal(suspended, trainer, scratch, undisturbed)
-            : trip(suspended, trainer, scratch, undisturbed);
+            ? refusedFirst(suspended, trainer, scratch, undisturbed)
+            : trip(suspended, trainer, scratch, undisturbed, options());
       }
     }
   }
@@ -84,9 +84,16 @@ final class TrainerCheck {
     return Trainer.start(scratch, name, STEPS, mebibytes, loaders);
   }
 
+  private DumpOptions options() {
+    return loaders == Loaders.NONE ? DumpOptions.ofDefaults() : WITH_LOADERS;
+  }
+
   private Outcome trip(
-      CheckpointedProcess suspended, Trainer trainer, Scratch scratch, List<String> undisturbed) {
-    DumpOptions options = loaders == Loaders.NONE ? DumpOptions.ofDefaults() : WITH_LOADERS;
+      CheckpointedProcess suspended,
+      Trainer trainer,
+      Scratch scratch,
+      List<String> undisturbed,
+      DumpOptions options) {
     ProcessImage image = suspended.dump(scratch.resolve("image"), options);
     // Counted now that the process is gone: its CPU threads lived on until then.
     int step = trainer.lines().size();
@@ -107,17 +114,16 @@ final class TrainerCheck {
                 Figures.ofLastTrip(again.steps())));
   }
 
-  private Outcome refusal(
+  private Outcome refusedFirst(
       CheckpointedProcess suspended, Trainer trainer, Scratch scratch, List<String> undisturbed) {
     try {
       suspended.dump(scratch.resolve("image"), WITH_LOADERS);
       return Outcome.failed(what, "it was dumped with children that hold the GPU");
     } catch (CudaChildException e) {
       progress.say("refused", String.valueOf(e.getMessage()));
-      suspended.resume();
-      return compare(
-          trainer.awaitEnd(), undisturbed, "refused, and resumed: %s".formatted(e.getMessage()));
     }
+    DumpOptions releasing = WITH_LOADERS.toBuilder().releaseInheritedGpu(true).build();
+    return trip(suspended, trainer, scratch, undisturbed, releasing);
   }
 
   private Outcome compare(List<String> lines, List<String> undisturbed, String numbers) {

@@ -108,8 +108,14 @@ final class DescriptorCheck {
   private void lookAtAnonymous(ResourceRef place, String target) {
     String name = target.substring(ANONYMOUS.length()).replaceAll("[\\[\\]]", "");
     if (!KNOWN_ANONYMOUS.contains(name)) {
-      findings.problem(place, target, "is of a kind that CRIU does not dump", "close it first");
+      findings.problem(place, target, "is of a kind that CRIU does not dump", cure(name));
     }
+  }
+
+  private static String cure(String name) {
+    return name.equals("io_uring")
+        ? "close it first, or start the program with UV_USE_IO_URING=0 (libuv, uvloop), or USE_LIBUV=0 (PyTorch's rendezvous)"
+        : "close it first";
   }
 
   /** Whether a file is a POSIX message queue. */

@@ -33,8 +33,8 @@ final class Devices {
         name,
         "is a device (%s:%s) that CRIU does not dump".formatted(device.major(), device.minor()),
         name.contains("/dev/nvidia")
-            ? "suspend the process first; a forked child cannot close it (start it with spawn or"
-                + " forkserver), nor can a process that uses NVML but not CUDA (end it)"
+            ? "suspend the process first; a forked child loses it by DumpOptions.releaseInheritedGpu(true)"
+                + " or, if started with spawn or forkserver, never has it; end a process that uses NVML but not CUDA"
             : "close it first");
   }
 }

@@ -1,0 +1,146 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Launch;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Ranks that use NCCL are recognised, and the settings that they lack are named. */
+class NcclTest {
+
+  private static final Map<String, String> ALL =
+      Map.of(
+          "NCCL_P2P_DISABLE", "1",
+          "NCCL_NVLS_ENABLE", "0",
+          "NCCL_SHM_DISABLE", "1",
+          "USE_LIBUV", "0");
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Path library;
+
+  @BeforeEach
+  void buildMachine() throws IOException {
+    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .criu(new StubCriu())
+            .stateDirectory(directory.resolve("state"))
+            .build();
+    library = Files.writeString(directory.resolve("libnccl.so.2"), "not really");
+  }
+
+  @AfterEach
+  void removeMachine() {
+    machine.close();
+  }
+
+  private Counter rank(Map<String, String> environment) {
+    Launch<Counter> launch = Counter.launch().on(machine);
+    environment.forEach(launch::environment);
+    Counter rank = launch.start();
+    rank.ask("map " + library);
+    return rank;
+  }
+
+  private List<Finding> told(Workload process) {
+    return checkpoints.doctor(process.pid()).findings().stream()
+        .filter(finding -> finding.subject().equals("NCCL"))
+        .toList();
+  }
+
+  private void assertMissing(Counter rank, String settings) {
+    List<Finding> told = told(rank);
+    assertEquals(1, told.size(), told::toString);
+    assertEquals(Severity.WARNING, told.get(0).severity());
+    assertEquals("start the job with " + settings, told.get(0).cure());
+  }
+
+  @Test
+  void theSettingsThatOneOfTheRanksLacksAreNamed() {
+    String all = "NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1 USE_LIBUV=0";
+    try (Counter first = rank(Map.of())) {
+      assertEquals(List.of(), told(first), "one rank shares memory with nobody");
+      try (Counter second = rank(ALL)) {
+        assertMissing(first, all);
+        assertMissing(second, all);
+      }
+    }
+  }
+
+  @Test
+  void noOtherSettingsAreNamed() {
+    Map<String, String> some =
+        Map.of("NCCL_P2P_DISABLE", "1", "NCCL_SHM_DISABLE", "0", "USE_LIBUV", "0");
+    try (Counter first = rank(some);
+        Counter second = rank(ALL)) {
+      assertTrue(second.isAlive());
+      assertMissing(first, "NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1");
+    }
+  }
+
+  @Test
+  void ranksWithAllSettingsAreFine() {
+    try (Counter first = rank(ALL);
+        Counter second = rank(ALL)) {
+      assertTrue(second.isAlive());
+      List<Finding> told = told(first);
+      assertEquals(List.of(Severity.OK), told.stream().map(Finding::severity).toList());
+    }
+  }
+
+  @Test
+  void neitherCudaWithoutNcclIsARankNorNcclWithoutCuda() {
+    try (Counter rank = rank(Map.of());
+        Counter other = Counter.start(machine);
+        Workload idle = Workload.idle()) {
+      idle.ask("map " + library);
+      assertEquals(List.of(), told(rank));
+      assertEquals(List.of(), told(other));
+    }
+  }
+
+  @Test
+  void aLockThatTimesOutNamesTheSettingsInSuchAJobOnly() {
+    try (Counter first = rank(Map.of("USE_LIBUV", "0"))) {
+      assertFalse(lockTimedOut(first).contains("NCCL"));
+      try (Counter second = rank(ALL)) {
+        String told = lockTimedOut(first);
+        assertTrue(
+            told.endsWith(
+                "start the job with NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1"),
+            told);
+        assertTrue(told.contains(Long.toString(second.pid())), told);
+      }
+    }
+  }
+
+  private String lockTimedOut(Counter busy) {
+    busy.spin(Duration.ofSeconds(60));
+    RunningProcess process = checkpoints.process(busy.pid());
+    return assertThrows(LockTimeoutException.class, () -> process.lock(Duration.ofMillis(20)))
+        .getMessage();
+  }
+}
