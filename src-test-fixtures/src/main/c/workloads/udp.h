@@ -19,6 +19,7 @@ struct options {
   int gpu;            /* --gpu N: ordinal */
   long mebibytes;     /* --mib N: GPU memory to fill with a pattern; negative if not said */
   unsigned long long seed; /* --seed N: what it is filled with */
+  int members, gpus, loaders; /* --members N, --gpus N, --loaders N: of a tree, see job.main.c */
 };
 
 /* Reads the options and begins the session; ends the program with status 2 if it does not understand them. */

@@ -17,8 +17,10 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -26,7 +28,10 @@ import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
 import java.util.function.Supplier;
@@ -131,6 +136,35 @@ public final class GpuCheckpoints {
               "process %s is %s: wait until its controller is done".formatted(pid, state),
               operation.failure(null, state));
     };
+  }
+
+  /**
+   * Takes a running job: the CUDA processes of a tree.
+   *
+   * @param rootPid the root of the tree, which need not use CUDA itself
+   * @return the job
+   * @see GpuJob#of
+   */
+  public RunningJob job(long rootPid) {
+    GpuJob found = inspectJob(rootPid);
+    if (found instanceof RunningJob running) {
+      return running;
+    }
+    throw new WrongStateException(
+        "job %s is %s already; take it with GpuJob.inspect(%s)"
+            .formatted(rootPid, found.state(), rootPid),
+        new Failure("of", rootPid, found.state(), found.state(), Duration.ZERO, null, null));
+  }
+
+  /**
+   * Takes a job in whatever state it is in.
+   *
+   * @param rootPid the root of the tree
+   * @return an object of the type of its state
+   * @see GpuJob#inspect
+   */
+  public GpuJob inspectJob(long rootPid) {
+    return LiveJob.found(JobSearch.find(context, rootPid, "inspect"));
   }
 
   /**
@@ -376,9 +410,10 @@ public final class GpuCheckpoints {
 
   /**
    * Mends what dead controllers left: unlocks the processes that they had locked, returns those
-   * that they had checkpointed, ends those that CRIU had only half restored, and removes incomplete
-   * images. What belongs to a live controller, which is told by pid and start time, is left alone.
-   * May be called at any time, any number of times.
+   * that they had checkpointed, and jobs of which one member was checkpointed as a whole, ends
+   * those that CRIU had only half restored, and removes incomplete images. What belongs to a live
+   * controller, which is told by pid and start time, is left alone. May be called at any time, any
+   * number of times.
    *
    * @return one entry for each process in the journal
    * @throws dev.gpuprocess.error.OperationTimedOutException when another recovery is under way and
@@ -386,17 +421,19 @@ public final class GpuCheckpoints {
    * @throws dev.gpuprocess.error.StateDirectoryException when the journal cannot be read
    */
   public List<Recovered> recover() {
-    return new Recovery(context)
-        .run().stream()
-            .map(
-                found ->
-                    new Recovered(
-                        found.process(),
-                        found.outcome(),
-                        found.suspended() == null
-                            ? null
-                            : new CheckpointedProcess(found.suspended())))
-            .toList();
+    Map<StateHandle, CheckpointedJob> jobs = new HashMap<>();
+    List<Recovered> all = new ArrayList<>();
+    for (RecoveredProcess found : new Recovery(context).run()) {
+      StateHandle left = found.suspended();
+      boolean isOfJob = left != null && left.job().isTree();
+      all.add(
+          new Recovered(
+              found.process(),
+              found.outcome(),
+              left == null || isOfJob ? null : new CheckpointedProcess(left),
+              isOfJob ? jobs.computeIfAbsent(left, CheckpointedJob::new) : null));
+    }
+    return all;
   }
 
   /**

@@ -67,7 +67,7 @@ abstract class LiveProcess {
   }
 
   private PoisonedProcessException poisoned(GpuMemoryLostException e) {
-    StateHandle left = StateHandle.next(self.target(), List.of());
+    StateHandle left = StateHandle.next(self.job(), List.of());
     return new PoisonedProcessException(e, new PoisonedProcess(left));
   }
 

@@ -33,7 +33,7 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
                 "checkpoint",
                 ProcessState.LOCKED,
                 ProcessState.CHECKPOINTED,
-                members -> new Suspension(members).checkpoint(),
+                operation -> new Suspension(operation).checkpoint(),
                 CheckpointedProcess::new));
   }
 
@@ -51,8 +51,8 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
                 ProcessState.LOCKED,
                 ProcessState.RUNNING,
                 Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
-                (members, found) ->
-                    new Resumption(members, ResumeOptions.ofDefaults()).resume(found),
+                operation ->
+                    new Resumption(operation.members(), ResumeOptions.ofDefaults()).resumeFound(),
                 RunningProcess::new));
   }
 

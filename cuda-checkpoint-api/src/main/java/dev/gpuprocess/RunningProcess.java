@@ -45,7 +45,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
         "lock",
         ProcessState.RUNNING,
         ProcessState.LOCKED,
-        members -> new Suspension(members).lock(patience),
+        operation -> new Suspension(operation).lock(patience),
         LockedProcess::new);
   }
 
@@ -75,7 +75,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
                 "suspend",
                 ProcessState.RUNNING,
                 ProcessState.CHECKPOINTED,
-                members -> new Suspension(members).suspend(patience),
+                operation -> new Suspension(operation).suspend(patience),
                 CheckpointedProcess::new));
   }
 

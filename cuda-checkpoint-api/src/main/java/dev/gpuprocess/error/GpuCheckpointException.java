@@ -1,6 +1,7 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.internal.text.Printable;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -12,6 +13,7 @@ public abstract class GpuCheckpointException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   private final transient Failure failure;
+  private transient volatile @Nullable JobFailure job;
 
   /**
    * An error with its data and its cause.
@@ -33,5 +35,34 @@ public abstract class GpuCheckpointException extends RuntimeException {
    */
   public final Failure failure() {
     return failure;
+  }
+
+  /**
+   * What became of the members of the job, when the verb was on a job.
+   *
+   * @return empty for a verb on a single process or an image, and when no member was touched
+   */
+  public final Optional<JobFailure> job() {
+    return Optional.ofNullable(job);
+  }
+
+  /**
+   * Adds what became of the members of the job, also to the message. For the library; only the
+   * first counts.
+   *
+   * @param outcome what became of them
+   */
+  public final void inJob(JobFailure outcome) {
+    if (job == null) {
+      job = outcome;
+    }
+  }
+
+  /** One sentence, and in brackets what became of the members of a job. */
+  @Override
+  public String getMessage() {
+    JobFailure told = job;
+    String message = String.valueOf(super.getMessage());
+    return told == null ? message : message + " (" + told + ")";
   }
 }

@@ -76,26 +76,28 @@ public final class Dump {
   public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
     TrackedProcess target = self.target();
     BoundedCall.requireCapacity(target.identity, "dump");
-    return target.exclusively(
-        "dump",
-        ProcessLock.Kind.MOVE,
-        self.generation(),
-        operation -> {
-          operation.require(ProcessState.CHECKPOINTED);
-          StepRecorder steps = self.measured();
-          Dump dump = new Dump(operation, target, options, steps, false);
-          ImageDirectory image = dump.into(directory);
-          if (options.endsTree()) {
-            int unused = target.advance();
-            target.forget();
-          } else {
-            // A snapshot resumes it at once, which frees the memory.
-            dump.handOver.putBack();
-            target.leaveAt(ProcessState.CHECKPOINTED);
-          }
-          steps.rethrow();
-          return new DumpedImage(image, steps.taken(), null);
-        });
+    return self.job()
+        .exclusively(
+            "dump",
+            ProcessLock.Kind.MOVE,
+            self.generation(),
+            verb -> {
+              DriverOperation operation = verb.only();
+              operation.require(ProcessState.CHECKPOINTED);
+              StepRecorder steps = self.measured();
+              Dump dump = new Dump(operation, target, options, steps, false);
+              ImageDirectory image = dump.into(directory);
+              if (options.endsTree()) {
+                int unused = self.job().advance();
+                target.forget();
+              } else {
+                // A snapshot resumes it at once, which frees the memory.
+                dump.handOver.putBack();
+                target.leaveAt(ProcessState.CHECKPOINTED);
+              }
+              steps.rethrow();
+              return new DumpedImage(image, steps.taken(), null);
+            });
   }
 
   /**

@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -55,11 +56,12 @@ public final class Snapshot {
   public DumpedImage into(Path directory) {
     new DumpCheck(target.context, target.identity, directory, options, true).require();
     Paused paused =
-        target.exclusively(
-            "snapshot",
-            ProcessLock.Kind.MOVE,
-            self.generation(),
-            operation -> paused(operation, directory));
+        self.job()
+            .exclusively(
+                "snapshot",
+                ProcessLock.Kind.MOVE,
+                self.generation(),
+                operation -> paused(operation, directory));
     // From here on other verbs may be used on the process.
     Throwable thrown = paused.thrown();
     if (thrown != null) {
@@ -74,14 +76,16 @@ public final class Snapshot {
     return Duration.ofNanos(System.nanoTime() - began);
   }
 
-  private Paused paused(DriverOperation operation, Path directory) {
+  private Paused paused(JobOperation verb, Path directory) {
+    verb.measuredBy(steps);
+    DriverOperation operation = verb.only();
     operation.require(ProcessState.RUNNING);
     target.note("snapshot", ProcessLock.Kind.MOVE);
-    List<Member> members = List.of(new Member(operation, steps));
+    List<Member> members = verb.members();
     long stopped = System.nanoTime();
     WrittenImage image;
     try {
-      new Suspension(members).suspend(target.context.timeouts().lock());
+      new Suspension(verb).suspend(target.context.timeouts().lock());
       steps.rethrow();
       image = Dump.written(operation, target, options, steps, directory);
     } catch (RuntimeException | Error e) {
@@ -99,7 +103,7 @@ public final class Snapshot {
 
   private void resume(List<Member> members) {
     try {
-      Resumption.patient(members).resume(ProcessState.CHECKPOINTED);
+      Resumption.patient(target.context, members).resumeCheckpointed();
     } finally {
       members.forEach(each -> target.leaveAt(each.operation().stateNow()));
     }

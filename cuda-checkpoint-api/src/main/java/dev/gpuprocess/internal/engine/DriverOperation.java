@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -83,6 +84,26 @@ public final class DriverOperation {
   /** The driver calls that move it. */
   public DriverCalls calls() {
     return calls;
+  }
+
+  /** Empty for one that only reads. */
+  Optional<ProcessLock> lock() {
+    return Optional.ofNullable(lock);
+  }
+
+  /** The state that it had when it was last looked at; only after that. */
+  ProcessState found() {
+    return Objects.requireNonNull(before, "not looked at");
+  }
+
+  /**
+   * Releases the lock, whatever a close asked for meanwhile. Does nothing while an abandoned call
+   * is still out.
+   */
+  void releaseLockOnly() {
+    if (lock != null && !calls.isAbandoned()) {
+      lock.release();
+    }
   }
 
   /**

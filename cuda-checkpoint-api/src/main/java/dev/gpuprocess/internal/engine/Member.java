@@ -4,15 +4,14 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * One of the processes that a verb works on. A verb takes a list of members; today the list has
- * one.
+ * One of the processes that a verb works on.
  *
  * @param operation its driver calls
  * @param steps where its steps are measured and told
  */
 public record Member(DriverOperation operation, StepRecorder steps) {
 
-  TrackedProcess target() {
+  public TrackedProcess target() {
     return operation.target();
   }
 

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.populate.ReadAhead;
@@ -10,12 +12,20 @@ import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.internal.room.ReservedRoom;
 import dev.gpuprocess.options.ResumeOptions;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The way back to the GPU: restore all members into reserved room, then unlock all. */
+/**
+ * The way back to the GPU: restore all members into room that was reserved for all of them, then
+ * unlock all. Members that are further already are left out, so that it can be done again.
+ */
 public final class Resumption {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -25,7 +35,7 @@ public final class Resumption {
   private final boolean waits;
 
   private Resumption(List<Member> members, ResumeOptions options, boolean waits) {
-    this.members = members;
+    this.members = List.copyOf(members);
     this.options = options;
     this.waits = waits;
   }
@@ -36,38 +46,98 @@ public final class Resumption {
   }
 
   /** One that waits for room as long as closing would, with the lock held. */
-  public static Resumption patient(List<Member> members) {
-    EngineContext context = members.get(0).target().context;
+  public static Resumption patient(EngineContext context, List<Member> members) {
     return new Resumption(members, RoomWait.asWhenClosing(context.timeouts()), true);
   }
 
+  /** Restores those that were found checkpointed; all are locked afterwards, or further. */
+  public void restoreFound() {
+    restore(in(ProcessState.CHECKPOINTED, each -> each.operation().found()));
+  }
+
+  /** Restores and unlocks, as far as each was found to need it. */
+  public void resumeFound() {
+    resume(each -> each.operation().found());
+  }
+
+  /** Restores and unlocks processes that are all checkpointed. */
+  public void resumeCheckpointed() {
+    resume(each -> ProcessState.CHECKPOINTED);
+  }
+
+  private void resume(Function<Member, ProcessState> found) {
+    List<Member> unlocked =
+        members.stream().filter(each -> found.apply(each) != ProcessState.RUNNING).toList();
+    restore(in(ProcessState.CHECKPOINTED, found));
+    Member.all(unlocked, each -> unlock(each, found.apply(each)));
+  }
+
+  private List<Member> in(ProcessState state, Function<Member, ProcessState> found) {
+    return members.stream().filter(each -> found.apply(each) == state).toList();
+  }
+
   /** Restores checkpointed processes; they are locked afterwards. */
-  public void restore() {
-    Member.all(members, waits ? this::restoreWhenThereIsRoom : this::restore);
+  void restoreCheckpointed() {
+    restore(members);
   }
 
-  private void restoreWhenThereIsRoom(Member member) {
-    new RoomWait(member.target(), options)
-        .retrying(
-            () -> {
-              restore(member);
-              return member;
-            });
-  }
-
-  private void restore(Member member) {
-    TrackedProcess target = member.target();
-    DriverOperation operation = member.operation();
-    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    Reservation room = target.gpuMemory(options).reserve(why -> refusal(operation, why));
-    try {
-      Runnable restore = () -> operation.calls().restore(options.pairs(), room);
-      member.steps().runNoted("restore", held.bytes(), () -> helped(target, restore));
-    } finally {
-      if (!operation.calls().isAbandoned()) {
-        room.close();
-      }
+  private void restore(List<Member> checkpointed) {
+    if (checkpointed.isEmpty()) {
+      return;
     }
+    if (waits) {
+      RoomWait.ofLocked(targets(checkpointed), options)
+          .retrying(
+              () -> {
+                restoreOnce(checkpointed);
+                return checkpointed;
+              });
+    } else {
+      restoreOnce(checkpointed);
+    }
+  }
+
+  private static List<TrackedProcess> targets(List<Member> members) {
+    return members.stream().map(Member::target).toList();
+  }
+
+  /** What has ended while there was no room needs none. */
+  private void restoreOnce(List<Member> checkpointed) {
+    List<Member> there = new ArrayList<>(checkpointed);
+    if (checkpointed.size() > 1) {
+      there.removeIf(each -> each.target().isGone());
+    }
+    if (there.isEmpty()) {
+      return;
+    }
+    EngineContext context = there.get(0).target().context;
+    DriverOperation first = there.get(0).operation();
+    ReservedRoom reserved =
+        GpuRoom.check(context, targets(there), options)
+            .reserve(why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
+    Map<Member, Reservation> room = new HashMap<>();
+    for (int i = 0; i < there.size(); i++) {
+      room.put(there.get(i), reserved.reservations().get(i));
+    }
+    List<GpuPair> pairs = reserved.pairs();
+    try {
+      Member.all(there, each -> restore(each, pairs, room.getOrDefault(each, Reservation.NONE)));
+    } finally {
+      // That of an abandoned call is released when the call returns.
+      room.forEach(
+          (member, reservation) -> {
+            if (!member.operation().calls().isAbandoned()) {
+              reservation.close();
+            }
+          });
+    }
+  }
+
+  private void restore(Member member, List<GpuPair> pairs, Reservation room) {
+    TrackedProcess target = member.target();
+    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
+    Runnable restore = () -> member.operation().calls().restore(pairs, room);
+    member.steps().runNoted("restore", held.bytes(), () -> helped(target, restore));
   }
 
   /** The call has its own deadline; what helps it changes nothing of how it ends. */
@@ -90,22 +160,11 @@ public final class Resumption {
   }
 
   private InsufficientGpuMemoryException refusal(DriverOperation operation, GpuMemoryRefusal why) {
-    return why.exception(
-        operation.failure(null, ProcessState.CHECKPOINTED), RoomWait.advice(options));
+    return why.exception(checkpointed(operation), RoomWait.advice(options));
   }
 
-  /**
-   * Restores and unlocks, as far as each is needed.
-   *
-   * @param found the state that the processes are in
-   */
-  public void resume(ProcessState found) {
-    if (found == ProcessState.CHECKPOINTED) {
-      restore();
-    }
-    if (found != ProcessState.RUNNING) {
-      Member.all(members, each -> unlock(each, found));
-    }
+  private static Failure checkpointed(DriverOperation operation) {
+    return operation.failure(null, ProcessState.CHECKPOINTED);
   }
 
   private static void unlock(Member member, ProcessState found) {

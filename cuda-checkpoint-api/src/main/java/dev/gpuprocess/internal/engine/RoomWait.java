@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
@@ -20,15 +21,19 @@ import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Waits until there is room on the GPUs for one restore. Where the caller does not hold the lock
- * meanwhile, others may work on the process, and the wait ends when they move it. For one thread.
+ * Waits until there is room on the GPUs for the restore of one or several processes. Where the
+ * caller does not hold the lock meanwhile, others may work on the process, and the wait ends when
+ * they move it. For one thread.
  */
 public final class RoomWait {
 
@@ -36,21 +41,67 @@ public final class RoomWait {
   private static final long LONGEST_PAUSE = 500_000_000;
   private static final int MOST_LOOKS_IN_VAIN = 3;
 
-  private final TrackedProcess target;
-  private final int generation;
+  private final EngineContext context;
+  private final String name;
+  private final String inspection;
+  private final int pid;
+  private final BooleanSupplier isCurrent;
   private final ResumeOptions options;
   private final long began = System.nanoTime();
   private final long end;
   private long pause = FIRST_PAUSE;
   private boolean waited;
+  private boolean looked;
   private int looksInVain;
 
-  /** For one restore. The wait begins now. */
-  public RoomWait(TrackedProcess target, ResumeOptions options) {
-    this.target = target;
-    this.generation = target.generation();
+  /** Those that are not known to have ended, or to be on a GPU already. */
+  private List<TrackedProcess> waiting;
+
+  private RoomWait(
+      EngineContext context,
+      String name,
+      String inspection,
+      int pid,
+      List<TrackedProcess> members,
+      BooleanSupplier isCurrent,
+      ResumeOptions options) {
+    this.context = context;
+    this.name = name;
+    this.inspection = inspection;
+    this.pid = pid;
+    this.waiting = members;
+    this.isCurrent = isCurrent;
     this.options = options;
     this.end = Durations.end(options.waitForMemory());
+  }
+
+  /** For one restore of a job whose locks the caller does not hold. The wait begins now. */
+  public RoomWait(TrackedJob job, ResumeOptions options) {
+    this(job, job.generation(), options);
+  }
+
+  private RoomWait(TrackedJob job, int generation, ResumeOptions options) {
+    this(
+        job.context,
+        job.name(),
+        job.inspection(),
+        job.root.pid(),
+        job.members(),
+        () -> job.isCurrent(generation),
+        options);
+  }
+
+  /** For one restore of processes that nobody else moves meanwhile. The wait begins now. */
+  static RoomWait ofLocked(List<TrackedProcess> members, ResumeOptions options) {
+    TrackedProcess first = members.get(0);
+    return new RoomWait(
+        first.context,
+        "process " + first.pid(),
+        "GpuProcess.inspect(" + first.pid() + ")",
+        first.pid(),
+        members,
+        () -> true,
+        options);
   }
 
   /** Waits as long as the timeouts allow for closing a state object. */
@@ -102,7 +153,7 @@ public final class RoomWait {
         pauseOrThrow(refusal);
         requireNotCancelled();
         requireStillCheckpointed();
-        refused = target.gpuMemory(options).whyNot();
+        refused = GpuRoom.check(context, waiting, options).whyNot();
         countUnreadable(refused, refusal);
       } while (refused.isPresent());
     }
@@ -130,8 +181,8 @@ public final class RoomWait {
     }
     if (Thread.currentThread().isInterrupted()) {
       throw new OperationCancelledException(
-          "process %s waited for GPU memory and its thread was interrupted: it stays checkpointed"
-              .formatted(target.pid()),
+          "%s waited for GPU memory and its thread was interrupted: it stays checkpointed"
+              .formatted(name),
           failure(ProcessState.CHECKPOINTED));
     }
     requireNotCancelled();
@@ -143,37 +194,48 @@ public final class RoomWait {
   public void requireNotCancelled() {
     if (options.cancellation().map(Cancellation::isCancelled).orElse(false)) {
       throw new OperationCancelledException(
-          "the restore of process %s was cancelled: it stays checkpointed".formatted(target.pid()),
+          "the restore of %s was cancelled: it stays checkpointed".formatted(name),
           failure(ProcessState.CHECKPOINTED));
     }
   }
 
+  /** Those that have ended need no room. */
   private void requireStillCheckpointed() {
-    Optional<ProcStat> stat = Processes.stat(target.identity).filter(found -> !found.isDead());
-    if (stat.isEmpty()) {
-      target.forget();
-      throw new NoSuchProcessException(
-          "process %s ended while it waited for GPU memory".formatted(target.pid()), failure(null));
-    }
-    if (!target.isCurrent(generation)) {
-      throw moved(null);
-    }
-    // A driver call on a stopped process would hang. The restore itself reports that it is stopped.
-    if (!stat.get().isStopped()) {
-      Optional<ProcessState> state = state();
-      if (state.isPresent() && state.get() != ProcessState.CHECKPOINTED) {
+    List<TrackedProcess> there = new ArrayList<>();
+    boolean isFirstLook = !looked;
+    looked = true;
+    for (TrackedProcess each : waiting) {
+      Optional<ProcStat> stat = Processes.stat(each.identity).filter(found -> !found.isDead());
+      if (stat.isEmpty()) {
+        each.forget();
+        continue;
+      }
+      // A driver call on a stopped process would hang. The restore itself reports that it is
+      // stopped.
+      Optional<ProcessState> state = stat.get().isStopped() ? Optional.empty() : state(each);
+      if (state.isEmpty() || state.get() == ProcessState.CHECKPOINTED) {
+        there.add(each);
+      } else if (!isFirstLook || waiting.size() == 1) {
         throw moved(state.get());
       }
     }
+    if (there.isEmpty()) {
+      throw new NoSuchProcessException(
+          name + " ended while it waited for GPU memory", failure(null));
+    }
+    if (!isCurrent.getAsBoolean()) {
+      throw moved(null);
+    }
+    waiting = there;
   }
 
-  private Optional<ProcessState> state() {
-    if (ProcessLock.holderAtCriu(target.key, target.context.state()).isPresent()) {
+  private Optional<ProcessState> state(TrackedProcess target) {
+    if (ProcessLock.holderAtCriu(target.key, context.state()).isPresent()) {
       return Optional.empty();
     }
     // The driver does not answer while somebody else moves the process's memory.
-    Duration limit = target.context.timeouts().transfer();
-    StateReading reading = StateReading.ask(target.context.cuda(), target.pid());
+    Duration limit = context.timeouts().transfer();
+    StateReading reading = StateReading.ask(context.cuda(), target.pid());
     try {
       return Optional.ofNullable(reading.await(limit).value());
     } catch (TimeoutException e) {
@@ -188,15 +250,15 @@ public final class RoomWait {
 
   private StaleStateException moved(@Nullable ProcessState to) {
     return new StaleStateException(
-        "process %s was moved by something else while it waited for GPU memory; go on with GpuProcess.inspect(%s)"
-            .formatted(target.pid(), target.pid()),
+        "%s was moved by something else while it waited for GPU memory; go on with %s"
+            .formatted(name, inspection),
         failure(to));
   }
 
   private Failure failure(@Nullable ProcessState after) {
     return new Failure(
         "restore",
-        target.pid(),
+        pid,
         ProcessState.CHECKPOINTED,
         after,
         Duration.ofNanos(System.nanoTime() - began),

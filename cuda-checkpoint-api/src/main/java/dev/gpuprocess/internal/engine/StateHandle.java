@@ -1,71 +1,82 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.progress.Step;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 
 /**
- * What every state object holds: the process, its generation (older objects of the process are
- * stale), and the steps taken so far.
+ * What every state object holds: the job or process, its generation (older objects are stale), and
+ * the steps taken so far.
  */
-public record StateHandle(TrackedProcess target, int generation, List<Step> steps) {
+public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
 
-  /** The handle for the next state object of a process; older ones become stale. */
+  /** The handle for the next state object of a job; older ones become stale. */
+  public static StateHandle next(TrackedJob job, List<Step> steps) {
+    return new StateHandle(job, job.advance(), steps);
+  }
+
+  /** The handle for the first state object of a process. */
   public static StateHandle next(TrackedProcess target, List<Step> steps) {
-    return new StateHandle(target, target.advance(), steps);
+    return next(TrackedJob.of(target), steps);
   }
 
-  /** The body of a verb that leads away from running. */
-  public interface Work {
-    void run(List<Member> members);
-  }
-
-  /**
-   * The body of a verb that leads back to running, from the state in which the processes were
-   * found.
-   */
-  public interface Return {
-    void run(List<Member> members, ProcessState found);
+  /** The process of a job that is no tree. */
+  public TrackedProcess target() {
+    return job.only();
   }
 
   /**
    * Runs a verb that leads away from running. When it fails, or a listener throws an Error, the
-   * process is brought back to where it was.
+   * members are brought back to where they were.
    *
+   * @param work may take in more members
    * @param next makes the object of the state that was reached
    */
   public <T> T move(
-      String name, ProcessState from, ProcessState to, Work work, Function<StateHandle, T> next) {
-    BoundedCall.requireCapacity(target.identity, name);
-    return target.exclusively(
+      String name,
+      ProcessState from,
+      ProcessState to,
+      Consumer<JobOperation> work,
+      Function<StateHandle, T> next) {
+    job.members().forEach(each -> BoundedCall.requireCapacity(each.identity, name));
+    return job.exclusively(
         name,
         ProcessLock.Kind.MOVE,
         generation,
         operation -> {
           StepRecorder measured = measured();
-          List<Member> members = List.of(new Member(operation, measured));
-          operation.require(from);
-          target.note(name, ProcessLock.Kind.MOVE);
+          operation.measuredBy(measured);
+          requireTogether(name, from);
+          for (DriverOperation each : operation.each()) {
+            each.require(from);
+          }
           try {
-            work.run(members);
+            note(operation, name, ProcessLock.Kind.MOVE);
+            work.accept(operation);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
-            new Undo(members).backTo(from, e);
+            new Undo(operation.members()).backTo(from, e);
+            JobFailures.tell(operation, e);
             throw e;
           }
-          return reached(measured, to, next);
+          return reached(measured, operation, to, next);
         });
   }
 
   /**
    * Runs a verb that leads back to running, from the expected state or from where an earlier verb
-   * of this handle failed. A listener cannot stop it.
+   * of this handle failed. What it has brought back stays so when it fails. A listener cannot stop
+   * it.
    *
    * @param leftovers the other states to begin at
    */
@@ -74,35 +85,64 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
       ProcessState from,
       ProcessState to,
       Set<ProcessState> leftovers,
-      Return work,
+      Consumer<JobOperation> work,
       Function<StateHandle, T> next) {
-    return target.exclusively(
+    return job.exclusively(
         name,
         ProcessLock.Kind.BRING_BACK,
         generation,
         operation -> {
           StepRecorder measured = measured();
-          List<Member> members = List.of(new Member(operation, measured));
-          ProcessState found = operation.requireOrLeftover(from, leftovers);
-          target.note(name, ProcessLock.Kind.BRING_BACK);
+          operation.measuredBy(measured);
+          for (DriverOperation each : operation.each()) {
+            ProcessState unused = each.requireOrLeftover(from, leftovers);
+          }
+          note(operation, name, ProcessLock.Kind.BRING_BACK);
           try {
-            work.run(members, found);
+            work.accept(operation);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
-            target.leaveAt(operation.stateNow());
+            operation.leaveWhereTheyAre();
+            JobFailures.tell(operation, e);
             throw e;
           }
-          return reached(measured, to, next);
+          return reached(measured, operation, to, next);
         });
   }
 
-  public StepRecorder measured() {
-    return new StepRecorder(target.context.listener(), target.pid(), steps);
+  /** Members may have been found in several states, and can only be brought back then. */
+  private void requireTogether(String name, ProcessState from) {
+    List<TrackedProcess> members = job.members();
+    if (job.isTree()
+        && members.stream()
+            .anyMatch(each -> each.lastKnown() != null && each.lastKnown() != from)) {
+      throw new WrongStateException(
+          "%s is half way, with the members %s: bring it back first (%s, then unlock or resume)"
+              .formatted(
+                  job.name(),
+                  members.stream()
+                      .map(each -> each.pid() + " " + each.lastKnown())
+                      .collect(Collectors.joining(", ")),
+                  job.inspection()),
+          Failure.of(name, job.root.pid()));
+    }
   }
 
-  private <T> T reached(StepRecorder measured, ProcessState state, Function<StateHandle, T> next) {
-    T reached = next.apply(next(target, measured.taken()));
-    target.leaveAt(state);
+  private static void note(JobOperation operation, String name, ProcessLock.Kind kind) {
+    operation.each().forEach(each -> each.target().note(name, kind));
+  }
+
+  public StepRecorder measured() {
+    return new StepRecorder(job.context.listener(), job.root.pid(), steps);
+  }
+
+  private <T> T reached(
+      StepRecorder measured,
+      JobOperation operation,
+      ProcessState state,
+      Function<StateHandle, T> next) {
+    T reached = next.apply(next(job, measured.taken()));
+    operation.each().forEach(each -> each.target().leaveAt(state));
     return reached;
   }
 
@@ -114,34 +154,35 @@ public record StateHandle(TrackedProcess target, int generation, List<Step> step
   public void end(ProcessState expected) {
     try {
       int unused =
-          target.exclusively(
+          job.exclusively(
               "end",
               ProcessLock.Kind.MOVE,
               generation,
               operation -> {
-                operation.require(expected);
-                target.end();
-                return target.advance();
+                operation.only().require(expected);
+                target().end();
+                return job.advance();
               });
     } catch (NoSuchProcessException e) {
-      target.forget();
+      target().forget();
     }
   }
 
   /**
-   * Brings the process back unless the state object was handed on. Does nothing when the process
-   * has ended.
+   * Brings the members back unless the state object was handed on. Does nothing when they have
+   * ended.
    */
   public void close(Runnable undo) {
-    if (!target.isCurrent(generation)) {
+    if (!job.isCurrent(generation)) {
       return;
     }
     try {
       undo.run();
     } catch (NoSuchProcessException e) {
-      int unused = target.advance();
+      int unused = job.advance();
     } catch (OperationInProgressException e) {
-      if (ProcessLock.wantBack(target.key)) {
+      // Nobody of a job is brought back alone by whoever works on one of them.
+      if (job.isTree() || ProcessLock.wantBack(target().key)) {
         throw e;
       }
       undo.run();

@@ -18,21 +18,62 @@ public final class StepRecorder {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
+  /** What the recorders of one verb have in common, whose steps may overlap. */
+  private static final class Shared {
+
+    private final List<Step> taken;
+    private @Nullable Throwable thrownByListener;
+
+    Shared(List<Step> before) {
+      this.taken = new ArrayList<>(before);
+    }
+
+    synchronized void add(Step step) {
+      taken.add(step);
+    }
+
+    synchronized List<Step> taken() {
+      return List.copyOf(taken);
+    }
+
+    synchronized void thrown(Throwable e) {
+      if (thrownByListener == null) {
+        thrownByListener = e;
+      } else if (thrownByListener != e) {
+        thrownByListener.addSuppressed(e);
+      }
+    }
+
+    synchronized @Nullable Throwable takeThrown() {
+      Throwable thrown = thrownByListener;
+      thrownByListener = null;
+      return thrown;
+    }
+  }
+
   private final StepListener listener;
   private final int pid;
-  private final List<Step> taken;
-  private @Nullable Throwable thrownByListener;
+  private final Shared shared;
+
+  private StepRecorder(StepListener listener, int pid, Shared shared) {
+    this.listener = listener;
+    this.pid = pid;
+    this.shared = shared;
+  }
 
   /** Appends to earlier steps. */
   public StepRecorder(StepListener listener, int pid, List<Step> before) {
-    this.listener = listener;
-    this.pid = pid;
-    this.taken = new ArrayList<>(before);
+    this(listener, pid, new Shared(before));
+  }
+
+  /** For the steps of one member, which may be taken at the same time as those of others. */
+  public StepRecorder of(int member) {
+    return new StepRecorder(listener, member, shared);
   }
 
   /** All steps up to now. */
   public List<Step> taken() {
-    return List.copyOf(taken);
+    return shared.taken();
   }
 
   /** Runs a step that moves a known number of bytes, or 0. */
@@ -90,9 +131,8 @@ public final class StepRecorder {
    * may stay as it is.
    */
   public void rethrow() {
-    Throwable thrown = thrownByListener;
+    Throwable thrown = shared.takeThrown();
     if (thrown != null) {
-      thrownByListener = null;
       StepRecorder.<RuntimeException>sneak(thrown);
     }
   }
@@ -104,7 +144,7 @@ public final class StepRecorder {
   }
 
   private void finished(Step step, StepEvent event) {
-    taken.add(step);
+    shared.add(step);
     event.bytes = step.bytes();
     event.note = step.note();
     event.outcome = "done";
@@ -127,11 +167,7 @@ public final class StepRecorder {
     } catch (Throwable e) {
       // It must not stop the process half way: it is thrown once the process is in a state where it
       // may stay.
-      if (thrownByListener == null) {
-        thrownByListener = e;
-      } else if (thrownByListener != e) {
-        thrownByListener.addSuppressed(e);
-      }
+      shared.thrown(e);
     }
   }
 }

@@ -15,22 +15,30 @@ import java.util.Optional;
  */
 public final class Suspension {
 
-  private final List<Member> members;
+  private final JobOperation operation;
 
   /** Prepares; nothing is done yet. */
-  public Suspension(List<Member> members) {
-    this.members = members;
+  public Suspension(JobOperation operation) {
+    this.operation = operation;
   }
 
-  /** Locks running processes. */
+  /** Locks running processes, and those that a tree gets meanwhile. */
   public void lock(Duration timeout) {
+    if (operation.job().isTree()) {
+      new TreeLock(operation).run(timeout);
+    } else {
+      lock(operation.members(), timeout);
+    }
+  }
+
+  static void lock(List<Member> members, Duration timeout) {
     Member.all(
         members, each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout)));
   }
 
   /** Checkpoints locked processes. */
   public void checkpoint() {
-    Member.all(members, Suspension::checkpoint);
+    Member.all(operation.members(), Suspension::checkpoint);
   }
 
   /** What the process holds is journalled first: it cannot be read once it is checkpointed. */
@@ -62,7 +70,7 @@ public final class Suspension {
   public void suspend(Duration lockTimeout) {
     lock(lockTimeout);
     // Better thrown now than after all the memory has moved to the host.
-    members.forEach(each -> each.steps().rethrow());
+    operation.rethrow();
     checkpoint();
   }
 }

@@ -5,7 +5,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
@@ -15,27 +14,20 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/**
- * The process behind a series of state objects. It knows which object is current, and runs one verb
- * at a time.
- */
+/** The process behind a series of state objects, or one of the several of a {@link TrackedJob}. */
 public final class TrackedProcess {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -61,7 +53,8 @@ public final class TrackedProcess {
   /** Where our last verb left the process, failed or not; null if not known. */
   private volatile @Nullable ProcessState leftAt;
 
-  private final AtomicInteger current = new AtomicInteger();
+  /** The root of the tree that it is moved with; null when it is moved by itself. */
+  private volatile @Nullable ProcessKey job;
 
   /** The process that was dumped into the image it came back from; itself when there was none. */
   private final ProcessIdentity origin;
@@ -90,6 +83,11 @@ public final class TrackedProcess {
                             ? pid + " is not a process id: process ids start at 1"
                             : "there is no process " + pid + ": it ended, or never was",
                         Failure.of(verb, pid)));
+    return of(context, identity);
+  }
+
+  /** The process that has this identity, as far as others have told of it. */
+  static TrackedProcess of(EngineContext context, ProcessIdentity identity) {
     TrackedProcess target = new TrackedProcess(context, identity, Holdings.UNKNOWN);
     target.seen = target.lastMove();
     // The controller that checkpointed it journalled what it held.
@@ -99,6 +97,11 @@ public final class TrackedProcess {
 
   public int pid() {
     return identity.pid();
+  }
+
+  /** Has its journal entries say from now on which job it is moved with. */
+  void movesWith(ProcessKey root) {
+    job = root;
   }
 
   /** Whether an image is of this process, or the one that it came back from. */
@@ -111,18 +114,12 @@ public final class TrackedProcess {
     return new Journal(context.state());
   }
 
-  /** The room that a resume with these options needs, as far as is known. */
-  GpuMemoryCheck gpuMemory(ResumeOptions options) {
-    Holdings needed = options.needs().map(Holdings::told).orElse(held);
-    return new GpuMemoryCheck(context, identity, needed, options.pairs());
-  }
-
   public Holdings held() {
     return held;
   }
 
   /** What another controller has journalled since is newer than what we remember. */
-  private void adoptHeld() {
+  void adoptHeld() {
     journal()
         .find(key)
         .ifPresent(
@@ -174,14 +171,14 @@ public final class TrackedProcess {
   }
 
   private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {
-    return JournalEntry.of(key, pid(), step, held, image, log).in(areas);
+    return JournalEntry.of(key, pid(), step, held, image, log).in(areas).ofJob(job);
   }
 
   /**
    * Whether the process has ended, or was killed and is being torn down, which takes a while with a
    * GPU.
    */
-  boolean isGone() {
+  public boolean isGone() {
     return !identity.isAlive() || ProcFs.isEnding(pid());
   }
 
@@ -212,20 +209,6 @@ public final class TrackedProcess {
   /** Notes where its GPU memory went. To be journalled by the caller. */
   public void nowSavedIn(List<AddressRange> found) {
     areas = List.copyOf(found);
-  }
-
-  /** The generation of the next state object; older ones become stale. */
-  public int advance() {
-    return current.incrementAndGet();
-  }
-
-  /** That of the newest state object. */
-  int generation() {
-    return current.get();
-  }
-
-  boolean isCurrent(int generation) {
-    return current.get() == generation;
   }
 
   /** The last move of the process by any controller. */
@@ -267,33 +250,19 @@ public final class TrackedProcess {
     noteState(state);
   }
 
+  /** Remembers where we found it, which is no news to a recovery. */
+  public void isAt(ProcessState state) {
+    leftAt = state;
+  }
+
+  /** Where it was when we last knew; null when that is not known. */
+  public @Nullable ProcessState lastKnown() {
+    return leftAt;
+  }
+
   /** Whether our last verb left the process there. */
   boolean wasLeftAt(ProcessState state) {
     return leftAt == state;
-  }
-
-  /**
-   * Runs a verb under the lock of the process, if it is still the same process and the state object
-   * is the newest.
-   */
-  public <T> T exclusively(
-      String name, ProcessLock.Kind kind, int generation, Function<DriverOperation, T> body) {
-    ProcessLock lock =
-        ProcessLock.take(key, pid(), name, kind, context.state(), context.timeouts().call());
-    DriverOperation operation = new DriverOperation(this, name, lock);
-    try {
-      if (!isCurrent(generation)) {
-        throw new StaleStateException(
-            "process %s has moved on since this object was made; go on with the newest one, or with GpuProcess.inspect(%s)"
-                .formatted(pid(), pid()),
-            Failure.of(name, pid()));
-      }
-      ReachabilityCheck.require(this, name);
-      adoptHeld();
-      return body.apply(operation);
-    } finally {
-      operation.releaseLock();
-    }
   }
 
   /** Kills this process; the JDK's handle checks its start time too. */

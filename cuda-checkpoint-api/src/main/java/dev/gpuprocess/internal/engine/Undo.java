@@ -1,7 +1,9 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 
 /** Brings processes back to where they were before a verb that failed half way. */
 public final class Undo {
@@ -10,46 +12,64 @@ public final class Undo {
 
   /** Prepares; nothing is undone yet. */
   public Undo(List<Member> members) {
-    this.members = members;
+    this.members = List.copyOf(members);
   }
 
   /**
-   * Undoes in reverse order what was done, as the state tells, and journals the result. A restore
-   * waits for GPU memory as long as closing would. An abandoned call undoes everything itself when
-   * it returns.
+   * Undoes in reverse order what was done, as the states tell, and journals the result: all that
+   * are checkpointed are restored before any is unlocked, and if one of them cannot be, the others
+   * stay locked, as it could come back later. A restore waits for GPU memory as long as closing
+   * would. An abandoned call undoes everything itself when it returns, and nobody waits for that.
    *
    * @param from where the verb began
    * @param why gets what goes wrong here
    */
   public void backTo(ProcessState from, Throwable why) {
-    Member.all(members, each -> backTo(each, from, why));
-  }
-
-  private static void backTo(Member member, ProcessState from, Throwable why) {
-    DriverOperation operation = member.operation();
-    try {
-      ProcessState now = operation.stateNow();
-      if (now == ProcessState.CHECKPOINTED && from != now) {
-        Resumption.patient(List.of(member)).restore();
-        now = operation.stateNow();
+    if (from != ProcessState.CHECKPOINTED) {
+      List<Member> checkpointed = in(ProcessState.CHECKPOINTED);
+      if (!checkpointed.isEmpty()) {
+        addTo(
+            why,
+            () ->
+                Resumption.patient(checkpointed.get(0).target().context, checkpointed)
+                    .restoreCheckpointed());
       }
-      if (now == ProcessState.LOCKED && from == ProcessState.RUNNING) {
-        member.steps().run("unlock", 0, operation.calls()::unlock);
-      }
-    } catch (RuntimeException | Error e) {
-      addTo(why, e);
     }
-    member.target().leaveAt(operation.stateNow());
-    try {
-      member.steps().rethrow();
-    } catch (RuntimeException | Error e) {
-      addTo(why, e);
+    if (from == ProcessState.RUNNING && in(ProcessState.CHECKPOINTED).isEmpty()) {
+      each(
+          in(ProcessState.LOCKED),
+          why,
+          member -> member.steps().run("unlock", 0, member.operation().calls()::unlock));
+    }
+    for (Member each : members) {
+      each.target().leaveAt(each.operation().stateNow());
+      addTo(why, each.steps()::rethrow);
     }
   }
 
-  private static void addTo(Throwable why, Throwable more) {
-    if (more != why) {
-      why.addSuppressed(more);
+  private List<Member> in(ProcessState state) {
+    List<Member> found = new ArrayList<>();
+    for (Member each : members) {
+      if (each.operation().stateNow() == state) {
+        found.add(each);
+      }
+    }
+    return found;
+  }
+
+  private static void each(List<Member> members, Throwable why, Consumer<Member> step) {
+    if (!members.isEmpty()) {
+      addTo(why, () -> Member.all(members, step));
+    }
+  }
+
+  private static void addTo(Throwable why, Runnable step) {
+    try {
+      step.run();
+    } catch (RuntimeException | Error e) {
+      if (e != why) {
+        why.addSuppressed(e);
+      }
     }
   }
 }

@@ -32,6 +32,7 @@ import org.jspecify.annotations.Nullable;
  * @param image where its image is or will be; null for none
  * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
  * @param areas where its GPU memory is in its host memory; empty where that is not known
+ * @param job the root of the tree whose members are moved together; null for a process by itself
  */
 public record JournalEntry(
     String boot,
@@ -42,14 +43,15 @@ public record JournalEntry(
     Holdings held,
     @Nullable Path image,
     @Nullable Path log,
-    List<AddressRange> areas) {
+    List<AddressRange> areas,
+    @Nullable ProcessKey job) {
 
   /** Copies the list. */
   public JournalEntry {
     areas = List.copyOf(areas);
   }
 
-  /** Without areas. */
+  /** Of a process by itself, without areas. */
   public JournalEntry(
       String boot,
       ProcessKey key,
@@ -59,7 +61,7 @@ public record JournalEntry(
       Holdings held,
       @Nullable Path image,
       @Nullable Path log) {
-    this(boot, key, pid, controller, step, held, image, log, List.of());
+    this(boot, key, pid, controller, step, held, image, log, List.of(), null);
   }
 
   /** The step of an entry for a restore from an image. */
@@ -69,6 +71,7 @@ public record JournalEntry(
   static final String WRITING = "write image";
 
   private static final String COMPLETE = "complete";
+  private static final String JOB = "job";
 
   /** For an operation of this JVM. */
   public static JournalEntry of(
@@ -83,7 +86,12 @@ public record JournalEntry(
 
   /** The same with these areas. */
   public JournalEntry in(List<AddressRange> found) {
-    return new JournalEntry(boot, key, pid, controller, step, held, image, log, found);
+    return new JournalEntry(boot, key, pid, controller, step, held, image, log, found, job);
+  }
+
+  /** The same of a member of a job. */
+  public JournalEntry ofJob(@Nullable ProcessKey root) {
+    return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, root);
   }
 
   public boolean isImageRestore() {
@@ -143,6 +151,9 @@ public record JournalEntry(
     if (!areas.isEmpty()) {
       properties.setProperty("areas", AddressRange.text(areas));
     }
+    if (job != null) {
+      write(properties, JOB, job);
+    }
     StringWriter text = new StringWriter();
     try {
       properties.store(text, null);
@@ -175,7 +186,8 @@ public record JournalEntry(
         new Holdings(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
         path(properties, "log"),
-        AddressRange.parse(properties.getProperty("areas", "")));
+        AddressRange.parse(properties.getProperty("areas", "")),
+        properties.containsKey(JOB + ".pid") ? key(properties, JOB) : null);
   }
 
   private static @Nullable Path path(Properties properties, String name) {

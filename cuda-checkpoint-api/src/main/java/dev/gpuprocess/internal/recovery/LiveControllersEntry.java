@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
@@ -84,18 +85,20 @@ final class LiveControllersEntry extends EntryRecovery {
 
   private RecoveredProcess removedOfRunning(int pid) {
     TrackedProcess target = TrackedProcess.of(context, pid, VERB);
-    return target.exclusively(
-        VERB,
-        ProcessLock.Kind.MOVE,
-        0,
-        operation -> {
-          if (!target.key.equals(entry.key())
-              || !isThere()
-              || operation.readState() != ProcessState.RUNNING) {
-            return found(RecoveryOutcome.IN_USE);
-          }
-          target.forget();
-          return found(RecoveryOutcome.RUNNING);
-        });
+    return TrackedJob.of(target)
+        .exclusively(
+            VERB,
+            ProcessLock.Kind.MOVE,
+            0,
+            verb -> {
+              DriverOperation operation = verb.only();
+              if (!target.key.equals(entry.key())
+                  || !isThere()
+                  || operation.readState() != ProcessState.RUNNING) {
+                return found(RecoveryOutcome.IN_USE);
+              }
+              target.forget();
+              return found(RecoveryOutcome.RUNNING);
+            });
   }
 }

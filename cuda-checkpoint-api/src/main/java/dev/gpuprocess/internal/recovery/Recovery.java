@@ -11,6 +11,7 @@ import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.journal.Journal;
@@ -19,6 +20,7 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.store.AbandonedImage;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -29,8 +31,10 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -61,10 +65,18 @@ public final class Recovery {
           found.stream()
               .filter(JournalEntry::isImageRestore)
               .forEach(entry -> recoverRestore(entry).ifPresent(all::add));
-          journal.entries().stream()
-              .filter(entry -> !entry.isImageRestore() && !entry.isOfImage())
+          List<JournalEntry> ofProcesses =
+              journal.entries().stream()
+                  .filter(entry -> !entry.isImageRestore() && !entry.isOfImage())
+                  .toList();
+          ofProcesses.stream()
+              .filter(entry -> !isLeftOfJob(entry))
               .map(this::recover)
               .forEach(all::add);
+          ofProcesses.stream()
+              .filter(Recovery::isLeftOfJob)
+              .collect(Collectors.groupingBy(entry -> Objects.requireNonNull(entry.job())))
+              .forEach((root, entries) -> all.addAll(recoverJob(root, entries)));
           // Last, so that a hung disk keeps no process from going on.
           tidyUp(found);
           return all;
@@ -100,6 +112,23 @@ public final class Recovery {
   private void bounded(Path place, Runnable work) {
     new BoundedDiskTask(VERB, 0, place, context.timeouts().call())
         .tidy("tidy up " + place, context.timeouts().call(), work);
+  }
+
+  /** Whether it is of a member of a job, whose other members must be looked at too. */
+  private static boolean isLeftOfJob(JournalEntry entry) {
+    return entry.job() != null && !entry.hasLiveController();
+  }
+
+  private List<RecoveredProcess> recoverJob(ProcessKey root, List<JournalEntry> entries) {
+    try {
+      for (JournalEntry entry : entries) {
+        entry.find().process().ifPresent(this::awaitUntraced);
+      }
+      return new JobRecovery(context, journal, root, entries)
+          .run().stream().map(Recovery::told).toList();
+    } catch (ProcessUnreadableException e) {
+      return entries.stream().map(entry -> unreadable(entry, e)).toList();
+    }
   }
 
   private RecoveredProcess recover(JournalEntry entry) {
@@ -186,14 +215,15 @@ public final class Recovery {
     if (!target.key.equals(entry.key())) {
       return gone(entry);
     }
-    return target.exclusively(
-        VERB,
-        ProcessLock.Kind.MOVE,
-        0,
-        operation ->
-            journal.find(target.key).equals(Optional.of(entry))
-                ? mend(entry, target, operation)
-                : new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
+    return TrackedJob.of(target)
+        .exclusively(
+            VERB,
+            ProcessLock.Kind.MOVE,
+            0,
+            operation ->
+                journal.find(target.key).equals(Optional.of(entry))
+                    ? mend(entry, target, operation.only())
+                    : new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
   }
 
   private static RecoveredProcess mend(

@@ -2,8 +2,10 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.StateReading;
@@ -14,32 +16,39 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 
 /**
- * Checks that there is enough GPU memory to restore a process, and reserves it. A restore that runs
- * out of GPU memory loses the process for ever (NVIDIA/cuda-checkpoint issue 44). Without an
- * inventory nothing is known, and nothing is refused.
+ * Checks that there is enough GPU memory to restore processes, and reserves it: for all of them or
+ * for none. A restore that runs out of GPU memory loses the process for ever
+ * (NVIDIA/cuda-checkpoint issue 44). Without an inventory nothing is known, and nothing is refused.
  */
 public final class GpuMemoryCheck {
 
   private final GpuInventory inventory;
   private final Reservations reservations;
-  private final ProcessIdentity process;
-  private final Holdings held;
-  private final List<GpuPair> pairs;
+  private final List<Returning> returning;
+  private final GpuMap map;
   private final Duration patience;
 
   /**
-   * A check for one process.
+   * A process to restore.
    *
    * @param held how much it held on the GPUs that it was on
-   * @param pairs the GPU that the memory of each GPU goes to; empty for the same GPUs
    */
-  public GpuMemoryCheck(
-      EngineContext context, ProcessIdentity process, Holdings held, List<GpuPair> pairs) {
+  public record Returning(ProcessIdentity process, Holdings held) {}
+
+  /**
+   * A check for processes that come back together.
+   *
+   * @param returning at least one
+   * @param map the GPU that the memory of each GPU goes to
+   */
+  public GpuMemoryCheck(EngineContext context, List<Returning> returning, GpuMap map) {
     this.inventory = context.inventory();
     this.reservations =
         new Reservations(
@@ -50,78 +59,141 @@ public final class GpuMemoryCheck {
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
                     || StateReading.isIdle(context.cuda(), other.pid()));
     this.patience = context.timeouts().call();
-    this.process = process;
-    this.held = held;
-    this.pairs = pairs;
+    this.returning = List.copyOf(returning);
+    this.map = map;
   }
 
   /** Why a restore would be refused now; empty if it would not. Changes nothing. */
   public Optional<GpuMemoryRefusal> whyNot() {
     List<ReservedMemory> others = reservations.look();
-    return inventory.read().flatMap(reading -> whyNot(reading, others));
+    Optional<GpuReading> reading = inventory.read();
+    if (reading.isEmpty()) {
+      return Optional.empty();
+    }
+    try {
+      return whyNot(pairs(reading.get(), others), reading.get(), others);
+    } catch (ImpossibleMapException e) {
+      return Optional.of(
+          new GpuMemoryRefusal(
+              Objects.requireNonNull(e.getMessage()), null, true, OptionalLong.empty()));
+    }
   }
 
   /**
-   * Reserves the memory until the reservation is released or this JVM ends.
+   * Reserves the memory until the reservations are released or this JVM ends. Which GPUs it is
+   * taken from is decided here, when nobody else can take it.
    *
    * @param refused creates the exception for a refusal
+   * @param impossible creates the exception for a map that cannot be followed
+   * @return what was reserved
    * @throws InsufficientGpuMemoryException when there is too little
+   * @throws UnknownGpuException when the map cannot be followed
    * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
    *     too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
-  public Reservation reserve(Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
+  public ReservedRoom reserve(
+      Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,
+      Function<String, UnknownGpuException> impossible) {
     return reservations.alone(
-        process.pid(),
+        returning.get(0).process().pid(),
         patience,
         others -> {
           Optional<GpuReading> reading = inventory.read();
-          if (reading.isEmpty()) {
-            return Reservation.NONE;
+          try {
+            if (reading.isEmpty()) {
+              return ReservedRoom.unchecked(GpuPlacement.pairsUnseen(map), returning.size());
+            }
+            List<GpuPair> pairs = pairs(reading.get(), others);
+            Optional<GpuMemoryRefusal> refusal = whyNot(pairs, reading.get(), others);
+            if (refusal.isPresent()) {
+              throw refused.apply(refusal.get());
+            }
+            return new ReservedRoom(pairs, addAll(pairs, reading.get()));
+          } catch (ImpossibleMapException e) {
+            throw impossible.apply(Objects.requireNonNull(e.getMessage()));
           }
-          Optional<GpuMemoryRefusal> refusal = whyNot(reading.get(), others);
-          if (refusal.isPresent()) {
-            throw refused.apply(refusal.get());
-          }
-          return reservations.add(ReservedMemory.of(process, need(reading.get()).bytes()));
         });
   }
 
-  private GpuMemoryNeed need(GpuReading reading) {
+  private List<GpuPair> pairs(GpuReading reading, List<ReservedMemory> claims)
+      throws ImpossibleMapException {
+    List<ReservedMemory> others = notOurs(claims);
+    Holdings held = returning.stream().map(Returning::held).reduce(Holdings::plus).orElseThrow();
+    return new GpuPlacement(held, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
+        .pairs(map);
+  }
+
+  private List<Reservation> addAll(List<GpuPair> pairs, GpuReading reading) {
+    List<Reservation> all = new ArrayList<>();
+    try {
+      for (Returning each : returning) {
+        GpuMemoryNeed need = need(each, pairs, reading);
+        all.add(reservations.add(ReservedMemory.of(each.process(), need.bytes())));
+      }
+      return all;
+    } catch (RuntimeException | Error e) {
+      all.forEach(Reservation::close);
+      throw e;
+    }
+  }
+
+  private GpuMemoryNeed need(List<GpuPair> pairs, GpuReading reading) {
+    return returning.stream()
+        .map(each -> need(each, pairs, reading))
+        .reduce(GpuMemoryNeed::plus)
+        .orElseThrow();
+  }
+
+  private GpuMemoryNeed need(Returning one, List<GpuPair> pairs, GpuReading reading) {
+    Holdings held = one.held();
+    ProcessIdentity process = one.process();
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
     OptionalLong bound =
         held.complete() ? OptionalLong.empty() : SaveArea.bound(process, oneGpu, patience);
     return GpuMemoryNeed.of(held, pairs, reading, bound);
   }
 
-  private Optional<GpuMemoryRefusal> whyNot(GpuReading reading, List<ReservedMemory> claims) {
-    GpuMemoryNeed need = need(reading);
+  private Optional<GpuMemoryRefusal> whyNot(
+      List<GpuPair> pairs, GpuReading reading, List<ReservedMemory> claims) {
+    GpuMemoryNeed need = need(pairs, reading);
     if (!need.isKnown()) {
       return Optional.of(
           new GpuMemoryRefusal(
-              "it is not known how much process %s held on the GPUs, and its host memory cannot be read to estimate it"
-                  .formatted(process.pid()),
+              "it is not known how much %s held on the GPUs, and its host memory cannot be read to estimate it"
+                  .formatted(name()),
               null,
               false,
               OptionalLong.empty()));
     }
     List<Gpu> gpus = new ArrayList<>(reading.gpus());
     boolean allSeen =
-        held.complete() && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
+        returning.stream().allMatch(each -> each.held().complete())
+            && gpus.stream().map(Gpu::uuid).toList().containsAll(need.bytes().keySet());
     if (!allSeen && !reading.unreadable().isEmpty()) {
       return Optional.of(unreadable(reading));
     }
-    List<ReservedMemory> others = claims.stream().filter(claim -> !claim.isOf(process)).toList();
+    List<ReservedMemory> others = notOurs(claims);
     return gpus.stream()
         .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
         .flatMap(gpu -> shortage(gpu, need, others).stream())
         .findFirst();
   }
 
+  private List<ReservedMemory> notOurs(List<ReservedMemory> claims) {
+    return claims.stream()
+        .filter(claim -> returning.stream().noneMatch(each -> claim.isOf(each.process())))
+        .toList();
+  }
+
+  private static long reserved(Gpu gpu, List<ReservedMemory> others) {
+    return others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
+  }
+
   private GpuMemoryRefusal unreadable(GpuReading reading) {
     return new GpuMemoryRefusal(
-        "it is not known whether process %s fits on the GPUs, because NVML cannot read all of them (%s)"
-            .formatted(process.pid(), String.join("; ", reading.unreadable())),
+        "it is not known whether %s fits on the GPUs, because NVML cannot read all of them (%s)"
+            .formatted(name(), String.join("; ", reading.unreadable())),
         null,
         false,
         OptionalLong.empty());
@@ -130,8 +202,7 @@ public final class GpuMemoryCheck {
   private Optional<GpuMemoryRefusal> shortage(
       Gpu gpu, GpuMemoryNeed need, List<ReservedMemory> others) {
     long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
-    long reserved =
-        others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
+    long reserved = reserved(gpu, others);
     if (gpu.freeBytes() - reserved >= needed) {
       return Optional.empty();
     }
@@ -152,12 +223,12 @@ public final class GpuMemoryCheck {
   }
 
   private String text(GpuShortage shortage) {
-    return "%s has %s MiB free%s but process %s needs %s MiB there; %s"
+    return "%s has %s MiB free%s but %s needs %s MiB there; %s"
         .formatted(
             shortage.gpu(),
             shortage.freeBytes() >> 20,
             reservedText(shortage),
-            process.pid(),
+            name(),
             shortage.neededBytes() >> 20,
             shortage.holders().isEmpty()
                 ? "no process is known to hold the rest"
@@ -165,13 +236,22 @@ public final class GpuMemoryCheck {
   }
 
   private String unknownText(GpuShortage shortage) {
-    return "it is not known how much process %s held on %s: judged by its host memory at most %s MiB, and %s MiB are free there%s"
+    return "it is not known how much %s held on %s: judged by its host memory at most %s MiB, and %s MiB are free there%s"
         .formatted(
-            process.pid(),
+            name(),
             shortage.gpu(),
             shortage.neededBytes() >> 20,
             shortage.freeBytes() >> 20,
             reservedText(shortage));
+  }
+
+  /** The processes in words. */
+  private String name() {
+    String pids =
+        returning.stream()
+            .map(each -> Integer.toString(each.process().pid()))
+            .collect(Collectors.joining(", "));
+    return returning.size() == 1 ? "process " + pids : "the job of the processes " + pids;
   }
 
   private static String reservedText(GpuShortage shortage) {

@@ -60,6 +60,16 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
     return sum(bytes, MARGIN);
   }
 
+  /** That of two processes together. */
+  GpuMemoryNeed plus(GpuMemoryNeed other) {
+    Map<GpuUuid, Long> sums = new TreeMap<>(bytes);
+    other.bytes.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
+    return new GpuMemoryNeed(
+        sums,
+        Stream.concat(bounded.stream(), other.bounded.stream()).distinct().toList(),
+        isKnown && other.isKnown);
+  }
+
   private static GpuUuid target(GpuUuid from, List<GpuPair> pairs) {
     return pairs.stream()
         .filter(pair -> pair.from().equals(from))

@@ -7,12 +7,12 @@ import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.gpu.GpuUuid;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.TreeSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.ToLongFunction;
 
 /**
@@ -20,15 +20,6 @@ import java.util.function.ToLongFunction;
  * for every GPU of the machine and for every GPU of another machine that the memory comes from.
  */
 final class GpuPlacement {
-
-  /** A map that cannot be followed here; the message says why. */
-  static final class ImpossibleException extends Exception {
-    private static final long serialVersionUID = 1L;
-
-    ImpossibleException(String message) {
-      super(message);
-    }
-  }
 
   private final Map<GpuUuid, Long> held = new TreeMap<>();
   private final boolean isKnown;
@@ -53,13 +44,12 @@ final class GpuPlacement {
    * The pairs.
    *
    * @return empty when everything stays where it was
-   * @throws ImpossibleException when a GPU is not there, or cannot be read, or it is not known
+   * @throws ImpossibleMapException when a GPU is not there, or cannot be read, or it is not known
    *     which one is meant
    */
-  List<GpuPair> pairs(GpuMap map) throws ImpossibleException {
+  List<GpuPair> pairs(GpuMap map) throws ImpossibleMapException {
     if (map instanceof GpuMap.Exactly exactly) {
-      return new TreeMap<>(exactly.targets())
-          .entrySet().stream().map(each -> new GpuPair(each.getKey(), each.getValue())).toList();
+      return pairs(exactly.targets());
     }
     if (map instanceof GpuMap.Swap swap) {
       requireHere(swap.one());
@@ -76,9 +66,25 @@ final class GpuPlacement {
     return List.of();
   }
 
-  private void requireHere(GpuUuid gpu) throws ImpossibleException {
+  /**
+   * The pairs where nothing is known of the GPUs.
+   *
+   * @throws ImpossibleMapException when they would have to be known
+   */
+  static List<GpuPair> pairsUnseen(GpuMap map) throws ImpossibleMapException {
+    if (map instanceof GpuMap.Exactly exactly) {
+      return pairs(exactly.targets());
+    }
+    if (map instanceof GpuMap.Swap || map instanceof GpuMap.To) {
+      throw new ImpossibleMapException(
+          "the driver wants a pair for every GPU, and which there are is not known without NVML: name the pairs");
+    }
+    return List.of();
+  }
+
+  private void requireHere(GpuUuid gpu) throws ImpossibleMapException {
     if (find(gpu).isEmpty()) {
-      throw new ImpossibleException(
+      throw new ImpossibleMapException(
           "%s is not a GPU of this machine, which has %s%s"
               .formatted(
                   gpu,
@@ -93,14 +99,14 @@ final class GpuPlacement {
     return reading.gpus().stream().filter(each -> each.uuid().equals(gpu)).findFirst();
   }
 
-  private GpuUuid onlyOne(GpuUuid target) throws ImpossibleException {
+  private GpuUuid onlyOne(GpuUuid target) throws ImpossibleMapException {
     if (!isKnown) {
-      throw new ImpossibleException(
+      throw new ImpossibleMapException(
           "it is not known on which GPUs memory was held, so it cannot be sent to %s: say it with ResumeOptions.needs, or name the pairs"
               .formatted(target));
     }
     if (held.size() != 1) {
-      throw new ImpossibleException(
+      throw new ImpossibleMapException(
           "memory was held on %s GPUs, and not all of it can go to %s: name the pairs"
               .formatted(held.size(), target));
     }
@@ -140,12 +146,12 @@ final class GpuPlacement {
   }
 
   /** Completes a map: all other GPUs stay if they can, and fill the places that are left if not. */
-  private List<GpuPair> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleException {
+  private List<GpuPair> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleMapException {
     if (wanted.entrySet().stream().allMatch(each -> each.getKey().equals(each.getValue()))) {
       return List.of();
     }
     if (!reading.unreadable().isEmpty()) {
-      throw new ImpossibleException(
+      throw new ImpossibleMapException(
           "the driver wants a pair for every GPU, and NVML cannot read all of them (%s): name the pairs"
               .formatted(String.join("; ", reading.unreadable())));
     }
@@ -170,8 +176,12 @@ final class GpuPlacement {
         targets.put(gpu, places.remove(0));
       }
     }
-    return targets.entrySet().stream()
-        .map(each -> new GpuPair(each.getKey(), each.getValue()))
-        .toList();
+    return pairs(targets);
+  }
+
+  /** In one order, whatever the map's. */
+  private static List<GpuPair> pairs(Map<GpuUuid, GpuUuid> targets) {
+    return new TreeMap<>(targets)
+        .entrySet().stream().map(each -> new GpuPair(each.getKey(), each.getValue())).toList();
   }
 }

@@ -104,7 +104,13 @@ public final class Durations {
     return time;
   }
 
-  private static Duration bounded(Duration time) {
+  /**
+   * Cuts a duration.
+   *
+   * @param time any
+   * @return at most {@link #LONGEST}, at least its negative
+   */
+  public static Duration bounded(Duration time) {
     if (time.isNegative()) {
       return time.compareTo(LONGEST.negated()) < 0 ? LONGEST.negated() : time;
     }

@@ -9,7 +9,6 @@ import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.gpu.GpuUuid;
-import dev.gpuprocess.internal.room.GpuPlacement.ImpossibleException;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -38,12 +37,12 @@ class GpuPlacementTest {
   }
 
   private static Map<GpuUuid, GpuUuid> pairs(
-      GpuMap map, Map<GpuUuid, Long> held, GpuReading reading) throws ImpossibleException {
+      GpuMap map, Map<GpuUuid, Long> held, GpuReading reading) throws ImpossibleMapException {
     return pairs(map, Holdings.told(held), reading);
   }
 
   private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, Holdings held, GpuReading reading)
-      throws ImpossibleException {
+      throws ImpossibleMapException {
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
     for (GpuPair pair : new GpuPlacement(held, reading, Gpu::freeBytes).pairs(map)) {
       assertEquals(null, targets.put(pair.from(), pair.to()), "one pair for each");
@@ -53,11 +52,11 @@ class GpuPlacementTest {
   }
 
   private static String why(GpuMap map, Holdings held, GpuReading reading) {
-    return assertThrows(ImpossibleException.class, () -> pairs(map, held, reading)).getMessage();
+    return assertThrows(ImpossibleMapException.class, () -> pairs(map, held, reading)).getMessage();
   }
 
   @Test
-  void same_andWhatComesToTheSame_needsNoPairs() throws ImpossibleException {
+  void same_andWhatComesToTheSame_needsNoPairs() throws ImpossibleMapException {
     GpuReading machine = machine(GIB, GIB, GIB);
     assertEquals(Map.of(), pairs(GpuMap.same(), Map.of(A, GIB), machine));
     assertEquals(Map.of(), pairs(GpuMap.of(List.of()), Map.of(A, GIB), machine));
@@ -65,20 +64,19 @@ class GpuPlacementTest {
   }
 
   @Test
-  void swap_namesEveryGpuOfTheMachine() throws ImpossibleException {
+  void swap_namesEveryGpuOfTheMachine() throws ImpossibleMapException {
     assertEquals(
-        Map.of(A, B, B, A, C, C),
-        pairs(GpuMap.swap(A, B), Map.of(A, GIB), machine(GIB, GIB, GIB)));
+        Map.of(A, B, B, A, C, C), pairs(GpuMap.swap(A, B), Map.of(A, GIB), machine(GIB, GIB, GIB)));
   }
 
   @Test
-  void to_changesPlacesWithTheTarget() throws ImpossibleException {
+  void to_changesPlacesWithTheTarget() throws ImpossibleMapException {
     assertEquals(
         Map.of(A, B, B, A, C, C), pairs(GpuMap.to(B), Map.of(A, GIB), machine(GIB, GIB, GIB)));
   }
 
   @Test
-  void to_fromAnotherMachine_takesTheTargetAndLeavesTheOthers() throws ImpossibleException {
+  void to_fromAnotherMachine_takesTheTargetAndLeavesTheOthers() throws ImpossibleMapException {
     assertEquals(
         Map.of(ELSEWHERE, B, A, A, C, C),
         pairs(GpuMap.to(B), Map.of(ELSEWHERE, GIB), machine(GIB, GIB, GIB)));
@@ -103,58 +101,66 @@ class GpuPlacementTest {
   }
 
   @Test
-  void automatic_staysWhereThereIsRoom() throws ImpossibleException {
+  void automatic_staysWhereThereIsRoom() throws ImpossibleMapException {
     assertEquals(
         Map.of(),
         pairs(GpuMap.automatic(), Map.of(A, GIB, B, GIB), machine(2 * GIB, 2 * GIB, 40 * GIB)));
   }
 
   @Test
-  void automatic_goesToAnotherOfTheKind() throws ImpossibleException {
+  void automatic_goesToAnotherOfTheKind() throws ImpossibleMapException {
     assertEquals(
         Map.of(A, B, B, A, C, C),
         pairs(GpuMap.automatic(), Map.of(A, 4 * GIB), machine(GIB, 8 * GIB, 40 * GIB)));
   }
 
   @Test
-  void automatic_noOtherOfTheKindHasRoom_stays() throws ImpossibleException {
+  void automatic_noOtherOfTheKindHasRoom_stays() throws ImpossibleMapException {
     assertEquals(
         Map.of(), pairs(GpuMap.automatic(), Map.of(A, 4 * GIB), machine(GIB, GIB, 40 * GIB)));
   }
 
   @Test
-  void automatic_aGpuWhoseMemoryStays_isNotTakenFromIt() throws ImpossibleException {
+  void automatic_aGpuWhoseMemoryStays_isNotTakenFromIt() throws ImpossibleMapException {
     assertEquals(
         Map.of(),
         pairs(
-            GpuMap.automatic(),
-            Map.of(A, 4 * GIB, B, 4 * GIB),
-            machine(GIB, 16 * GIB, 40 * GIB)));
+            GpuMap.automatic(), Map.of(A, 4 * GIB, B, 4 * GIB), machine(GIB, 16 * GIB, 40 * GIB)));
   }
 
   @Test
-  void automatic_theMarginOfTheDriverCounts() throws ImpossibleException {
+  void automatic_theMarginOfTheDriverCounts() throws ImpossibleMapException {
     assertEquals(
         Map.of(A, B, B, A, C, C),
         pairs(GpuMap.automatic(), Map.of(A, GIB), machine(GIB, 2 * GIB, GIB)));
   }
 
   @Test
-  void automatic_fromAnotherMachine_goesWhereMostRoomIs() throws ImpossibleException {
+  void automatic_fromAnotherMachine_goesWhereMostRoomIs() throws ImpossibleMapException {
     assertEquals(
         Map.of(ELSEWHERE, C, A, A, B, B),
         pairs(GpuMap.automatic(), Map.of(ELSEWHERE, GIB), machine(2 * GIB, 4 * GIB, 40 * GIB)));
   }
 
   @Test
-  void automatic_holdingsUnknown_stays() throws ImpossibleException {
+  void automatic_holdingsUnknown_stays() throws ImpossibleMapException {
     assertEquals(Map.of(), pairs(GpuMap.automatic(), Holdings.UNKNOWN, machine(0, GIB, GIB)));
   }
 
   @Test
-  void pairs_areTakenAsTheyAre() throws ImpossibleException {
+  void pairs_areTakenAsTheyAre() throws ImpossibleMapException {
     GpuMap map = GpuMap.of(List.of(new GpuPair(A, B), new GpuPair(B, A)));
     assertEquals(Map.of(A, B, B, A), pairs(map, Holdings.UNKNOWN, machine(0, 0, 0)));
+  }
+
+  @Test
+  void withoutNvml_whatNeedsNoKnowledgeWorks() throws ImpossibleMapException {
+    assertEquals(List.of(), GpuPlacement.pairsUnseen(GpuMap.same()));
+    assertEquals(List.of(), GpuPlacement.pairsUnseen(GpuMap.automatic()));
+    assertEquals(
+        List.of(new GpuPair(A, A)),
+        GpuPlacement.pairsUnseen(GpuMap.of(List.of(new GpuPair(A, A)))));
+    assertThrows(ImpossibleMapException.class, () -> GpuPlacement.pairsUnseen(GpuMap.swap(A, B)));
   }
 
   @Test

@@ -1,0 +1,39 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A CUDA process of a {@link GpuJob}. Immutable.
+ *
+ * @param process its pid and start time
+ * @param command its arguments, program first; empty when it has just ended
+ * @param gpuBytes how many bytes it holds on each GPU, or held when it was checkpointed; empty
+ *     where that is not known
+ * @param state where it was when this library last looked; null where that is not known
+ */
+public record JobMember(
+    ProcessIdentity process,
+    List<String> command,
+    Map<GpuUuid, Long> gpuBytes,
+    @Nullable ProcessState state) {
+
+  /** Copies the collections. */
+  public JobMember {
+    command = List.copyOf(command);
+    gpuBytes = Map.copyOf(gpuBytes);
+  }
+
+  /**
+   * The process id.
+   *
+   * @return greater than 0
+   */
+  public int pid() {
+    return process.pid();
+  }
+}

@@ -1,0 +1,82 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.Suspension;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.Timeouts;
+import java.time.Duration;
+
+/** A job whose CUDA calls go through. */
+public final class RunningJob extends LiveJob implements GpuJob {
+
+  RunningJob(StateHandle self) {
+    super(self, ProcessState.RUNNING);
+  }
+
+  /**
+   * Locks with the default timeout of 10 seconds ({@link Timeouts#lock()}).
+   *
+   * @return the locked job
+   * @see #lock(Duration)
+   */
+  public LockedJob lock() {
+    return lock(self.job().context.timeouts().lock());
+  }
+
+  /**
+   * Stops the CUDA calls of all members at the same time and waits until their GPU work has ended.
+   * Then the tree is looked at again, and CUDA processes that came meanwhile are locked too. When
+   * one member cannot be locked all are let go, and it is tried again until the timeout: ranks that
+   * wait for each other may be caught at a moment at which they cannot come to rest.
+   *
+   * @param timeout how long all of that may take
+   * @return the locked job
+   * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; all members run on
+   * @throws dev.gpuprocess.error.ProcessStoppedException when a process of the tree is stopped that
+   *     may use CUDA
+   * @throws dev.gpuprocess.error.StaleStateException when a member is no longer running
+   * @throws IllegalArgumentException when the timeout is negative
+   */
+  public LockedJob lock(Duration timeout) {
+    Duration patience = Durations.notNegative("timeout of a lock", timeout);
+    return self.move(
+        "lock",
+        ProcessState.RUNNING,
+        ProcessState.LOCKED,
+        operation -> new Suspension(operation).lock(patience),
+        LockedJob::new);
+  }
+
+  /**
+   * Frees the GPUs: {@link #lock()} and {@link LockedJob#checkpoint()} as one step. When it fails
+   * for one member all run again. Nobody gets in between.
+   *
+   * @return the checkpointed job
+   */
+  public CheckpointedJob suspend() {
+    return suspend(self.job().context.timeouts().lock());
+  }
+
+  /**
+   * Frees the GPUs: {@link #lock(Duration)} and {@link LockedJob#checkpoint()} as one step. When it
+   * fails for one member all run again. Nobody gets in between.
+   *
+   * @param lockTimeout how long the lock may take
+   * @return the checkpointed job
+   * @throws PoisonedJobException when the way back of a checkpoint that failed ran out of GPU
+   *     memory
+   * @throws IllegalArgumentException when the timeout is negative
+   */
+  public CheckpointedJob suspend(Duration lockTimeout) {
+    Duration patience = Durations.notNegative("timeout of a lock", lockTimeout);
+    return orPoisoned(
+        () ->
+            self.move(
+                "suspend",
+                ProcessState.RUNNING,
+                ProcessState.CHECKPOINTED,
+                operation -> new Suspension(operation).suspend(patience),
+                CheckpointedJob::new));
+  }
+}

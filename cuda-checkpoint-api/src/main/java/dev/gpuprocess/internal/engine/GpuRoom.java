@@ -1,0 +1,41 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.UnknownGpuException;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.room.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.GpuMemoryCheck.Returning;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.options.ResumeOptions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/** The room on the GPUs that processes need which come back together. */
+final class GpuRoom {
+
+  private GpuRoom() {}
+
+  /** The check for a resume with these options. */
+  static GpuMemoryCheck check(
+      EngineContext context, List<TrackedProcess> members, ResumeOptions options) {
+    List<Returning> returning = new ArrayList<>();
+    for (TrackedProcess each : members) {
+      returning.add(new Returning(each.identity, held(each, options, returning.isEmpty())));
+    }
+    return new GpuMemoryCheck(context, returning, options.gpus());
+  }
+
+  /** The exception for a map of GPUs that cannot be followed. */
+  static UnknownGpuException impossible(String why, Failure failure) {
+    return new UnknownGpuException(
+        why + "; process " + failure.pid() + " stays checkpointed", failure);
+  }
+
+  /** What the user states is for all of them together, so it is counted once. */
+  private static Holdings held(TrackedProcess member, ResumeOptions options, boolean isFirst) {
+    Optional<Holdings> told = options.needs().map(Holdings::told);
+    return isFirst || told.isEmpty() ? told.orElse(member.held()) : Holdings.told(Map.of());
+  }
+}

@@ -1,0 +1,241 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One verb at work on all members of a job, each under its own lock. The locks are taken in one
+ * order, whatever the jobs, so that controllers of overlapping jobs never wait for each other in a
+ * circle. For one thread.
+ */
+public final class JobOperation {
+
+  /** By what a lock is named. */
+  private static final Comparator<ProcessKey> ORDER =
+      Comparator.comparingLong(ProcessKey::namespace).thenComparingInt(ProcessKey::pid);
+
+  private final TrackedJob job;
+  private final String name;
+  private final ProcessLock.Kind kind;
+  private final List<DriverOperation> operations = new ArrayList<>();
+
+  /** Of a root that is no member, and must not be dumped or restored by others meanwhile. */
+  private final List<ProcessLock> others = new ArrayList<>();
+
+  private final long began = System.nanoTime();
+  private @Nullable StepRecorder steps;
+
+  private JobOperation(TrackedJob job, String name, ProcessLock.Kind kind) {
+    this.job = job;
+    this.name = name;
+    this.kind = kind;
+  }
+
+  /**
+   * Takes all locks, or none.
+   *
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on one of the
+   *     processes; one that leads back to running waits for all of them within one deadline
+   */
+  static JobOperation begin(TrackedJob job, String name, ProcessLock.Kind kind) {
+    JobOperation operation = new JobOperation(job, name, kind);
+    Map<ProcessKey, TrackedProcess> inOrder = new TreeMap<>(ORDER);
+    job.members().forEach(each -> inOrder.put(each.key, each));
+    Set<ProcessKey> all = new HashSet<>(inOrder.keySet());
+    all.add(job.key());
+    long end = Durations.end(job.context.timeouts().call());
+    try {
+      for (ProcessKey each : all.stream().sorted(ORDER).toList()) {
+        operation.take(each, inOrder.get(each), end);
+      }
+      return operation;
+    } catch (RuntimeException | Error e) {
+      operation.releaseLocks();
+      throw e;
+    }
+  }
+
+  private void take(ProcessKey key, @Nullable TrackedProcess member, long end) {
+    ProcessLock lock =
+        ProcessLock.take(
+            key,
+            member == null ? job.root.pid() : member.pid(),
+            name,
+            kind,
+            job.context.state(),
+            Duration.ofNanos(Math.max(0, Durations.left(end))));
+    if (member == null) {
+      others.add(lock);
+    } else {
+      operations.add(new DriverOperation(member, name, lock));
+    }
+  }
+
+  /** On what. */
+  public TrackedJob job() {
+    return job;
+  }
+
+  /** Its steps are measured there from now on. */
+  public void measuredBy(StepRecorder recorder) {
+    steps = recorder;
+  }
+
+  /** All members of now. */
+  public List<Member> members() {
+    StepRecorder recorder = Objects.requireNonNull(steps, "steps");
+    return operations.stream()
+        .map(each -> new Member(each, job.isTree() ? recorder.of(each.pid()) : recorder))
+        .toList();
+  }
+
+  /** Throws what a listener threw, where the members may stay as they are. */
+  public void rethrow() {
+    Objects.requireNonNull(steps, "steps").rethrow();
+  }
+
+  /** The verb on the process of a job that is no tree. */
+  public DriverOperation only() {
+    return operations.get(0);
+  }
+
+  /** The verb on each member. */
+  public List<DriverOperation> each() {
+    return List.copyOf(operations);
+  }
+
+  /**
+   * Takes in a process that was found late. It is not waited for.
+   *
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on it
+   */
+  void add(TrackedProcess newcomer) {
+    for (ProcessLock lock : others) {
+      if (newcomer.key.equals(job.key())) {
+        // The root has become a CUDA process.
+        others.remove(lock);
+        operations.add(new DriverOperation(newcomer, name, lock));
+        job.add(newcomer);
+        return;
+      }
+    }
+    take(newcomer.key, newcomer, Durations.end(Duration.ZERO));
+    job.add(newcomer);
+  }
+
+  /**
+   * Looks whether the driver can be asked about all members. Those of a tree that have ended are
+   * forgotten.
+   *
+   * @throws NoSuchProcessException when nothing is left
+   * @throws dev.gpuprocess.error.ProcessStoppedException when one is stopped, traced or frozen
+   */
+  void requireReachable() {
+    if (job.isTree()) {
+      dropTheDead();
+      if (operations.isEmpty() && !job.root.isAlive()) {
+        throw new NoSuchProcessException(
+            "job %s has ended: its root is gone, and so are the CUDA processes that it had"
+                .formatted(job.root.pid()),
+            Failure.of(name, job.root.pid()));
+      }
+    }
+    for (DriverOperation each : operations) {
+      ReachabilityCheck.require(each.target(), name);
+      each.target().adoptHeld();
+    }
+  }
+
+  /** Forgets members of a tree that have ended. */
+  void dropTheDead() {
+    for (DriverOperation each : List.copyOf(operations)) {
+      if (!each.calls().isAbandoned() && each.target().isGone()) {
+        operations.remove(each);
+        job.remove(each.target());
+        each.target().forget();
+        if (each.target().key.equals(job.key())) {
+          each.lock().ifPresent(others::add);
+        } else {
+          each.releaseLock();
+        }
+      }
+    }
+  }
+
+  /**
+   * Releases all locks. That of a member on which an abandoned call is out is released when the
+   * call returns.
+   */
+  void releaseLocks() {
+    for (DriverOperation each : operations) {
+      if (job.isTree()) {
+        // Nobody is brought back alone.
+        each.releaseLockOnly();
+      } else {
+        each.releaseLock();
+      }
+    }
+    others.forEach(ProcessLock::release);
+  }
+
+  /** Runs a dump. Readers keep away from the members until it has ended. */
+  public <T> T atCriu(Supplier<T> body) {
+    mark(true);
+    try {
+      return body.get();
+    } finally {
+      mark(false);
+    }
+  }
+
+  private void mark(boolean atCriu) {
+    others.forEach(each -> each.atCriu(atCriu));
+    operations.forEach(each -> each.lock().ifPresent(lock -> lock.atCriu(atCriu)));
+  }
+
+  /** The data for an exception of this verb. */
+  public Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
+    return job.isTree()
+        ? new Failure(
+            name,
+            job.root.pid(),
+            null,
+            after,
+            Duration.ofNanos(System.nanoTime() - began),
+            result,
+            null)
+        : only().failure(result, after);
+  }
+
+  /** Journals the state of each member, as far as it can be read. */
+  public void noteStates() {
+    operations.forEach(each -> each.target().noteState(each.stateNow()));
+  }
+
+  /** Journals where each member was left, as far as it can be read. */
+  public void leaveWhereTheyAre() {
+    operations.forEach(each -> each.target().leaveAt(each.stateNow()));
+  }
+
+  /** The root of the tree that is dumped. */
+  public ProcessIdentity root() {
+    return job.root;
+  }
+}

@@ -1,0 +1,134 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+
+/**
+ * The processes behind a series of state objects, which are moved together: the CUDA processes of a
+ * tree, or a single process. It knows which state object is the newest, and runs one verb at a
+ * time.
+ */
+public final class TrackedJob {
+
+  public final EngineContext context;
+
+  /** The root of the tree; the process itself when it is a single one. */
+  public final ProcessIdentity root;
+
+  private final ProcessKey key;
+  private final boolean isTree;
+  private final AtomicInteger current = new AtomicInteger();
+
+  /** Changed by the verb that holds all locks. */
+  private volatile List<TrackedProcess> members;
+
+  private TrackedJob(
+      EngineContext context, ProcessIdentity root, boolean isTree, List<TrackedProcess> members) {
+    this.context = context;
+    this.root = root;
+    this.key = ProcessKey.of(root);
+    this.isTree = isTree;
+    this.members = List.copyOf(members);
+  }
+
+  /** A process by itself, whatever its children are. */
+  public static TrackedJob of(TrackedProcess process) {
+    return new TrackedJob(process.context, process.identity, false, List.of(process));
+  }
+
+  /** Processes of a tree, of which there may be none, and more may come. */
+  public static TrackedJob of(
+      EngineContext context, ProcessIdentity root, List<TrackedProcess> members) {
+    TrackedJob job = new TrackedJob(context, root, true, members);
+    members.forEach(each -> each.movesWith(job.key));
+    return job;
+  }
+
+  /** Whether it is a tree, in which CUDA processes come and go. */
+  public boolean isTree() {
+    return isTree;
+  }
+
+  ProcessKey key() {
+    return key;
+  }
+
+  /** Its CUDA processes. One that left the tree, as its parent ended, stays a member. */
+  public List<TrackedProcess> members() {
+    return members;
+  }
+
+  /** The process of a job that is no tree. */
+  public TrackedProcess only() {
+    return members.get(0);
+  }
+
+  void add(TrackedProcess member) {
+    member.movesWith(key);
+    List<TrackedProcess> more = new ArrayList<>(members);
+    more.add(member);
+    members = List.copyOf(more);
+  }
+
+  void remove(TrackedProcess member) {
+    members = members.stream().filter(each -> !each.equals(member)).toList();
+  }
+
+  /** What it is called in a sentence. */
+  public String name() {
+    return (isTree ? "job " : "process ") + root.pid();
+  }
+
+  /** How a user gets the newest state object of it. */
+  String inspection() {
+    return (isTree ? "GpuJob" : "GpuProcess") + ".inspect(" + root.pid() + ")";
+  }
+
+  /** The generation of the next state object; older ones become stale. */
+  public int advance() {
+    return current.incrementAndGet();
+  }
+
+  /** That of the newest state object. */
+  int generation() {
+    return current.get();
+  }
+
+  boolean isCurrent(int generation) {
+    return current.get() == generation;
+  }
+
+  /** Removes the journal entries: nothing is left to mend. */
+  public void forget() {
+    members.forEach(TrackedProcess::forget);
+  }
+
+  /**
+   * Runs a verb under the locks of all members, if they are still the same processes and the state
+   * object is the newest. Members of a tree that have ended are left out.
+   */
+  public <T> T exclusively(
+      String name, ProcessLock.Kind kind, int generation, Function<JobOperation, T> body) {
+    JobOperation operation = JobOperation.begin(this, name, kind);
+    try {
+      if (!isCurrent(generation)) {
+        throw new StaleStateException(
+            "%s has moved on since this object was made; go on with the newest one, or with %s"
+                .formatted(name(), inspection()),
+            Failure.of(name, root.pid()));
+      }
+      operation.requireReachable();
+      return body.apply(operation);
+    } finally {
+      operation.releaseLocks();
+    }
+  }
+}

@@ -1,0 +1,257 @@
+package dev.gpuprocess;
+
+import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
+import static dev.gpuprocess.cuda.ProcessState.LOCKED;
+import static dev.gpuprocess.cuda.ProcessState.RUNNING;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** The typed states of a job over the simulated driver. */
+@Tag("jdk")
+class GpuJobTest {
+
+  private static final int MEMBERS = LaunchedTree.MEMBERS;
+
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  private GpuCheckpoints checkpoints() {
+    return tree.checkpoints();
+  }
+
+  private void assertRuns(Job job, int members) {
+    assertEquals(Collections.nCopies(members, RUNNING), tree.states(job, members));
+    LaunchedTree.assertGoesOn(job, members);
+    assertEquals(0, tree.entries(), "a running job leaves no entries");
+  }
+
+  private static Set<Integer> pids(GpuJob job) {
+    return job.members().stream()
+        .map(JobMember::pid)
+        .collect(Collectors.toCollection(TreeSet::new));
+  }
+
+  @Test
+  void suspendFreesAllGpusAndResumeBringsAllBack() {
+    Job job = tree.launch(4);
+    RunningJob running = checkpoints().job(job.pid());
+    assertEquals(Set.of(job.member(0), job.member(1), job.member(2)), pids(running));
+    assertTrue(running.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
+    CheckpointedJob parked = running.suspend();
+    assertEquals(Collections.nCopies(MEMBERS, CHECKPOINTED), tree.states(job, MEMBERS));
+    for (Gpu gpu : checkpoints().gpus().gpus().orElseThrow()) {
+      assertEquals(List.of(), gpu.users());
+    }
+    assertTrue(parked.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
+    assertEquals(MEMBERS, tree.entries(), "one entry for each member");
+    RunningJob again = parked.resume();
+    List<String> steps = again.steps().stream().map(Step::name).toList();
+    for (String step : List.of("lock", "checkpoint", "restore", "unlock")) {
+      assertEquals(MEMBERS, Collections.frequency(steps, step), steps::toString);
+    }
+    assertTrue(steps.lastIndexOf("lock") < steps.indexOf("checkpoint"), steps::toString);
+    assertTrue(steps.lastIndexOf("restore") < steps.indexOf("unlock"), steps::toString);
+    assertRuns(job, MEMBERS);
+  }
+
+  @Test
+  void eachVerbLeadsToTheNextState() {
+    Job job = tree.launch(2);
+    RunningJob running = checkpoints().job(job.pid());
+    LockedJob locked = running.lock();
+    assertEquals(Collections.nCopies(MEMBERS, LOCKED), tree.states(job, MEMBERS));
+    assertThrows(StaleStateException.class, running::suspend);
+    CheckpointedJob checkpointed = locked.checkpoint();
+    assertInstanceOf(CheckpointedJob.class, checkpoints().inspectJob(job.pid()));
+    assertThrows(WrongStateException.class, () -> checkpoints().job(job.pid()));
+    LockedJob restored = checkpointed.restore();
+    assertInstanceOf(LockedJob.class, checkpoints().inspectJob(job.pid()));
+    restored.unlock();
+    assertRuns(job, MEMBERS);
+  }
+
+  @Test
+  void leavingATryBlockBringsTheJobBack() {
+    Job job = tree.launch(0);
+    try (CheckpointedJob parked = checkpoints().job(job.pid()).suspend()) {
+      assertEquals(CHECKPOINTED, parked.state());
+    }
+    try (LockedJob locked = checkpoints().job(job.pid()).lock()) {
+      assertEquals(LOCKED, locked.state());
+    }
+    assertRuns(job, MEMBERS);
+  }
+
+  @Test
+  void treeWithoutCudaIsAJobToo() {
+    Job job = tree.launch(0, 0);
+    RunningJob running = checkpoints().job(job.pid());
+    assertEquals(List.of(), running.members());
+    RunningJob again = running.suspend().resume();
+    assertEquals(List.of(), again.members());
+    assertThrows(NoSuchProcessException.class, () -> checkpoints().job(0));
+  }
+
+  @Test
+  void processIsAJobOfOneMember() {
+    try (Counter counter = Counter.start(tree.machine())) {
+      RunningJob job = checkpoints().job(counter.pid());
+      assertEquals(Set.of((int) counter.pid()), pids(job));
+      CheckpointedJob parked = job.suspend();
+      assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(counter.pid()));
+      parked.resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void memberThatCameMeanwhileIsLockedToo() {
+    Job job = tree.launch(0);
+    RunningJob running = checkpoints().job(job.pid());
+    int newcomer = job.spawn();
+    CheckpointedJob parked = running.suspend();
+    assertTrue(pids(parked).contains(job.member(newcomer)));
+    assertEquals(Collections.nCopies(MEMBERS + 1, CHECKPOINTED), tree.states(job, MEMBERS + 1));
+    parked.resume();
+    assertRuns(job, MEMBERS + 1);
+  }
+
+  @Test
+  void memberThatEndedIsNoMember() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    int ended = job.member(2);
+    job.end(2);
+    Workload.await(() -> ProcessIdentity.of(ended).isEmpty(), "the member to end");
+    RunningJob again = parked.resume();
+    assertEquals(MEMBERS - 1, again.members().size());
+    assertRuns(job, MEMBERS - 1);
+  }
+
+  @Test
+  void memberThatLeftTheTreeIsNotForgotten() {
+    Job job = tree.launch(0);
+    int below = job.spawnBelow();
+    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    job.endBetween();
+    Workload.await(
+        () ->
+            !checkpoints().context().state().path().toString().isEmpty()
+                && isReparented(job, below),
+        "the member to be reparented");
+    assertTrue(pids(parked).contains(job.member(below)));
+    // Another controller knows it from the journal.
+    GpuJob found = checkpoints().inspectJob(job.pid());
+    assertTrue(pids(found).contains(job.member(below)));
+    parked.resume();
+    assertRuns(job, MEMBERS + 1);
+  }
+
+  private static boolean isReparented(Job job, int member) {
+    return ProcessHandle.of(job.pid())
+        .orElseThrow()
+        .descendants()
+        .noneMatch(each -> each.pid() == job.member(member));
+  }
+
+  @Test
+  void stoppedLoaderIsNotAsked() {
+    Job job = tree.launch(1);
+    job.stopLoader();
+    checkpoints().job(job.pid()).suspend().resume();
+    job.continueLoader();
+    assertRuns(job, MEMBERS);
+  }
+
+  @Test
+  void stoppedMemberIsNamedBeforeAnythingIsTouched() throws Exception {
+    Job job = tree.launch(0);
+    RunningJob running = checkpoints().job(job.pid());
+    String member = Integer.toString(job.member(1));
+    assertEquals(0, new ProcessBuilder("kill", "-STOP", member).start().waitFor());
+    try {
+      ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
+      assertTrue(e.getMessage().contains("process " + member), e.getMessage());
+      assertThrows(ProcessStoppedException.class, () -> checkpoints().inspectJob(job.pid()));
+    } finally {
+      assertEquals(0, new ProcessBuilder("kill", "-CONT", member).start().waitFor());
+    }
+    assertRuns(job, MEMBERS);
+  }
+
+  @Test
+  void membersInSeveralStatesAreMended() {
+    Job job = tree.launch(2);
+    LockedProcess locked = checkpoints().process(job.member(0)).lock();
+    CheckpointedProcess suspended = checkpoints().process(job.member(1)).suspend();
+    GpuJob found = checkpoints().inspectJob(job.pid());
+    CheckpointedJob half = assertInstanceOf(CheckpointedJob.class, found);
+    half.resume();
+    assertRuns(job, MEMBERS);
+    assertThrows(StaleStateException.class, locked::unlock);
+    assertThrows(StaleStateException.class, suspended::resume);
+
+    LockedProcess again = checkpoints().process(job.member(2)).lock();
+    LockedJob part = assertInstanceOf(LockedJob.class, checkpoints().inspectJob(job.pid()));
+    WrongStateException e = assertThrows(WrongStateException.class, part::checkpoint);
+    assertTrue(e.getMessage().contains("half way"), e.getMessage());
+    part.unlock();
+    assertEquals(LOCKED, again.state());
+    assertRuns(job, MEMBERS);
+  }
+
+  @Test
+  void nobodyIsBroughtBackAloneWhileAnotherVerbWorksOnAMember() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked =
+        checkpoints().toBuilder()
+            .timeouts(Timeouts.builder().call(Duration.ofMillis(300)).build())
+            .build()
+            .job(job.pid())
+            .suspend();
+    ProcessIdentity busy = ProcessIdentity.of(job.member(1)).orElseThrow();
+    ProcessLock lock =
+        ProcessLock.take(
+            ProcessKey.of(busy),
+            busy.pid(),
+            "test",
+            ProcessLock.Kind.MOVE,
+            new StateDirectory(tree.state()),
+            Duration.ZERO);
+    try {
+      assertThrows(OperationInProgressException.class, parked::close);
+    } finally {
+      lock.release();
+    }
+    assertEquals(Collections.nCopies(MEMBERS, CHECKPOINTED), tree.states(job, MEMBERS));
+    parked.close();
+    assertRuns(job, MEMBERS);
+  }
+}

@@ -1,0 +1,216 @@
+package dev.gpuprocess;
+
+import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
+import static dev.gpuprocess.cuda.ProcessState.LOCKED;
+import static dev.gpuprocess.cuda.ProcessState.RUNNING;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** What becomes of a job when a verb fails for some of its members. */
+@Tag("jdk")
+class JobFailureTest {
+
+  private static final int MEMBERS = LaunchedTree.MEMBERS;
+  private static final String LOCK = "cuCheckpointProcessLock";
+  private static final String CHECKPOINT = "cuCheckpointProcessCheckpoint";
+  private static final String RESTORE = "cuCheckpointProcessRestore";
+  private static final String UNLOCK = "cuCheckpointProcessUnlock";
+
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  private RunningJob running(Job job) {
+    return tree.checkpoints().job(job.pid());
+  }
+
+  private void assertStates(Job job, ProcessState... states) {
+    assertEquals(List.of(states), tree.states(job, MEMBERS));
+  }
+
+  private void assertRuns(Job job) {
+    tree.machine().clearFaults();
+    assertEquals(Collections.nCopies(MEMBERS, RUNNING), tree.states(job, MEMBERS));
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+    assertEquals(0, tree.entries(), "a running job leaves no entries");
+  }
+
+  private static void assertTells(GpuCheckpointException e, String... texts) {
+    for (String text : texts) {
+      assertTrue(String.valueOf(e.getMessage()).contains(text), e.getMessage());
+    }
+  }
+
+  @Test
+  void lockThatFailsForOneIsUndoneAndTriedAgain() {
+    Job job = tree.launch(0);
+    RunningJob running = running(job);
+    tree.machine().faults(Fault.in(LOCK).pid(job.member(2)).call(1).answers(600));
+    LockedJob locked = running.lock();
+    assertStates(job, LOCKED, LOCKED, LOCKED);
+    assertEquals(MEMBERS, tree.entries());
+    locked.unlock();
+    assertRuns(job);
+  }
+
+  @Test
+  void eachAttemptToLockIsJournalledBeforeIt() {
+    Job job = tree.launch(0);
+    RunningJob running = running(job);
+    tree.machine()
+        .faults(
+            Fault.in(LOCK).pid(job.member(2)).call(1).answers(600),
+            Fault.in(LOCK).pid(job.member(1)).call(2).hangs());
+    CompletableFuture<LockedJob> locked =
+        CompletableFuture.supplyAsync(() -> running.lock(Duration.ofMinutes(1)));
+    Workload.await(
+        () ->
+            tree.checkpoints().cuda().getState(job.member(0)).value() == LOCKED
+                && tree.checkpoints().cuda().getState(job.member(2)).value() == LOCKED,
+        "the second attempt");
+    // The first one's entries were removed when all were let go.
+    assertEquals(MEMBERS, tree.entries());
+    tree.machine().clearFaults();
+    locked.join().unlock();
+    assertRuns(job);
+  }
+
+  @Test
+  void lockThatNeverSucceedsLeavesAllRunning() {
+    Job job = tree.launch(0);
+    RunningJob running = running(job);
+    tree.machine().faults(Fault.in(LOCK).pid(job.member(2)).answers(600));
+    LockTimeoutException e =
+        assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(800)));
+    assertTells(e, "failed for 1 of 3 members", job.member(2) + " RUNNING");
+    assertEquals(List.of(job.member(2)), e.job().orElseThrow().failed());
+    assertRuns(job);
+  }
+
+  @Test
+  void busyMemberIsWaitedFor() {
+    Job job = tree.launch(0);
+    RunningJob running = running(job);
+    job.spin(1, Duration.ofMillis(500));
+    running.suspend(Duration.ofSeconds(30)).resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void checkpointThatOneRefusesIsUndoneForAll() {
+    Job job = tree.launch(2);
+    RunningJob running = running(job);
+    tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(1)).answers(801));
+    UnsupportedByDriverException e =
+        assertThrows(UnsupportedByDriverException.class, running::suspend);
+    assertTells(e, "process " + job.member(1), "failed for 1 of 3 members");
+    assertRuns(job);
+
+    LockedJob locked = running(job).lock();
+    tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(0)).answers(999));
+    assertThrows(UnsupportedByDriverException.class, locked::checkpoint);
+    assertStates(job, LOCKED, LOCKED, LOCKED);
+    locked.unlock();
+    assertRuns(job);
+  }
+
+  @Test
+  void resumeThatFailsForOneUnlocksNoneAndCanBeDoneAgain() {
+    Job job = tree.launch(2);
+    CheckpointedJob parked = running(job).suspend();
+    tree.machine().faults(Fault.in(RESTORE).pid(job.member(1)).answers(999));
+    CudaDriverException e = assertThrows(CudaDriverException.class, parked::resume);
+    assertTells(e, job.member(0) + " LOCKED", job.member(1) + " CHECKPOINTED");
+    assertStates(job, LOCKED, CHECKPOINTED, LOCKED);
+    tree.machine().clearFaults();
+    parked.resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void allFailuresAreTold() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = running(job).suspend();
+    tree.machine()
+        .faults(
+            Fault.in(RESTORE).pid(job.member(0)).answers(999),
+            Fault.in(RESTORE).pid(job.member(2)).answers(999));
+    CudaDriverException e = assertThrows(CudaDriverException.class, parked::resume);
+    assertTells(e, "failed for 2 of 3 members");
+    assertEquals(1, e.getSuppressed().length);
+    tree.machine().clearFaults();
+    parked.resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void unlockThatFailsForOneLetsTheOthersGoOnAndCanBeDoneAgain() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = running(job).suspend();
+    tree.machine().faults(Fault.in(UNLOCK).pid(job.member(1)).answers(999));
+    assertThrows(CudaDriverException.class, parked::resume);
+    assertStates(job, RUNNING, LOCKED, RUNNING);
+    tree.machine().clearFaults();
+    parked.resume();
+    assertRuns(job);
+  }
+
+  @Test
+  void allThatWerePoisonedAreNamed() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = running(job).suspend();
+    tree.machine()
+        .faults(
+            Fault.in(RESTORE).pid(job.member(0)).answers(2),
+            Fault.in(RESTORE).pid(job.member(1)).answers(2));
+    PoisonedJobException e = assertThrows(PoisonedJobException.class, parked::resume);
+    assertEquals(
+        List.of(job.member(0), job.member(1)),
+        e.poisoned().stream().map(ProcessIdentity::pid).toList());
+    assertTells(e, job.member(0) + ", " + job.member(1), "end the job");
+    assertStates(job, CHECKPOINTED, CHECKPOINTED, LOCKED);
+  }
+
+  /** Two members are on the first GPU, where there is room for one; the other one is free. */
+  @Test
+  void roomIsReservedForAllOrForNone() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = running(job).suspend();
+    try (Pattern hog = Pattern.launch(1600).on(tree.machine()).start()) {
+      assertTrue(hog.isAlive());
+      InsufficientGpuMemoryException e =
+          assertThrows(InsufficientGpuMemoryException.class, parked::resume);
+      assertTells(e, "the job of the processes");
+      assertStates(job, CHECKPOINTED, CHECKPOINTED, CHECKPOINTED);
+      CompletableFuture<RunningJob> waiting =
+          CompletableFuture.supplyAsync(
+              () ->
+                  parked.resume(
+                      ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build()));
+      // One that ends meanwhile needs no room.
+      job.end(2);
+      assertEquals(MEMBERS - 1, waiting.join().members().size());
+    }
+    LaunchedTree.assertGoesOn(job, MEMBERS - 1);
+  }
+}

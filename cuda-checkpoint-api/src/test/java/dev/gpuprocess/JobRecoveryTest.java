@@ -1,0 +1,94 @@
+package dev.gpuprocess;
+
+import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
+import static dev.gpuprocess.cuda.ProcessState.LOCKED;
+import static dev.gpuprocess.cuda.ProcessState.RUNNING;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** What a recovery makes of a job whose controller died half way. */
+@Tag("jdk")
+class JobRecoveryTest {
+
+  private static final int MEMBERS = LaunchedTree.MEMBERS;
+
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  private static Set<RecoveryOutcome> outcomes(List<Recovered> recovered) {
+    return recovered.stream().map(Recovered::outcome).collect(Collectors.toSet());
+  }
+
+  @Test
+  void nobodyIsUnlockedBeforeAllAreRestored() {
+    Job job = tree.launch(2);
+    CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend();
+    tree.machine().faults(Fault.in("cuCheckpointProcessRestore").pid(job.member(1)).answers(999));
+    assertThrows(CudaDriverException.class, parked::resume);
+    tree.machine().clearFaults();
+    tree.controllerDies();
+
+    List<Recovered> recovered = tree.checkpoints().recover();
+    assertEquals(MEMBERS, recovered.size());
+    assertEquals(Set.of(RecoveryOutcome.SUSPENDED), outcomes(recovered));
+    assertEquals(List.of(LOCKED, CHECKPOINTED, LOCKED), tree.states(job, MEMBERS));
+    CheckpointedJob left = recovered.get(0).job();
+    assertNotNull(left);
+    for (Recovered each : recovered) {
+      assertSame(left, each.job());
+      assertNull(each.suspended());
+    }
+    left.resume();
+    assertEquals(List.of(RUNNING, RUNNING, RUNNING), tree.states(job, MEMBERS));
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+    assertEquals(List.of(), tree.checkpoints().recover());
+  }
+
+  @Test
+  void jobThatWasOnlyLockedIsUnlocked() {
+    Job job = tree.launch(0);
+    LockedJob locked = tree.checkpoints().job(job.pid()).lock();
+    assertEquals(MEMBERS, locked.members().size());
+    tree.controllerDies();
+    List<Recovered> recovered = tree.checkpoints().recover();
+    assertEquals(MEMBERS, recovered.size());
+    assertEquals(Set.of(RecoveryOutcome.UNLOCKED), outcomes(recovered));
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void membersThatEndedAreToldAsGone() {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend();
+    assertEquals(MEMBERS, parked.members().size());
+    job.close();
+    tree.controllerDies();
+    assertEquals(Set.of(RecoveryOutcome.GONE), outcomes(tree.checkpoints().recover()));
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void jobOfALiveControllerIsLeftAlone() {
+    Job job = tree.launch(0);
+    try (CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend()) {
+      assertEquals(Set.of(RecoveryOutcome.IN_USE), outcomes(tree.checkpoints().recover()));
+      assertEquals(CHECKPOINTED, parked.state());
+    }
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+  }
+}
