@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.internal.dump.Dump;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.RoomWait;
@@ -10,7 +10,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Set;
 import java.util.function.Supplier;
 
@@ -40,15 +39,14 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * Moves the memory of the process to other GPUs of the same kind ({@code
    * cuCheckpointProcessRestore} with GPU pairs; driver 580 or later).
    *
-   * @param pairs where the memory of each GPU goes. They must list every GPU of the machine,
-   *     including those whose memory stays where it was; empty to go back to the same GPUs
+   * @param map where the memory of each GPU goes
    * @return the locked process
-   * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
-   *     not use or that this machine does not have; the process stays checkpointed
+   * @throws dev.gpuprocess.error.UnknownGpuException when it names a GPU that the process does not
+   *     use or that this machine does not have; the process stays checkpointed
    * @see #restore(ResumeOptions)
    */
-  public LockedProcess restore(List<GpuPair> pairs) {
-    return restore(ResumeOptions.builder().pairs(pairs).build());
+  public LockedProcess restore(GpuMap map) {
+    return restore(ResumeOptions.builder().gpus(map).build());
   }
 
   /**
@@ -78,8 +76,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was
    *     cancelled, or the thread was interrupted (its interrupt flag stays set); the process stays
    *     checkpointed
-   * @throws dev.gpuprocess.error.UnknownGpuException when a pair names a GPU that the process does
-   *     not use or that this machine does not have; the process stays checkpointed
+   * @throws dev.gpuprocess.error.UnknownGpuException when it names a GPU that the process does not
+   *     use or that this machine does not have; the process stays checkpointed
    * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same:
    *     {@link PoisonedProcess#replaceWith} the fallback image
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed

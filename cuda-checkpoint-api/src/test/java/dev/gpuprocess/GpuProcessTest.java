@@ -31,6 +31,7 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -330,7 +331,8 @@ class GpuProcessTest {
       GpuUuid here = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
       GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
       assertThrows(
-          UnknownGpuException.class, () -> suspended.restore(List.of(new GpuPair(nowhere, here))));
+          UnknownGpuException.class,
+          () -> suspended.restore(GpuMap.of(List.of(new GpuPair(nowhere, here)))));
       suspended.resume();
       assertRuns(counter, 101);
     }

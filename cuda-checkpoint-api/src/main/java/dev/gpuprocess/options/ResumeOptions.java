@@ -2,12 +2,11 @@ package dev.gpuprocess.options;
 
 import static java.util.Objects.requireNonNull;
 
-import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -53,10 +52,10 @@ public final class ResumeOptions {
   /**
    * The GPU that the memory of each GPU goes to.
    *
-   * @return empty to go back to the same GPUs
+   * @return {@link GpuMap#same()} if nothing was said
    */
-  public List<GpuPair> pairs() {
-    return set.pairs;
+  public GpuMap gpus() {
+    return set.gpus;
   }
 
   /**
@@ -98,7 +97,7 @@ public final class ResumeOptions {
   /** Builds {@link ResumeOptions}. Not for use by several threads. */
   public static final class Builder extends OptionsBuilder<Builder> {
 
-    private List<GpuPair> pairs = List.of();
+    private GpuMap gpus = GpuMap.same();
     private Duration waitForMemory = Duration.ZERO;
     private @Nullable Path fallbackImage;
     private @Nullable Map<GpuUuid, Long> needs;
@@ -107,14 +106,13 @@ public final class ResumeOptions {
     private Builder() {}
 
     /**
-     * Moves the process to other GPUs (CUDA 13.0 or later).
+     * Moves the process to other GPUs of the same kind (CUDA 13.0, driver 580, or later).
      *
-     * @param pairs one for every GPU of the machine; empty, the default, to go back to the same
-     *     GPUs
+     * @param map where the memory of each GPU goes; {@link GpuMap#same()} is the default
      * @return this builder
      */
-    public Builder pairs(List<GpuPair> pairs) {
-      this.pairs = List.copyOf(pairs);
+    public Builder gpus(GpuMap map) {
+      this.gpus = requireNonNull(map, "map");
       return this;
     }
 
@@ -152,7 +150,7 @@ public final class ResumeOptions {
      * have held. If the process needs more than is stated here, the restore may run out of GPU
      * memory and lose the process.
      *
-     * @param bytes in bytes, by the GPU that the process was on, before {@link #pairs} is applied,
+     * @param bytes in bytes, by the GPU that the process was on, before {@link #gpus} is applied,
      *     as {@code nvidia-smi} showed it while the process ran; GPUs that are not named are not
      *     checked, and with an empty map nothing is checked
      * @return this builder

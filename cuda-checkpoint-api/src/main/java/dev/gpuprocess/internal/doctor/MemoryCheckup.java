@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.doctor;
 
+import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
@@ -52,7 +53,9 @@ final class MemoryCheckup {
                 "GPU memory",
                 context.timeouts().call(),
                 new GpuMemoryCheck(
-                        context, List.of(new GpuMemoryCheck.Returning(process, held)), List.of())
+                        context,
+                        List.of(new GpuMemoryCheck.Returning(process, held)),
+                        GpuMap.same())
                     ::whyNot)
             .flatMap(found -> found);
     if (shortage.isEmpty()) {

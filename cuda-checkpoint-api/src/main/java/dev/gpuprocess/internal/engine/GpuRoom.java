@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.GpuMemoryCheck.Returning;
@@ -22,7 +24,13 @@ final class GpuRoom {
     for (TrackedProcess each : members) {
       returning.add(new Returning(each.identity, held(each, options, returning.isEmpty())));
     }
-    return new GpuMemoryCheck(context, returning, options.pairs());
+    return new GpuMemoryCheck(context, returning, options.gpus());
+  }
+
+  /** The exception for a map of GPUs that cannot be followed. */
+  static UnknownGpuException impossible(String why, Failure failure) {
+    return new UnknownGpuException(
+        why + "; process " + failure.pid() + " stays checkpointed", failure);
   }
 
   /** What the user states is for all of them together, so it is counted once. */

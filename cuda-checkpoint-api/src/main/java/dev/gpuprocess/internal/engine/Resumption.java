@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.populate.ReadAhead;
@@ -10,6 +12,7 @@ import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.internal.room.ReservedRoom;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -108,30 +111,32 @@ public final class Resumption {
       return;
     }
     EngineContext context = there.get(0).target().context;
-    List<Reservation> rooms =
+    DriverOperation first = there.get(0).operation();
+    ReservedRoom reserved =
         GpuRoom.check(context, targets(there), options)
-            .reserve(why -> refusal(there.get(0).operation(), why));
+            .reserve(why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
     Map<Member, Reservation> room = new HashMap<>();
     for (int i = 0; i < there.size(); i++) {
-      room.put(there.get(i), rooms.get(i));
+      room.put(there.get(i), reserved.reservations().get(i));
     }
+    List<GpuPair> pairs = reserved.pairs();
     try {
-      Member.all(there, each -> restore(each, room.getOrDefault(each, Reservation.NONE)));
+      Member.all(there, each -> restore(each, pairs, room.getOrDefault(each, Reservation.NONE)));
     } finally {
       // That of an abandoned call is released when the call returns.
       room.forEach(
-          (member, reserved) -> {
+          (member, reservation) -> {
             if (!member.operation().calls().isAbandoned()) {
-              reserved.close();
+              reservation.close();
             }
           });
     }
   }
 
-  private void restore(Member member, Reservation room) {
+  private void restore(Member member, List<GpuPair> pairs, Reservation room) {
     TrackedProcess target = member.target();
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
-    Runnable restore = () -> member.operation().calls().restore(options.pairs(), room);
+    Runnable restore = () -> member.operation().calls().restore(pairs, room);
     member.steps().runNoted("restore", held.bytes(), () -> helped(target, restore));
   }
 
@@ -155,8 +160,11 @@ public final class Resumption {
   }
 
   private InsufficientGpuMemoryException refusal(DriverOperation operation, GpuMemoryRefusal why) {
-    return why.exception(
-        operation.failure(null, ProcessState.CHECKPOINTED), RoomWait.advice(options));
+    return why.exception(checkpointed(operation), RoomWait.advice(options));
+  }
+
+  private static Failure checkpointed(DriverOperation operation) {
+    return operation.failure(null, ProcessState.CHECKPOINTED);
   }
 
   private static void unlock(Member member, ProcessState found) {

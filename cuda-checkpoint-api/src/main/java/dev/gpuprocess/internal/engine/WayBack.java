@@ -67,7 +67,8 @@ final class WayBack {
             () -> {
               try (Reservation room =
                   GpuRoom.check(target.context, List.of(target), options)
-                      .reserve(this::refusal)
+                      .reserve(this::refusal, why -> GpuRoom.impossible(why, failure()))
+                      .reservations()
                       .get(0)) {
                 LOG.debug("process {} is restored into {}", target.pid(), room);
                 return cuda.restore(target.pid(), List.of());
@@ -76,8 +77,11 @@ final class WayBack {
   }
 
   private InsufficientGpuMemoryException refusal(GpuMemoryRefusal why) {
-    return why.exception(
-        Failure.of("restore", target.pid()), "the process stays checkpointed, resume it later");
+    return why.exception(failure(), "the process stays checkpointed, resume it later");
+  }
+
+  private Failure failure() {
+    return Failure.of("restore", target.pid());
   }
 
   private @Nullable ProcessState stateIfAlive() {

@@ -2,8 +2,10 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.StateReading;
@@ -13,8 +15,8 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Function;
@@ -30,7 +32,7 @@ public final class GpuMemoryCheck {
   private final GpuInventory inventory;
   private final Reservations reservations;
   private final List<Returning> returning;
-  private final List<GpuPair> pairs;
+  private final GpuMap map;
   private final Duration patience;
 
   /**
@@ -44,9 +46,9 @@ public final class GpuMemoryCheck {
    * A check for processes that come back together.
    *
    * @param returning at least one
-   * @param pairs the GPU that the memory of each GPU goes to; empty for the same GPUs
+   * @param map the GPU that the memory of each GPU goes to
    */
-  public GpuMemoryCheck(EngineContext context, List<Returning> returning, List<GpuPair> pairs) {
+  public GpuMemoryCheck(EngineContext context, List<Returning> returning, GpuMap map) {
     this.inventory = context.inventory();
     this.reservations =
         new Reservations(
@@ -58,48 +60,76 @@ public final class GpuMemoryCheck {
                     || StateReading.isIdle(context.cuda(), other.pid()));
     this.patience = context.timeouts().call();
     this.returning = List.copyOf(returning);
-    this.pairs = pairs;
+    this.map = map;
   }
 
   /** Why a restore would be refused now; empty if it would not. Changes nothing. */
   public Optional<GpuMemoryRefusal> whyNot() {
     List<ReservedMemory> others = reservations.look();
-    return inventory.read().flatMap(reading -> whyNot(reading, others));
+    Optional<GpuReading> reading = inventory.read();
+    if (reading.isEmpty()) {
+      return Optional.empty();
+    }
+    try {
+      return whyNot(pairs(reading.get(), others), reading.get(), others);
+    } catch (ImpossibleMapException e) {
+      return Optional.of(
+          new GpuMemoryRefusal(
+              Objects.requireNonNull(e.getMessage()), null, true, OptionalLong.empty()));
+    }
   }
 
   /**
-   * Reserves the memory until the reservations are released or this JVM ends.
+   * Reserves the memory until the reservations are released or this JVM ends. Which GPUs it is
+   * taken from is decided here, when nobody else can take it.
    *
    * @param refused creates the exception for a refusal
-   * @return one reservation for each process, in their order
+   * @param impossible creates the exception for a map that cannot be followed
+   * @return what was reserved
    * @throws InsufficientGpuMemoryException when there is too little
+   * @throws UnknownGpuException when the map cannot be followed
    * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
    *     too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
-  public List<Reservation> reserve(
-      Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused) {
+  public ReservedRoom reserve(
+      Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,
+      Function<String, UnknownGpuException> impossible) {
     return reservations.alone(
         returning.get(0).process().pid(),
         patience,
         others -> {
           Optional<GpuReading> reading = inventory.read();
-          if (reading.isEmpty()) {
-            return Collections.nCopies(returning.size(), Reservation.NONE);
+          try {
+            if (reading.isEmpty()) {
+              return ReservedRoom.unchecked(GpuPlacement.pairsUnseen(map), returning.size());
+            }
+            List<GpuPair> pairs = pairs(reading.get(), others);
+            Optional<GpuMemoryRefusal> refusal = whyNot(pairs, reading.get(), others);
+            if (refusal.isPresent()) {
+              throw refused.apply(refusal.get());
+            }
+            return new ReservedRoom(pairs, addAll(pairs, reading.get()));
+          } catch (ImpossibleMapException e) {
+            throw impossible.apply(Objects.requireNonNull(e.getMessage()));
           }
-          Optional<GpuMemoryRefusal> refusal = whyNot(reading.get(), others);
-          if (refusal.isPresent()) {
-            throw refused.apply(refusal.get());
-          }
-          return addAll(reading.get());
         });
   }
 
-  private List<Reservation> addAll(GpuReading reading) {
+  private List<GpuPair> pairs(GpuReading reading, List<ReservedMemory> claims)
+      throws ImpossibleMapException {
+    List<ReservedMemory> others = notOurs(claims);
+    Holdings held = returning.stream().map(Returning::held).reduce(Holdings::plus).orElseThrow();
+    return new GpuPlacement(held, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
+        .pairs(map);
+  }
+
+  private List<Reservation> addAll(List<GpuPair> pairs, GpuReading reading) {
     List<Reservation> all = new ArrayList<>();
     try {
       for (Returning each : returning) {
-        all.add(reservations.add(ReservedMemory.of(each.process(), need(each, reading).bytes())));
+        GpuMemoryNeed need = need(each, pairs, reading);
+        all.add(reservations.add(ReservedMemory.of(each.process(), need.bytes())));
       }
       return all;
     } catch (RuntimeException | Error e) {
@@ -108,14 +138,14 @@ public final class GpuMemoryCheck {
     }
   }
 
-  private GpuMemoryNeed need(GpuReading reading) {
+  private GpuMemoryNeed need(List<GpuPair> pairs, GpuReading reading) {
     return returning.stream()
-        .map(each -> need(each, reading))
+        .map(each -> need(each, pairs, reading))
         .reduce(GpuMemoryNeed::plus)
         .orElseThrow();
   }
 
-  private GpuMemoryNeed need(Returning one, GpuReading reading) {
+  private GpuMemoryNeed need(Returning one, List<GpuPair> pairs, GpuReading reading) {
     Holdings held = one.held();
     ProcessIdentity process = one.process();
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
@@ -124,8 +154,9 @@ public final class GpuMemoryCheck {
     return GpuMemoryNeed.of(held, pairs, reading, bound);
   }
 
-  private Optional<GpuMemoryRefusal> whyNot(GpuReading reading, List<ReservedMemory> claims) {
-    GpuMemoryNeed need = need(reading);
+  private Optional<GpuMemoryRefusal> whyNot(
+      List<GpuPair> pairs, GpuReading reading, List<ReservedMemory> claims) {
+    GpuMemoryNeed need = need(pairs, reading);
     if (!need.isKnown()) {
       return Optional.of(
           new GpuMemoryRefusal(
@@ -142,14 +173,21 @@ public final class GpuMemoryCheck {
     if (!allSeen && !reading.unreadable().isEmpty()) {
       return Optional.of(unreadable(reading));
     }
-    List<ReservedMemory> others =
-        claims.stream()
-            .filter(claim -> returning.stream().noneMatch(each -> claim.isOf(each.process())))
-            .toList();
+    List<ReservedMemory> others = notOurs(claims);
     return gpus.stream()
         .filter(gpu -> need.bytes().getOrDefault(gpu.uuid(), 0L) > 0)
         .flatMap(gpu -> shortage(gpu, need, others).stream())
         .findFirst();
+  }
+
+  private List<ReservedMemory> notOurs(List<ReservedMemory> claims) {
+    return claims.stream()
+        .filter(claim -> returning.stream().noneMatch(each -> claim.isOf(each.process())))
+        .toList();
+  }
+
+  private static long reserved(Gpu gpu, List<ReservedMemory> others) {
+    return others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
   }
 
   private GpuMemoryRefusal unreadable(GpuReading reading) {
@@ -164,8 +202,7 @@ public final class GpuMemoryCheck {
   private Optional<GpuMemoryRefusal> shortage(
       Gpu gpu, GpuMemoryNeed need, List<ReservedMemory> others) {
     long needed = need.bytes().getOrDefault(gpu.uuid(), 0L);
-    long reserved =
-        others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
+    long reserved = reserved(gpu, others);
     if (gpu.freeBytes() - reserved >= needed) {
       return Optional.empty();
     }

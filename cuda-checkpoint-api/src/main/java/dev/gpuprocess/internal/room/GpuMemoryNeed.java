@@ -39,7 +39,7 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         .forEach(
             (from, bytes) -> {
               if (bytes > 0) {
-                needed.merge(target(from, pairs), sum(bytes, MARGIN), GpuMemoryNeed::sum);
+                needed.merge(target(from, pairs), withMargin(bytes), GpuMemoryNeed::sum);
               }
             });
     if (held.complete()) {
@@ -53,6 +53,11 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         seen.filter(gpu -> !held.known().containsKey(gpu)).map(gpu -> target(gpu, pairs)).toList();
     unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuMemoryNeed::sum));
     return new GpuMemoryNeed(needed, unknown, bound.isPresent());
+  }
+
+  /** What must be free for this much memory of a process. */
+  static long withMargin(long bytes) {
+    return sum(bytes, MARGIN);
   }
 
   /** That of two processes together. */

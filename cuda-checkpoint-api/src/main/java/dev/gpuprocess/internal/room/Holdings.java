@@ -74,6 +74,13 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
     return new Holdings(known, false);
   }
 
+  /** Those of two processes together. */
+  Holdings plus(Holdings other) {
+    Map<GpuUuid, Long> sums = new TreeMap<>(known);
+    other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
+    return new Holdings(sums, complete && other.complete);
+  }
+
   /** The sum of what is known, in bytes. */
   public long bytes() {
     return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);

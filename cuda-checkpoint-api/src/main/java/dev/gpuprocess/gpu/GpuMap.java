@@ -1,0 +1,134 @@
+package dev.gpuprocess.gpu;
+
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+
+/**
+ * Which GPU the memory of each GPU goes to at a restore. What it comes to is decided at the moment
+ * of the restore, together with the check for free memory, and the driver gets a pair for every GPU
+ * of the machine, as it demands. Other GPUs than before need CUDA 13.0 (driver 580) or later, and
+ * GPUs of the same kind. Immutable.
+ */
+public sealed interface GpuMap {
+
+  /** Back to the same GPUs. */
+  record Same() implements GpuMap {}
+
+  /**
+   * Two GPUs change places; all others stay.
+   *
+   * @param one a GPU of this machine
+   * @param other another one
+   */
+  record Swap(GpuUuid one, GpuUuid other) implements GpuMap {
+
+    /**
+     * Checks that there are two.
+     *
+     * @throws IllegalArgumentException when both are the same
+     */
+    public Swap {
+      if (one.equals(other)) {
+        throw new IllegalArgumentException(one + " cannot change places with itself");
+      }
+    }
+  }
+
+  /**
+   * All that the process or job holds, on one GPU, goes to this one.
+   *
+   * @param target a GPU of this machine
+   */
+  record To(GpuUuid target) implements GpuMap {}
+
+  /** Each GPU stays where there is room, and goes to another of the same kind where not. */
+  record Automatic() implements GpuMap {}
+
+  /**
+   * As said, pair by pair.
+   *
+   * @param targets by the GPU at checkpoint; for the driver, one entry for every GPU of the machine
+   */
+  record Exactly(Map<GpuUuid, GpuUuid> targets) implements GpuMap {
+
+    /**
+     * Checks that no two go to one.
+     *
+     * @throws IllegalArgumentException when two GPUs go to the same, or the map is empty
+     */
+    public Exactly {
+      targets = Map.copyOf(targets);
+      Set<GpuUuid> taken = new HashSet<>(targets.values());
+      if (taken.isEmpty() || taken.size() < targets.size()) {
+        throw new IllegalArgumentException(
+            "every GPU goes to one of its own, and at least one goes somewhere: "
+                + new TreeMap<>(targets));
+      }
+    }
+  }
+
+  /**
+   * Back to the same GPUs: the default.
+   *
+   * @return the map
+   */
+  static GpuMap same() {
+    return new Same();
+  }
+
+  /**
+   * Two GPUs change places; all others stay.
+   *
+   * @param one a GPU of this machine
+   * @param other another one
+   * @return the map
+   * @throws IllegalArgumentException when both are the same
+   */
+  static GpuMap swap(GpuUuid one, GpuUuid other) {
+    return new Swap(one, other);
+  }
+
+  /**
+   * All that the process or job holds goes to one GPU. It must hold memory on exactly one.
+   *
+   * @param target a GPU of this machine
+   * @return the map
+   */
+  static GpuMap to(GpuUuid target) {
+    return new To(target);
+  }
+
+  /**
+   * What is on a GPU comes back to it where there is room, and goes to another of the same kind
+   * where not, to the one with most room. Where no GPU has room, the shortage is that of the same
+   * GPUs. A process of which it is not known what it held goes back to the same GPUs.
+   *
+   * @return the map
+   */
+  static GpuMap automatic() {
+    return new Automatic();
+  }
+
+  /**
+   * As said, pair by pair.
+   *
+   * @param pairs one for every GPU of the machine; none for the same GPUs
+   * @return the map
+   * @throws IllegalArgumentException when a GPU is named twice on one side
+   */
+  static GpuMap of(List<GpuPair> pairs) {
+    if (pairs.isEmpty()) {
+      return same();
+    }
+    Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
+    for (GpuPair pair : pairs) {
+      if (targets.put(pair.from(), pair.to()) != null) {
+        throw new IllegalArgumentException(pair.from() + " cannot go to two GPUs");
+      }
+    }
+    return new Exactly(targets);
+  }
+}
