@@ -138,7 +138,8 @@ final class TreeCheck {
   /** What a child can have inherited, which is from the nearest of its parents that uses CUDA. */
   static Inheritance inheritanceOf(JobOperation operation, ProcessIdentity child)
       throws NotReleasableException {
-    return Inheritance.of(child, operation.each().stream().map(each -> each.target().identity).toList());
+    return Inheritance.of(
+        child, operation.each().stream().map(each -> each.target().identity).toList());
   }
 
   private CudaChildException keeps(ProcessIdentity child, String device, String why) {

@@ -237,8 +237,7 @@ public final class JobOperation {
 
   /** Reads the state of a process that is no member; empty when it has none or is gone. */
   public Optional<ProcessState> stateOf(int other) {
-    return ProcessIdentity.of(other)
-        .flatMap(process -> Optional.ofNullable(ask(process).value()));
+    return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
   }
 
   /**

@@ -114,7 +114,8 @@ public final class Resumption {
     DriverOperation first = there.get(0).operation();
     ReservedRoom reserved =
         GpuRoom.check(context, targets(there), options)
-            .reserve(why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
+            .reserve(
+                why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
     Map<Member, Reservation> room = new HashMap<>();
     for (int i = 0; i < there.size(); i++) {
       room.put(there.get(i), reserved.reservations().get(i));

@@ -73,7 +73,7 @@ class SaveAreaTest {
     try (Holder holder = Holder.launch(64).notOurChild().start()) {
       ProcessIdentity process = ProcessIdentity.of(holder.pid()).orElseThrow();
       AddressRange area = new AddressRange(holder.memory(), holder.memory() + 64 * MIB);
-      new MemoryHandOver(process, List.of(area))
+      new MemoryHandOver(process, 1, List.of(area))
           .run(
               Files.createDirectories(directory.resolve("gpu")),
               false,
