@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -33,6 +34,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -49,6 +51,7 @@ public final class Dump {
   private final DriverOperation operation;
   private final TrackedProcess target;
   private final DumpOptions options;
+  private final Optional<Isolation> isolation;
   private final StepRecorder steps;
   private final HandOverStep handOver;
   private final boolean isSnapshot;
@@ -65,7 +68,8 @@ public final class Dump {
       boolean isSnapshot) {
     this.operation = operation;
     this.target = target;
-    this.options = options;
+    this.isolation = Isolation.of(target.pid());
+    this.options = isolation.map(found -> found.with(options)).orElse(options);
     this.steps = steps;
     this.isSnapshot = isSnapshot;
     Path spools = isSnapshot ? target.context.snapshotSpool() : null;
@@ -84,7 +88,7 @@ public final class Dump {
           operation.require(ProcessState.CHECKPOINTED);
           StepRecorder steps = self.measured();
           Dump dump = new Dump(operation, target, options, steps, false);
-          ImageDirectory image = dump.into(directory);
+          ImageDirectory image = dump.intoItsEnd(directory);
           if (options.endsTree()) {
             int unused = target.advance();
             target.forget();
@@ -111,6 +115,17 @@ public final class Dump {
     Dump dump = new Dump(operation, target, options, steps, true);
     boolean unused = operation.atCriu(() -> dump.run(directory));
     return Objects.requireNonNull(dump.written);
+  }
+
+  /** A job that was launched here has not ended because its process is on disk. */
+  private ImageDirectory intoItsEnd(Path directory) {
+    try (Departure departure = Departure.of(target.identity)) {
+      ImageDirectory image = into(directory);
+      if (options.endsTree()) {
+        departure.done();
+      }
+      return image;
+    }
   }
 
   private ImageDirectory into(Path directory) {
@@ -349,6 +364,6 @@ public final class Dump {
   private Manifest.Options keptOptions() {
     boolean shellJob =
         Processes.stat(target.identity).map(stat -> !stat.leadsSession()).orElse(false);
-    return ManifestOptions.of(options, shellJob);
+    return ManifestOptions.of(options, shellJob, isolation.map(Isolation::names).orElse(null));
   }
 }

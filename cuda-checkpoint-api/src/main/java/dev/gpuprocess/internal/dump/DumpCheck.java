@@ -131,7 +131,7 @@ public final class DumpCheck {
         .ifPresent(
             device -> {
               throw new CudaChildException(
-                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: start such workers with spawn or forkserver, suspend the child first, or end such a helper; process %s runs on"
+                  "child %s of process %s holds %s, inherited by fork, or opened by CUDA of its own or for NVML alone, so the tree cannot be dumped: launch the job with LaunchOptions.dropInheritedGpu(true), or start such workers with spawn or forkserver, suspend the child first, or end such a helper; process %s runs on"
                       .formatted(child, process.pid(), device, process.pid()),
                   Failure.of("dump", process.pid()));
             });

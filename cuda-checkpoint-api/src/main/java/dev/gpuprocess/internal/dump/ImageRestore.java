@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
@@ -28,6 +29,7 @@ import dev.gpuprocess.spi.RestoreRequest;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.function.IntConsumer;
 
 /** Brings a process back from its image with CRIU; its GPU memory is still in host memory then. */
 public final class ImageRestore {
@@ -36,6 +38,11 @@ public final class ImageRestore {
   private final ImageDirectory image;
   private final Manifest manifest;
   private final StepRecorder steps;
+  private final Optional<Isolation> isolation;
+  private final ProcessKey place;
+
+  /** The pid that the process has or will have; of an isolated one it is known late. */
+  private volatile int pid;
 
   /** Prepares; nothing is done yet. */
   public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
@@ -43,6 +50,9 @@ public final class ImageRestore {
     this.image = image;
     this.manifest = image.manifest();
     this.steps = steps;
+    this.isolation = Isolation.of(manifest);
+    this.place = isolation.isPresent() ? ImageLock.ofItsOwn() : ImageLock.key(manifest);
+    this.pid = place.pid();
   }
 
   /**
@@ -53,16 +63,32 @@ public final class ImageRestore {
    */
   public StateHandle run(RestoreOptions options) {
     requireExpected(options);
-    RestoreOptions all =
-        ManifestOptions.with(manifest.options(), options.toBuilder().expectNothing().build());
-    ProcessLock lock = ImageLock.take(context, manifest, "restore");
+    Optional<LaunchedProcess> job = LaunchedProcess.awaited(dumped());
+    RestoreOptions all = ManifestOptions.with(manifest.options(), wanted(options, job.isPresent()));
+    ProcessLock lock = ImageLock.take(context, manifest, place, "restore");
+    StateHandle restored;
     try {
-      new PidWait(manifest).requireFree();
+      if (isolation.isEmpty()) {
+        new PidWait(manifest).requireFree();
+      }
       lock.atCriu(true);
-      return restore(all);
+      restored = restore(all);
     } finally {
       lock.release();
     }
+    job.ifPresent(launched -> launched.returned(restored.target().identity));
+    return restored;
+  }
+
+  /** A job that was launched here becomes a child of this JVM, which can tell how it ends. */
+  private RestoreOptions wanted(RestoreOptions options, boolean launchedHere) {
+    RestoreOptions.Builder wanted = options.toBuilder().expectNothing();
+    if (launchedHere && context.criu().takesDescriptors()) {
+      wanted.asChild(true);
+    }
+    return isolation
+        .map(found -> found.with(manifest.pid(), wanted.build()))
+        .orElseGet(wanted::build);
   }
 
   private void requireExpected(RestoreOptions options) {
@@ -110,13 +136,23 @@ public final class ImageRestore {
   private TrackedProcess restore(VerifiedImage verified, LogDirectory log, RestoreOptions options) {
     Holdings held = held();
     Journal journal = new Journal(context.state());
-    ProcessKey expected = journal.writeRestore(manifest.pid(), held, image.path(), log.path());
+    ProcessKey expected = journal.writeRestore(pid, held, image.path(), log.path());
     boolean isNoted = true;
     try {
       log.make();
       RestoreReport report =
           steps.run(
-              "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
+              "criu restore",
+              () ->
+                  criuRestore(
+                      verified,
+                      log,
+                      options,
+                      found -> {
+                        pid = found;
+                        journal.updateRestore(expected, found, held, image.path(), log.path());
+                      }),
+              RestoreReport::bytes);
       TrackedProcess target = new TrackedProcess(context, report.process(), held, dumped());
       target.leaveAt(ProcessState.CHECKPOINTED);
       log.delete();
@@ -157,7 +193,7 @@ public final class ImageRestore {
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (true) {
         try {
-          ProcessIdentity.of(expected.pid())
+          ProcessIdentity.of(pid)
               .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
               .ifPresent(
                   found ->
@@ -175,7 +211,7 @@ public final class ImageRestore {
   }
 
   private RestoreReport criuRestore(
-      VerifiedImage verified, LogDirectory log, RestoreOptions options) {
+      VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       return context
@@ -183,7 +219,7 @@ public final class ImageRestore {
           .restore(
               new RestoreRequest(
                   verified.images(), log.path(), manifest.pid(), memory.with(options)),
-              carried);
+              isolation.isEmpty() ? carried : new NewPid(carried, found));
     } catch (RuntimeException e) {
       carried.removeWhatWasMade();
       throw e;

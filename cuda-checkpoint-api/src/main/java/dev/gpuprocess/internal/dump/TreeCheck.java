@@ -61,7 +61,7 @@ public final class TreeCheck {
       throw refusal(
           child,
           "holds " + device.get() + ", inherited by fork or opened for NVML alone",
-          "start workers with spawn or forkserver, and end such helpers");
+          "launch the job with LaunchOptions.dropInheritedGpu(true), or start workers with spawn or forkserver, and end such helpers");
     }
     // Without a device file open it can only be checkpointed, and asking could hang.
     if (Standstill.of(child).isPresent()) {
