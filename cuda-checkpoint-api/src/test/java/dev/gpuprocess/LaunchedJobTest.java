@@ -297,22 +297,46 @@ class LaunchedJobTest {
     awaitGone(second);
   }
 
-  /** Another process of ours, with the guard's name, is none of the job's. */
+  private static ProcessIdentity guardOf(LaunchedJob job) {
+    return children().stream()
+        .filter(pid -> ProcFs.commandLine(pid).contains("gpuprocess-guard"))
+        .filter(pid -> ProcFs.commandLine(pid).contains(Long.toString(job.identity().pid())))
+        .map(pid -> ProcessIdentity.of(pid).orElseThrow())
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static void kill(ProcessIdentity process) {
+    ProcessHandle.of(process.pid())
+        .filter(one -> process.isAlive())
+        .orElseThrow()
+        .destroyForcibly();
+  }
+
   @Test
   void jobWhoseGuardWasKilledCanBeEnded() {
-    Set<Integer> before = children();
     LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
-    ProcessIdentity guard =
-        children().stream()
-            .filter(pid -> !before.contains(pid))
-            .filter(pid -> ProcFs.commandLine(pid).contains(Long.toString(job.identity().pid())))
-            .map(pid -> ProcessIdentity.of(pid).orElseThrow())
-            .findFirst()
-            .orElseThrow();
-    assertEquals("gpuprocess-guard", ProcFs.commandLine(guard.pid()).get(0));
-    ProcessHandle.of(guard.pid()).filter(one -> guard.isAlive()).orElseThrow().destroyForcibly();
+    ProcessIdentity guard = guardOf(job);
+    kill(guard);
     awaitGone(guard);
     assertTrue(isAlive(job.identity().pid()));
     assertEquals(OptionalInt.of(15), job.end(PATIENCE).orElseThrow().signal());
+  }
+
+  @Test
+  void whatARootLeavesIsEndedAlsoWhenItsGuardWasKilled() {
+    Path child = directory.resolve("child");
+    LaunchedJob job =
+        launch(shell("sh -c 'echo $$ >%s; exec sleep 1000' & exec sleep 1000".formatted(child)));
+    ProcessIdentity left = process(child);
+    ProcessIdentity guard = guardOf(job);
+    kill(guard);
+    awaitGone(guard);
+    kill(job.identity());
+    assertEquals(OptionalInt.of(9), job.awaitExit(PATIENCE).orElseThrow().signal());
+    Awaitility.await().atMost(PATIENCE).ignoreExceptions().until(() -> guardOf(job).isAlive());
+    assertTrue(left.isAlive());
+    job.end(PATIENCE);
+    awaitGone(left);
   }
 }

@@ -122,12 +122,16 @@ class LauncherTest {
   @Test
   void jobThatMaySurvivesTheJvmThatIsKilled() throws Exception {
     List<ProcessIdentity> job = job(launcher("exec \"$@\"", "leave"));
-    List<ProcessHandle> guards =
-        jvm.toHandle().children().filter(child -> child.pid() != job.get(0).pid()).toList();
+    List<ProcessIdentity> guards =
+        jvm.toHandle()
+            .children()
+            .filter(child -> child.pid() != job.get(0).pid())
+            .flatMap(child -> ProcessIdentity.of(child.pid()).stream())
+            .toList();
     try {
       assertEquals(1, guards.size());
       jvm.destroyForcibly().waitFor();
-      guards.get(0).onExit().join();
+      Awaitility.await().atMost(PATIENCE).until(() -> !guards.get(0).isAlive());
       assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
     } finally {
       for (ProcessIdentity each : job) {

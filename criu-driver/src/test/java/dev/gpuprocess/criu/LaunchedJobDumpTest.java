@@ -89,9 +89,17 @@ class LaunchedJobDumpTest {
     assertEquals(loaders, Set.copyOf(ProcFs.descendants(before.pid())));
     awaitMore(file(), dumped);
     awaitMore(Trainer.loader(file(), 2), loaded);
+    assertTrue(isGuarded(job.identity()), "it still ends with this JVM");
     assertEquals(OptionalInt.of(3), job.end(PATIENCE).orElseThrow().code());
     assertEquals(OptionalInt.of(3), job.exitCode());
     assertTrue(ProcFs.stat(before.pid()).isEmpty(), "reaped");
+  }
+
+  private static boolean isGuarded(ProcessIdentity root) {
+    List<String> wanted =
+        List.of("gpuprocess-guard", "" + root.pid(), "" + root.startTicks(), "yes");
+    return ProcFs.descendants(ProcessHandle.current().pid()).stream()
+        .anyMatch(pid -> ProcFs.commandLine(pid).containsAll(wanted));
   }
 
   /** A child of {@code ProcessBuilder} cannot: the JDK takes a stop of it for its end. */

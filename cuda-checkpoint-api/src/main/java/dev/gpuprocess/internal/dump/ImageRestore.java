@@ -30,6 +30,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.IntConsumer;
+import org.jspecify.annotations.Nullable;
 
 /** Brings a process back from its image with CRIU; its GPU memory is still in host memory then. */
 public final class ImageRestore {
@@ -43,6 +44,9 @@ public final class ImageRestore {
 
   /** The pid that the process has or will have; of an isolated one it is known late. */
   private volatile int pid;
+
+  /** The process, once CRIU has brought it back. */
+  private @Nullable ProcessIdentity back;
 
   /** Prepares; nothing is done yet. */
   public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
@@ -63,21 +67,34 @@ public final class ImageRestore {
    */
   public StateHandle run(RestoreOptions options) {
     requireExpected(options);
-    Optional<LaunchedProcess> job = LaunchedProcess.awaited(dumped());
-    RestoreOptions all = ManifestOptions.with(manifest.options(), wanted(options, job.isPresent()));
+    Optional<LaunchedProcess> job = LaunchedProcess.take(dumped());
+    try {
+      return run(options, job.isPresent());
+    } finally {
+      ProcessIdentity came = back;
+      job.ifPresent(
+          launched -> {
+            if (came == null) {
+              launched.notReturned();
+            } else {
+              launched.returned(came);
+            }
+          });
+    }
+  }
+
+  private StateHandle run(RestoreOptions options, boolean launchedHere) {
+    RestoreOptions all = ManifestOptions.with(manifest.options(), wanted(options, launchedHere));
     ProcessLock lock = ImageLock.take(context, manifest, place, "restore");
-    StateHandle restored;
     try {
       if (isolation.isEmpty()) {
         new PidWait(manifest).requireFree();
       }
       lock.atCriu(true);
-      restored = restore(all);
+      return restore(all);
     } finally {
       lock.release();
     }
-    job.ifPresent(launched -> launched.returned(restored.target().identity));
-    return restored;
   }
 
   /** A job that was launched here becomes a child of this JVM, which can tell how it ends. */
@@ -153,6 +170,7 @@ public final class ImageRestore {
                         journal.updateRestore(expected, found, held, image.path(), log.path());
                       }),
               RestoreReport::bytes);
+      back = report.process();
       TrackedProcess target = new TrackedProcess(context, report.process(), held, dumped());
       target.leaveAt(ProcessState.CHECKPOINTED);
       log.delete();

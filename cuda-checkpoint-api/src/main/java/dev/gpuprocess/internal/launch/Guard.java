@@ -66,7 +66,7 @@ final class Guard {
       Optional<byte[]> said = socket.receive(limit);
       if (said.isEmpty() || said.get().length != 1 || said.get()[0] != READY) {
         boolean unused = guard.process.signal(PidDescriptor.SIGKILL);
-        guard.reap();
+        unused = guard.reap();
         throw new IOException("the guard of process %s did not begin".formatted(root.pid()));
       }
       return guard;
@@ -106,18 +106,23 @@ final class Guard {
   }
 
   /** Whether it lives. */
-  boolean isThere() throws NativeCallException {
-    return !process.awaitEnd(Duration.ZERO);
+  synchronized boolean isThere() throws NativeCallException {
+    return !ended && !process.awaitEnd(Duration.ZERO);
   }
 
-  /** Waits until it has ended and lets its pid go. To be called once. */
-  void reap() throws NativeCallException {
+  /**
+   * Waits until it has ended and lets its pid go. To be called once.
+   *
+   * @return false when somebody has killed it
+   */
+  boolean reap() throws NativeCallException {
     process.awaitEnd();
-    process.reap();
-    process.close();
     synchronized (this) {
       ended = true;
       socket.close();
     }
+    boolean byItself = process.reap().filter(status -> status.signal() > 0).isEmpty();
+    process.close();
+    return byItself;
   }
 }

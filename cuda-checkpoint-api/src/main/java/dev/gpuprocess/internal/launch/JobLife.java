@@ -22,13 +22,16 @@ final class JobLife {
   final ProcessIdentity root;
   private final PidDescriptor held;
   private final boolean survivesExit;
-  private @Nullable Guard guard;
+  private volatile @Nullable Guard guard;
 
   /** Verbs that may end in a dump, under way. */
   int departures;
 
   /** Whether the root ended because it is in an image now. */
   boolean departed;
+
+  /** Whether a restore is under way that will bring it back. */
+  boolean taken;
 
   /** Whether all of it has ended, and nothing is left to be reaped. */
   boolean over;
@@ -60,30 +63,32 @@ final class JobLife {
   }
 
   /**
-   * The guard. One that somebody has ended is replaced while the root lives; afterwards it is
-   * waited for.
+   * The guard, to be given orders. One that somebody has killed is replaced.
+   *
+   * @param rootLives whether the root is not known to have ended; afterwards the thread that waits
+   *     for the rest replaces guards
    */
-  Guard guard(Duration limit, boolean rootLives) throws IOException {
+  Optional<Guard> guard(Duration limit, boolean rootLives) throws IOException {
     Guard there = guard;
-    if (there != null && (!rootLives || there.isThere())) {
-      return there;
+    if (rootLives && (there == null || !there.isThere())) {
+      if (there != null) {
+        boolean unused = there.reap();
+      }
+      there = Guard.start(root, held, survivesExit, limit);
+      guard = there;
     }
-    if (there != null) {
-      there.reap();
-    }
-    there = Guard.start(root, held, survivesExit, limit);
-    guard = there;
-    return there;
+    return Optional.ofNullable(there);
   }
 
   /** Waits until all the rest has ended; nothing of this is used afterwards. */
-  void awaitRest() throws NativeCallException {
+  void awaitRest(Duration limit) throws IOException {
     Guard there = guard;
-    if (there != null) {
-      if (departed) {
-        there.letGo();
-      }
-      there.reap();
+    if (there != null && departed) {
+      there.letGo();
+    }
+    while (there != null && !there.reap() && !departed) {
+      there = Guard.start(root, held, survivesExit, limit);
+      guard = there;
     }
     Orphans.reap(root.pid());
     held.close();

@@ -168,7 +168,7 @@ final class JobStart implements AutoCloseable {
       }
       if (guard != null) {
         guard.letGo();
-        guard.reap();
+        boolean unused = guard.reap();
       }
       throw e;
     }

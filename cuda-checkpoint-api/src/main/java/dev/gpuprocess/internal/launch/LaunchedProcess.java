@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -107,8 +108,8 @@ public final class LaunchedProcess {
       notifyAll();
     }
     try {
-      watched.awaitRest();
-    } catch (NativeCallException | RuntimeException e) {
+      watched.awaitRest(limit);
+    } catch (IOException | RuntimeException e) {
       LOG.warn("what process {} leaves is not reaped: {}", watched.root.pid(), e.getMessage());
     }
     synchronized (this) {
@@ -188,9 +189,12 @@ public final class LaunchedProcess {
           return true;
         }
       }
-      boolean asked = !isDeafToTerm(now) && guard(now).terminate();
-      if (!asked || !await(grace, () -> now.over)) {
-        boolean unused = guard(now).kill();
+      boolean deaf = isDeafToTerm(now);
+      if (!deaf) {
+        order(now, Guard::terminate);
+      }
+      if (deaf || !await(grace, () -> now.over)) {
+        order(now, Guard::kill);
       }
     } catch (IOException e) {
       throw new LaunchException(
@@ -209,9 +213,29 @@ public final class LaunchedProcess {
     return true;
   }
 
-  /** When the root has ended the guard is the one that there is. */
-  private synchronized Guard guard(JobLife of) throws IOException {
-    return of.guard(limit, !ended);
+  /** An order to a guard. */
+  @FunctionalInterface
+  private interface Order {
+    boolean give(Guard guard) throws NativeCallException;
+  }
+
+  /** Where a guard has just been killed, the next one is ordered. */
+  private void order(JobLife to, Order order) throws IOException {
+    try (Polling patience = new Polling(limit)) {
+      while (!isGiven(to, order) && !await(Duration.ZERO, () -> to.over)) {
+        if (!patience.pause()) {
+          throw new IOException("nobody guards it");
+        }
+      }
+    }
+  }
+
+  private boolean isGiven(JobLife to, Order order) throws IOException {
+    Optional<Guard> guard;
+    synchronized (this) {
+      guard = to.guard(limit, !ended && !to.departed);
+    }
+    return guard.isPresent() && order.give(guard.get());
   }
 
   /** The first process of a pid namespace is not ended by a signal that it does not handle. */
@@ -247,17 +271,25 @@ public final class LaunchedProcess {
   }
 
   /**
-   * The job that an image is of which is about to be restored.
+   * Takes the job that an image is of which is about to be restored. Of several restores at a time
+   * one gets it, until {@link #returned} or {@link #notReturned}.
    *
    * @param dumped the process in the image
    * @return empty when it was not launched here, or runs, or has ended
    */
-  public static Optional<LaunchedProcess> awaited(ProcessIdentity dumped) {
-    return JOBS.stream().filter(job -> job.awaits(dumped)).findFirst();
+  public static Optional<LaunchedProcess> take(ProcessIdentity dumped) {
+    return JOBS.stream().filter(job -> job.isTaken(dumped)).findFirst();
   }
 
-  private synchronized boolean awaits(ProcessIdentity dumped) {
-    return life.departed && lineage.contains(dumped);
+  private synchronized boolean isTaken(ProcessIdentity dumped) {
+    boolean takes = life.departed && !life.taken && lineage.contains(dumped);
+    life.taken |= takes;
+    return takes;
+  }
+
+  /** The restore has failed. */
+  public synchronized void notReturned() {
+    life.taken = false;
   }
 
   /** It was restored. */

@@ -35,7 +35,10 @@ final class NativeFiles {
           directory = candidate;
           return file.path();
         }
-        why = new IOException("programs cannot be started from " + candidate);
+        why =
+            new IOException(
+                "programs cannot be started from %s, as on a file system that is mounted noexec: set java.io.tmpdir to another directory"
+                    .formatted(candidate));
       } catch (IOException e) {
         LOG.debug("jobs are not launched from {}", candidate, e);
         why = e;
