@@ -19,10 +19,12 @@ import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
@@ -165,6 +167,20 @@ public final class GpuCheckpoints {
    */
   public GpuJob inspectJob(long rootPid) {
     return LiveJob.found(JobSearch.find(context, rootPid, "inspect"));
+  }
+
+  /**
+   * Starts a job as a child of this JVM, prepared for being dumped and restored. Needs Linux 5.4
+   * and glibc 2.34 on x86_64.
+   *
+   * @param options what to start, and how
+   * @return the job, which runs
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
+   *     Timeouts#call()}; nothing of it is left
+   */
+  public LaunchedJob launch(LaunchOptions options) {
+    return new LaunchedJob(this, LaunchedProcess.launch(options, context.timeouts().call()));
   }
 
   /**

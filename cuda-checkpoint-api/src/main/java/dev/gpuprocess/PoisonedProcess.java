@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.launch.Departure;
 
 /**
  * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
@@ -33,7 +34,10 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
           image + " was made of another process than " + identity() + ": nothing was touched");
     }
     image.verify();
-    end();
+    try (Departure departure = Departure.of(identity())) {
+      end();
+      departure.done();
+    }
     return image.restore();
   }
 

@@ -15,7 +15,8 @@ import org.jspecify.annotations.Nullable;
  * @param formatVersion the format of the image: {@link #FORMAT}, {@link #FORMAT_WITH_MEMORY} for
  *     one with memory files, {@link #FORMAT_OF_JOB} for one of a job
  * @param created when the dump was made
- * @param pid the root of the process tree, and the pid it will have again
+ * @param pid the root of the process tree, and the pid it will have again; of an {@linkplain
+ *     Options#isIsolated isolated} one the pid that its controller saw, while it has pid 1 inside
  * @param startTicks when that process started, in clock ticks since boot
  * @param commandLine its arguments, program first
  * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known, and
@@ -288,6 +289,8 @@ public record Manifest(
    * @param masterMounts whether external mounts could be slaves
    * @param fileSystems types of file systems that were dumped although CRIU does not know them
    * @param cgroups the name of a {@link CgroupMode}, empty where CRIU decided
+   * @param hostMounts of an {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated
+   *     isolated} job the mount points at which it has what the host has there; null for any other
    */
   public record Options(
       boolean shellJob,
@@ -301,7 +304,8 @@ public record Manifest(
       boolean sharedMounts,
       boolean masterMounts,
       List<String> fileSystems,
-      String cgroups) {
+      String cgroups,
+      @Nullable List<String> hostMounts) {
 
     private static final Pattern FILE_SYSTEM = Pattern.compile("[a-z][a-z0-9_.-]{0,31}");
 
@@ -319,6 +323,50 @@ public record Manifest(
       if (!cgroups.isEmpty()) {
         CgroupMode unused = CgroupMode.valueOf(cgroups);
       }
+      hostMounts = hostMounts == null ? null : List.copyOf(hostMounts);
+      if (hostMounts != null && !hostMounts.stream().allMatch(point -> point.startsWith("/"))) {
+        throw new IllegalArgumentException("these are not mount points: " + hostMounts);
+      }
+    }
+
+    /** Of a process that is not isolated; the parameters are those of the other constructor. */
+    public Options(
+        boolean shellJob,
+        boolean tcpEstablished,
+        boolean tcpClose,
+        boolean externalUnixSockets,
+        boolean fileLocks,
+        boolean allowUprobes,
+        boolean emptyNetworkNamespace,
+        boolean externalMounts,
+        boolean sharedMounts,
+        boolean masterMounts,
+        List<String> fileSystems,
+        String cgroups) {
+      this(
+          shellJob,
+          tcpEstablished,
+          tcpClose,
+          externalUnixSockets,
+          fileLocks,
+          allowUprobes,
+          emptyNetworkNamespace,
+          externalMounts,
+          sharedMounts,
+          masterMounts,
+          fileSystems,
+          cgroups,
+          null);
+    }
+
+    /**
+     * Whether the process has a pid namespace of its own, so that the image can be restored many
+     * times at once.
+     *
+     * @return whether it was launched isolated
+     */
+    public boolean isIsolated() {
+      return hostMounts != null;
     }
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.launch.PreloadedLibrary;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
@@ -11,7 +12,9 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -21,9 +24,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, and
- * the performance files that other JVMs remove. Kept in a file beside CRIU's, checksummed and
- * signed like them; images of earlier versions have none.
+ * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, the
+ * performance files that other JVMs remove, and the library that is preloaded into jobs. Kept in a
+ * file beside CRIU's, checksummed and signed like them; images of earlier versions have none.
  */
 public final class CarriedState implements RestoreListener {
 
@@ -32,36 +35,47 @@ public final class CarriedState implements RestoreListener {
 
   private final List<TaskSettings> tasks;
   private final List<JvmPerformanceFile> files;
+
+  /** By path: all processes of a job have the same. */
+  private final Map<Path, PreloadedLibrary> libraries;
+
   private final List<Path> made = new ArrayList<>();
 
-  private CarriedState(List<TaskSettings> tasks, List<JvmPerformanceFile> files) {
+  private CarriedState(
+      List<TaskSettings> tasks,
+      List<JvmPerformanceFile> files,
+      Map<Path, PreloadedLibrary> libraries) {
     this.tasks = tasks;
     this.files = files;
+    this.libraries = libraries;
   }
 
   /** Collects it from a stopped tree; what cannot be read is left out. */
   static CarriedState of(int root) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
+    Map<Path, PreloadedLibrary> libraries = new LinkedHashMap<>();
     for (int pid : tree(root)) {
       try {
         for (int task : ProcFs.threads(pid)) {
           TaskSettings.of(task).ifPresent(tasks::add);
         }
         JvmPerformanceFile.of(pid).ifPresent(files::add);
+        PreloadedLibrary.of(pid).ifPresent(library -> libraries.put(library.path(), library));
       } catch (IOException e) {
         LOG.warn(
-            "process {} will not get back all that its threads were allowed: {}",
+            "process {} will not get back all that it and its threads have: {}",
             pid,
             e.getMessage());
       }
     }
-    return new CarriedState(tasks, files);
+    return new CarriedState(tasks, files, libraries);
   }
 
   /** What {@link #read} reads. */
   byte[] text() {
-    return Stream.concat(tasks.stream(), files.stream())
+    return Stream.of(tasks, files, libraries.values())
+        .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
         .getBytes(StandardCharsets.US_ASCII);
@@ -82,11 +96,14 @@ public final class CarriedState implements RestoreListener {
   public static CarriedState read(int pid, Path images) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
+    Map<Path, PreloadedLibrary> libraries = new LinkedHashMap<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
         task.ifPresent(tasks::add);
-        if (task.isEmpty()) {
+        Optional<PreloadedLibrary> library = PreloadedLibrary.parse(line);
+        library.ifPresent(found -> libraries.put(found.path(), found));
+        if (task.isEmpty() && library.isEmpty()) {
           files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
         }
       }
@@ -98,12 +115,23 @@ public final class CarriedState implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new CarriedState(tasks, files);
+    return new CarriedState(tasks, files, libraries);
   }
 
   /** As late as possible: until the pid exists, any JVM that starts removes these files again. */
   @Override
   public void preRestore() {
+    for (PreloadedLibrary library : libraries.values()) {
+      try {
+        library.putBack();
+      } catch (IOException e) {
+        // If it is missing, CRIU will say so.
+        LOG.warn(
+            "{} cannot be put back: {}",
+            Printable.of(library.path().toString()),
+            Printable.of(String.valueOf(e.getMessage())));
+      }
+    }
     for (JvmPerformanceFile file : files) {
       try {
         if (file.putBack()) {

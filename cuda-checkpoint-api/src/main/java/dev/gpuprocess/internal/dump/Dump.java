@@ -18,6 +18,7 @@ import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -35,6 +36,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -53,6 +55,7 @@ public final class Dump {
   private final ProcessIdentity root;
   private final EngineContext context;
   private final DumpOptions options;
+  private final Optional<Isolation> isolation;
   private final StepRecorder steps;
   private final HandOverSteps handOver;
   private final boolean isSnapshot;
@@ -67,7 +70,8 @@ public final class Dump {
     this.job = operation.job();
     this.root = job.root;
     this.context = job.context;
-    this.options = options;
+    this.isolation = Isolation.of(root.pid());
+    this.options = isolation.map(found -> found.with(options)).orElse(options);
     this.steps = steps;
     this.isSnapshot = isSnapshot;
     this.handOver =
@@ -98,12 +102,11 @@ public final class Dump {
   }
 
   private ImageDirectory alone(Path directory) {
-    ImageDirectory image = into(directory);
+    ImageDirectory image = intoItsEnd(directory);
     if (options.endsTree()) {
       int unused = job.advance();
       job.forget();
     } else {
-      // A snapshot resumes it at once, which frees the memory.
       handOver.putBack();
       job.members().forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
     }
@@ -119,6 +122,17 @@ public final class Dump {
     Dump dump = new Dump(operation, options, steps, true);
     boolean unused = operation.atCriu(() -> dump.run(directory));
     return Objects.requireNonNull(dump.written);
+  }
+
+  /** A job that was launched here has not ended because its process is on disk. */
+  private ImageDirectory intoItsEnd(Path directory) {
+    try (Departure departure = Departure.of(root)) {
+      ImageDirectory image = into(directory);
+      if (options.endsTree()) {
+        departure.done();
+      }
+      return image;
+    }
   }
 
   private ImageDirectory into(Path directory) {
@@ -367,6 +381,6 @@ public final class Dump {
 
   private Manifest.Options keptOptions() {
     boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
-    return ManifestOptions.of(options, shellJob);
+    return ManifestOptions.of(options, shellJob, isolation.map(Isolation::names).orElse(null));
   }
 }

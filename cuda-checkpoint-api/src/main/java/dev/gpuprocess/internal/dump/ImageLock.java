@@ -8,17 +8,34 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ThreadLocalRandom;
 
-/** The lock of the pid of an image, whichever process has it or will have it. */
+/**
+ * The lock of the pid of an image, whichever process has it or will have it. An isolated process
+ * gets any pid that is free: each of its restores has a lock of its own.
+ */
 final class ImageLock {
 
   /** In place of a start time: any process with this pid. */
   private static final long NOT_STARTED = 0;
 
+  /** {@code PID_MAX_LIMIT} is 2^22. */
+  private static final int LARGEST_PID = 400_000_000;
+
   private ImageLock() {}
 
+  /** That of a restore that needs no pid. */
+  static ProcessKey ofItsOwn() {
+    int noPid = LARGEST_PID + ThreadLocalRandom.current().nextInt(LARGEST_PID);
+    return new ProcessKey(ProcessKey.self().namespace(), noPid, NOT_STARTED);
+  }
+
   static ProcessKey key(Manifest manifest) {
-    return new ProcessKey(ProcessKey.self().namespace(), manifest.pid(), NOT_STARTED);
+    return key(manifest.pid());
+  }
+
+  private static ProcessKey key(int pid) {
+    return new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED);
   }
 
   /** The locks of the root and of all CUDA processes, in the order in which verbs take them. */
@@ -28,7 +45,7 @@ final class ImageLock {
     List<ProcessLock> taken = new ArrayList<>();
     try {
       for (int pid : pids) {
-        taken.add(take(context, pid, verb));
+        taken.add(take(context, key(pid), verb));
       }
       return taken;
     } catch (RuntimeException | Error e) {
@@ -37,17 +54,13 @@ final class ImageLock {
     }
   }
 
-  private static ProcessLock take(EngineContext context, int pid, String verb) {
+  static ProcessLock take(EngineContext context, ProcessKey key, String verb) {
     return ProcessLock.take(
-        new ProcessKey(ProcessKey.self().namespace(), pid, NOT_STARTED),
-        pid,
+        key,
+        key.pid(),
         verb,
         ProcessLock.Kind.MOVE,
         context.state(),
         context.timeouts().call());
-  }
-
-  static ProcessLock take(EngineContext context, Manifest manifest, String verb) {
-    return take(context, manifest.pid(), verb);
   }
 }

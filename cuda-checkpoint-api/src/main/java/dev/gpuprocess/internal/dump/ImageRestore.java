@@ -9,11 +9,13 @@ import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
@@ -29,6 +31,8 @@ import dev.gpuprocess.spi.RestoreRequest;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.IntConsumer;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -44,6 +48,14 @@ public final class ImageRestore {
   private final ImageDirectory image;
   private final Manifest manifest;
   private final StepRecorder steps;
+  private final Optional<Isolation> isolation;
+  private final ProcessKey place;
+
+  /** The pid that the process has or will have; of an isolated one it is known late. */
+  private volatile int pid;
+
+  /** The process, once CRIU has brought it back. */
+  private @Nullable ProcessIdentity back;
 
   /** Prepares; nothing is done yet. */
   public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
@@ -51,6 +63,9 @@ public final class ImageRestore {
     this.image = image;
     this.manifest = image.manifest();
     this.steps = steps;
+    this.isolation = Isolation.of(manifest);
+    this.place = isolation.isPresent() ? ImageLock.ofItsOwn() : ImageLock.key(manifest);
+    this.pid = place.pid();
   }
 
   /**
@@ -62,16 +77,48 @@ public final class ImageRestore {
    */
   public StateHandle run(RestoreOptions options, boolean asJob) {
     requireExpected(options);
-    RestoreOptions all =
-        ManifestOptions.with(manifest.options(), options.toBuilder().expectNothing().build());
-    List<ProcessLock> locks = ImageLock.takeAll(context, manifest, "restore");
+    Optional<LaunchedProcess> job = LaunchedProcess.take(dumped());
     try {
-      new PidWait(manifest).requireFree();
+      return run(options, asJob, job.isPresent());
+    } finally {
+      ProcessIdentity came = back;
+      job.ifPresent(
+          launched -> {
+            if (came == null) {
+              launched.notReturned();
+            } else {
+              launched.returned(came);
+            }
+          });
+    }
+  }
+
+  private StateHandle run(RestoreOptions options, boolean asJob, boolean launchedHere) {
+    RestoreOptions all = ManifestOptions.with(manifest.options(), wanted(options, launchedHere));
+    List<ProcessLock> locks =
+        isolation.isPresent()
+            ? List.of(ImageLock.take(context, place, "restore"))
+            : ImageLock.takeAll(context, manifest, "restore");
+    try {
+      if (isolation.isEmpty()) {
+        new PidWait(manifest).requireFree();
+      }
       locks.forEach(each -> each.atCriu(true));
       return restore(all, asJob);
     } finally {
       locks.forEach(ProcessLock::release);
     }
+  }
+
+  /** A job that was launched here becomes a child of this JVM, which can tell how it ends. */
+  private RestoreOptions wanted(RestoreOptions options, boolean launchedHere) {
+    RestoreOptions.Builder wanted = options.toBuilder().expectNothing();
+    if (launchedHere && context.criu().takesDescriptors()) {
+      wanted.asChild(true);
+    }
+    return isolation
+        .map(found -> found.with(manifest.pid(), wanted.build()))
+        .orElseGet(wanted::build);
   }
 
   private void requireExpected(RestoreOptions options) {
@@ -119,19 +166,27 @@ public final class ImageRestore {
   private ProcessIdentity restore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
     Journal journal = new Journal(context.state());
+    Holdings held = Holdings.recorded(manifest.gpuBytes());
     ProcessKey expected =
-        journal.writeRestore(
-            manifest.pid(),
-            Holdings.recorded(manifest.gpuBytes()),
-            image.path(),
-            log.path(),
-            manifest.isOfJob());
+        journal.writeRestore(pid, held, image.path(), log.path(), manifest.isOfJob());
     boolean isNoted = true;
     try {
       log.make();
       RestoreReport report =
           steps.run(
-              "criu restore", () -> criuRestore(verified, log, options), RestoreReport::bytes);
+              "criu restore",
+              () ->
+                  criuRestore(
+                      verified,
+                      log,
+                      options,
+                      found -> {
+                        pid = found;
+                        journal.updateRestore(
+                            expected, found, held, image.path(), log.path(), manifest.isOfJob());
+                      }),
+              RestoreReport::bytes);
+      back = report.process();
       members(report.process()).forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
       log.delete();
       return report.process();
@@ -153,8 +208,13 @@ public final class ImageRestore {
   private List<TrackedProcess> members(ProcessIdentity root) {
     List<TrackedProcess> found = new ArrayList<>();
     for (ImageMember each : manifest.cudaProcesses()) {
+      boolean isRoot = each.pid() == manifest.pid();
+      if (isolation.isPresent() && !isRoot) {
+        // It has another pid now.
+        continue;
+      }
       Optional<ProcessIdentity> here =
-          each.pid() == root.pid() ? Optional.of(root) : ProcessIdentity.of(each.pid());
+          isRoot ? Optional.of(root) : ProcessIdentity.of(each.pid());
       ProcessIdentity origin = new ProcessIdentity(each.pid(), each.startTicks());
       here.filter(ProcessIdentity::isAlive)
           .ifPresentOrElse(
@@ -163,6 +223,9 @@ public final class ImageRestore {
                       new TrackedProcess(
                           context, identity, Holdings.recorded(each.gpuBytes()), origin)),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
+    }
+    if (isolation.isPresent() && manifest.isOfJob()) {
+      found.addAll(new MemberScan(context, root, "restore").newcomers(found));
     }
     return manifest.isOfJob() ? TrackedJob.of(context, root, found).members() : found;
   }
@@ -200,7 +263,7 @@ public final class ImageRestore {
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (true) {
         try {
-          ProcessIdentity.of(expected.pid())
+          ProcessIdentity.of(pid)
               .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
               .ifPresent(
                   root -> members(root).forEach(each -> each.noteState(ProcessState.CHECKPOINTED)));
@@ -216,7 +279,7 @@ public final class ImageRestore {
   }
 
   private RestoreReport criuRestore(
-      VerifiedImage verified, LogDirectory log, RestoreOptions options) {
+      VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       return context
@@ -224,7 +287,7 @@ public final class ImageRestore {
           .restore(
               new RestoreRequest(
                   verified.images(), log.path(), manifest.pid(), memory.with(options)),
-              carried);
+              isolation.isEmpty() ? carried : new NewPid(carried, found));
     } catch (RuntimeException e) {
       carried.removeWhatWasMade();
       throw e;

@@ -8,13 +8,15 @@ import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.RestoreOptions;
 import java.util.List;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /** The options of a dump that its restore must repeat: written to the manifest and read from it. */
 public final class ManifestOptions {
 
   private ManifestOptions() {}
 
-  static Manifest.Options of(DumpOptions dump, boolean shellJob) {
+  static Manifest.Options of(
+      DumpOptions dump, boolean shellJob, @Nullable List<String> hostMounts) {
     return new Manifest.Options(
         shellJob,
         dump.tcpEstablished(),
@@ -27,7 +29,8 @@ public final class ManifestOptions {
         dump.mounts().allowShared(),
         dump.mounts().allowMasters(),
         dump.mounts().fileSystems(),
-        dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""));
+        dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
+        hostMounts);
   }
 
   /**

@@ -28,7 +28,7 @@ public final class OlderImages {
    * @return what was removed, oldest first
    */
   public static List<Path> remove(EngineContext context, ImageDirectory newest, int keep) {
-    ProcessLock lock = ImageLock.take(context, newest.manifest(), VERB);
+    ProcessLock lock = ImageLock.take(context, ImageLock.key(newest.manifest()), VERB);
     try {
       // What is being removed has the name of a half image for a while, and a recovery must find
       // it.

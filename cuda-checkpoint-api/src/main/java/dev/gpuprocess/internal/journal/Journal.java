@@ -112,6 +112,19 @@ public final class Journal {
   }
 
   /**
+   * Writes which pid the process of such an entry has got. If that fails a recovery does not find
+   * the process, should we die in the middle of the restore.
+   *
+   * @param restore what {@link #writeRestore} returned
+   */
+  public void updateRestore(
+      ProcessKey restore, int pid, Holdings held, Path image, Path log, boolean isJob) {
+    update(
+        JournalEntry.of(restore, pid, JournalEntry.RESTORING, held, image, log)
+            .ofJob(isJob ? restore : null));
+  }
+
+  /**
    * Writes that an image is being written whose process runs on, so that a recovery finds what is
    * left of it. There can be several of one process. If that fails the next image beside it finds
    * it.

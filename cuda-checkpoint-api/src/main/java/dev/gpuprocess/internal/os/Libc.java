@@ -79,6 +79,11 @@ public final class Libc {
     return new NativeCallException(call, errno, LIBRARY.strerror(errno));
   }
 
+  /** What an error is called, in the language of this JVM. */
+  public static String text(int errno) {
+    return LIBRARY.strerror(errno);
+  }
+
   /** The error of the last call of this thread. */
   public static int errno() {
     return LastError.getLastError(Runtime.getSystemRuntime());

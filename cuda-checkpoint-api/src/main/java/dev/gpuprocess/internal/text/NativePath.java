@@ -74,6 +74,11 @@ public final class NativePath {
     return Arrays.copyOf(name, name.length + 1);
   }
 
+  /** A text as the locale encodes it, or as UTF-8 where the locale lacks a character of it. */
+  public static byte[] encode(String text) {
+    return text.getBytes(LOCALE.newEncoder().canEncode(text) ? LOCALE : StandardCharsets.UTF_8);
+  }
+
   /** The name decoded as UTF-8, as {@link #of(String)} and other programs expect it. */
   public static String text(Path path) {
     return new String(bytes(path), StandardCharsets.UTF_8);

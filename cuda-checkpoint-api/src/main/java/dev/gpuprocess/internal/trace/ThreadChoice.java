@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.Arrays;
@@ -44,10 +45,14 @@ final class ThreadChoice {
         .toList();
   }
 
-  /** Whether this JVM has started a process, or was given it. */
+  /**
+   * Whether this JVM has started a process, or was given it. What was launched here is waited for
+   * in a way that takes no stop for an end.
+   */
   static boolean isOurChild(int pid) {
     return ProcFs.stat(pid)
         .filter(stat -> stat.parent() == ProcessHandle.current().pid())
+        .filter(stat -> !LaunchedProcess.isRoot(stat.pid()))
         .isPresent();
   }
 

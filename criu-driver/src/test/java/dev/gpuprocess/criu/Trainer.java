@@ -1,0 +1,83 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.LaunchOptions;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.awaitility.Awaitility;
+
+/** A program that counts on the GPU, with loaders that are forked, launched by this library. */
+final class Trainer implements AutoCloseable {
+
+  static final Duration PATIENCE = Duration.ofSeconds(50);
+
+  /**
+   * The simulated NVML does not list a process of another pid namespace: there is room to spare.
+   */
+  private final SimulatedDriver machine = SimulatedDriver.builder().memory(32L << 30).create();
+
+  private final Path program;
+  final GpuCheckpoints checkpoints;
+
+  Trainer(Path directory) {
+    program = TestTools.compile(Trainer.class, "trainer", directory, "-ldl");
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
+  }
+
+  LaunchOptions.Builder options(Path file, int loaders, String... more) {
+    List<String> arguments = new ArrayList<>(List.of(file.toString(), Integer.toString(loaders)));
+    arguments.addAll(List.of(more));
+    return LaunchOptions.builder(program.toString(), arguments.toArray(String[]::new))
+        .environment(machine.environment());
+  }
+
+  /** Where the simulated GPUs are. */
+  Path machine() {
+    return machine.directory();
+  }
+
+  /** Starts one, and waits until it and its loaders count. */
+  LaunchedJob launch(Path file, int loaders) {
+    LaunchedJob job = checkpoints.launch(options(file, loaders).build());
+    awaitMore(file, 0);
+    for (int loader = 1; loader <= loaders; loader++) {
+      awaitMore(loader(file, loader), 0);
+    }
+    return job;
+  }
+
+  static Path loader(Path file, int number) {
+    return file.resolveSibling(file.getFileName() + "." + number);
+  }
+
+  /** How far it has counted. */
+  static int count(Path file) {
+    try {
+      return Integer.parseInt(Files.readString(file).strip());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  static void awaitMore(Path file, int than) {
+    Awaitility.await().atMost(PATIENCE).until(() -> Files.exists(file) && count(file) > than);
+  }
+
+  @Override
+  public void close() {
+    machine.close();
+  }
+}

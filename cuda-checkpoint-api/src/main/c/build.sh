@@ -1,0 +1,19 @@
+#!/bin/sh
+# Compiles what a launched job needs into the directory given, with gcc alone: `job`, which starts and guards a job, and
+# `fork-handler.so`, which is preloaded into one. Called by Maven.
+#
+#   build.sh DIRECTORY STAMP
+#
+# Does nothing if the file STAMP is newer than every source.
+set -eu
+mkdir -p "$1" "$(dirname "$2")"
+out=$(cd "$1" && pwd)
+stamp=$(cd "$(dirname "$2")" && pwd)/${2##*/}
+cd "$(dirname "$0")"
+if [ -e "$stamp" ] && [ -e "$out/job" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
+# Static: it runs where there is another C library, and what is preloaded into the job is not preloaded into it.
+gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -o "$out/job" job/*.c
+# Without what came after glibc 2.17: it is loaded into programs of any age.
+gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -s -Wl,-z,nodelete -Wl,-z,now \
+  -Wl,-soname,gpuprocess-fork-handler.so -o "$out/fork-handler.so" fork_handler.c
+touch "$stamp"

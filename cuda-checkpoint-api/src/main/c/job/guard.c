@@ -1,0 +1,225 @@
+/* guard PID START yes|no
+ * Ends a job, or lets it go, when the JVM that has started it ends, however that ends. Is started by that JVM, and is no
+ * part of the job: its session is another, and it has nothing of the job open but 3, a pidfd of its root PID, which started
+ * at tick START. 0 is a SEQPACKET socket to the JVM, of single bytes:
+ *   sent       r ready
+ *   received   t   SIGTERM to every process of the job
+ *              k   SIGKILL, until none is left
+ *              end of file   the JVM is gone, or lets the job go: when the argument is yes, the same as k
+ *              l   let go: end
+ * It ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
+ * them leads. A pid is no identity: each process is signalled by a pidfd, when that has been seen to be of the process that
+ * was found. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job.h"
+
+enum { CONTROL = 0, ROOT = 3 };
+enum { ROUND_MS = 100, LONGEST_KILL_S = 600 };
+
+struct process {
+  int pid, parent, session;
+  unsigned long long start;
+  bool alive, member;
+};
+
+struct session {
+  int id;
+  unsigned long long start; /* of its leader; 0 where that is not known any more */
+};
+
+static struct process *found;
+static size_t processes, room;
+static struct session *sessions;
+static size_t known, known_room;
+static int root_pid;
+static unsigned long long root_start;
+
+static void *larger(void *block, size_t *room_of, size_t each) {
+  *room_of = *room_of == 0 ? 256 : *room_of * 2;
+  block = realloc(block, *room_of * each);
+  if (block == NULL) exit(3);
+  return block;
+}
+
+/* A process whose first thread has ended is a zombie that has other threads. */
+static bool read_process(int pid, struct process *into) {
+  char path[64], text[1024], state;
+  long threads;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  if (length <= 0) return false;
+  text[length] = 0;
+  const char *after = strrchr(text, ')');
+  *into = (struct process){.pid = pid};
+  if (after == NULL ||
+      sscanf(after + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu", &state,
+             &into->parent, &into->session, &threads, &into->start) != 5)
+    return false;
+  into->alive = (state != 'Z' && state != 'X' && state != 'x') || threads > 1;
+  return true;
+}
+
+static struct process *of_pid(int pid) {
+  for (size_t each = 0; each < processes; each++)
+    if (found[each].pid == pid) return &found[each];
+  return NULL;
+}
+
+static void know(int id, unsigned long long start) {
+  for (size_t each = 0; each < known; each++)
+    if (sessions[each].id == id) return;
+  if (known == known_room) sessions = larger(sessions, &known_room, sizeof *sessions);
+  sessions[known++] = (struct session){id, start};
+}
+
+/* The number of a session is taken as long as a process is in it. When its leader is another process than before, all of
+ * the session has ended, and somebody else has the number: the same job, restored. */
+static void forget_old_sessions(void) {
+  size_t kept = 0;
+  for (size_t each = 0; each < known; each++) {
+    const struct process *leader = of_pid(sessions[each].id);
+    if (leader == NULL || leader->start == sessions[each].start) sessions[kept++] = sessions[each];
+  }
+  known = kept;
+}
+
+static bool in_known_session(int id) {
+  for (size_t each = 0; each < known; each++)
+    if (sessions[each].id == id) return true;
+  return false;
+}
+
+/* Finds the members that live, and returns how many. */
+static size_t look(void) {
+  processes = 0;
+  DIR *proc = opendir("/proc");
+  if (proc == NULL) exit(3);
+  const struct dirent *entry;
+  while ((entry = readdir(proc)) != NULL) {
+    if (!isdigit((unsigned char)entry->d_name[0])) continue;
+    if (processes == room) found = larger(found, &room, sizeof *found);
+    if (read_process(atoi(entry->d_name), &found[processes])) processes++;
+  }
+  closedir(proc);
+  forget_old_sessions();
+  size_t members = 0;
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t each = 0; each < processes; each++) {
+      struct process *one = &found[each];
+      if (one->member) continue;
+      const struct process *parent = of_pid(one->parent);
+      if ((one->pid == root_pid && one->start == root_start) || in_known_session(one->session) ||
+          (parent != NULL && parent->member)) {
+        one->member = more = true;
+        if (one->session == one->pid) know(one->pid, one->start);
+        if (one->alive) members++;
+      }
+    }
+  }
+  return members;
+}
+
+/* A descriptor of the process that was found, or -1 if it is gone. */
+static int hold(const struct process *one) {
+  struct process now;
+  int descriptor = (int)syscall(SYS_pidfd_open, one->pid, 0);
+  if (descriptor < 0) return -1;
+  if (read_process(one->pid, &now) && now.start == one->start) return descriptor;
+  close(descriptor);
+  return -1;
+}
+
+static void signal_all(int number) {
+  for (size_t each = 0; each < processes; each++) {
+    if (!found[each].member || !found[each].alive) continue;
+    int descriptor = hold(&found[each]);
+    if (descriptor < 0) continue;
+    syscall(SYS_pidfd_send_signal, descriptor, number, NULL, 0);
+    close(descriptor);
+  }
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void kill_all(void) {
+  double end = now() + LONGEST_KILL_S;
+  while (look() > 0 && now() < end) {
+    signal_all(SIGKILL);
+    struct pollfd root = {ROOT, POLLIN, 0};
+    bool gone = poll(&root, 1, ROUND_MS) > 0;
+    if (gone && look() > 0) poll(NULL, 0, ROUND_MS / 10);
+  }
+  exit(0);
+}
+
+/* Descriptors of all members that live, behind the first one; as many as can be had. */
+static size_t watch(struct pollfd **polled, size_t *polled_room) {
+  size_t count = 1;
+  for (size_t each = 0; each < processes; each++) {
+    if (!found[each].member || !found[each].alive) continue;
+    while (count >= *polled_room) *polled = larger(*polled, polled_room, sizeof **polled);
+    int descriptor = hold(&found[each]);
+    if (descriptor >= 0) (*polled)[count++] = (struct pollfd){descriptor, POLLIN, 0};
+  }
+  return count;
+}
+
+static void obey(bool ends_with_jvm) {
+  char order;
+  ssize_t got;
+  do got = recv(CONTROL, &order, 1, 0);
+  while (got < 0 && errno == EINTR);
+  if (got <= 0) order = ends_with_jvm ? 'k' : 'l';
+  if (order == 'l') exit(0);
+  if (order == 'k') kill_all();
+  if (order == 't' && look() > 0) signal_all(SIGTERM);
+}
+
+int guard_job(int argc, char **argv) {
+  if (argc != 3) return 2;
+  if (chdir("/") != 0) return 3; /* no directory of the JVM is held */
+  root_pid = atoi(argv[0]);
+  root_start = strtoull(argv[1], NULL, 10);
+  bool ends_with_jvm = strcmp(argv[2], "yes") == 0;
+  know(root_pid, root_start);
+  size_t polled_room = 0;
+  struct pollfd *polled = larger(NULL, &polled_room, sizeof *polled);
+  if (send(CONTROL, "r", 1, MSG_NOSIGNAL) != 1) return 3;
+  struct pollfd both[] = {{CONTROL, POLLIN, 0}, {ROOT, POLLIN, 0}};
+  while (both[1].revents == 0) {
+    if (poll(both, 2, -1) < 0 && errno != EINTR) return 3;
+    if (both[0].revents != 0) obey(ends_with_jvm);
+  }
+  /* The root has ended. What is left of its session may have others, which are seen when one of those ends. */
+  while (look() > 0) {
+    size_t count = watch(&polled, &polled_room);
+    polled[0] = (struct pollfd){CONTROL, POLLIN, 0};
+    int seen = poll(polled, count, count == 1 ? ROUND_MS : -1);
+    bool order = seen > 0 && polled[0].revents != 0;
+    for (size_t each = 1; each < count; each++) close(polled[each].fd);
+    if (order) obey(ends_with_jvm);
+  }
+  return 0;
+}

@@ -1,0 +1,149 @@
+/* start [OPTION VALUE]... -- COMMAND [ARGUMENT]...
+ * Is started by the JVM as the leader of a session, prepares everything, and becomes the command.
+ *   isolate yes      in a pid namespace and a mount namespace of its own, as the first process there
+ *   directory PATH   to run in
+ *   in PATH          standard input
+ *   out PATH, err PATH        standard output and error: a file that is emptied
+ *   out+ PATH, err+ PATH      the same, appended to
+ *   join yes         standard error goes where standard output goes
+ *   unset NAME, set NAME=VALUE
+ *   preload PATH     goes behind what LD_PRELOAD has
+ * What is not given stays: descriptors 0 to 2, and the environment. Files are opened here, since CRIU wants those of an
+ * isolated job opened inside.
+ * Descriptor 3 is a SEQPACKET socket to the JVM, of struct message. Sent: PID (isolated jobs: the pid of the job; this
+ * process ends), READY, and FAILED. Received: GO. The command begins only then, so that a JVM that is killed before leaves
+ * nothing behind. The socket is closed by the exec, and that is how the JVM knows that it went well. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "job.h"
+
+enum { SOCKET = 3 };
+enum kind { PID = 1, READY = 2, FAILED = 3, GO = 4 };
+/* JobStart.java has a sentence for each */
+enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8 };
+
+struct message {
+  int32_t kind, step, value;
+};
+
+static void tell(enum kind kind, enum step step, int value) {
+  struct message message = {kind, step, value};
+  if (send(SOCKET, &message, sizeof message, MSG_NOSIGNAL) != sizeof message) _exit(125);
+}
+
+static void fail(enum step step, int error) {
+  tell(FAILED, step, error);
+  _exit(126);
+}
+
+static void must(int answer, enum step step) {
+  if (answer < 0) fail(step, errno);
+}
+
+/* In place of what is mounted there, and not over it: CRIU would dump that too. */
+static void mount_own(const char *point, const char *type, unsigned long flags, const char *data) {
+  while (umount2(point, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
+  }
+  must(mount(type, point, type, flags, data), MOUNTS);
+}
+
+/* A child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. */
+static void isolate(void) {
+  long pid = syscall(SYS_clone, CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
+  must(pid < 0 ? -1 : 0, NAMESPACES);
+  if (pid > 0) {
+    tell(PID, 0, (int)pid);
+    _exit(0);
+  }
+  must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), MOUNTS);
+  mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+  /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
+  if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+}
+
+/* Without waiting for the other end of a pipe that has a name. */
+static void open_as(int number, const char *path, int flags, enum step step) {
+  struct stat found;
+  int file = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+  must(file, step);
+  must(fstat(file, &found), step);
+  if (!S_ISREG(found.st_mode) && !S_ISCHR(found.st_mode)) fail(FILE_KIND, step);
+  must(fcntl(file, F_SETFL, flags & O_APPEND), step);
+  if (file == number) {
+    must(fcntl(file, F_SETFD, 0), step); /* a dup2 onto itself would leave it closed by the exec */
+  } else {
+    must(dup2(file, number), step);
+    close(file);
+  }
+}
+
+static void preload(const char *library) {
+  const char *before = getenv("LD_PRELOAD");
+  char *all;
+  if (before == NULL || *before == 0) {
+    must(setenv("LD_PRELOAD", library, 1), EXEC);
+  } else {
+    must(asprintf(&all, "%s:%s", before, library), EXEC);
+    must(setenv("LD_PRELOAD", all, 1), EXEC);
+    free(all);
+  }
+}
+
+static void apply(const char *name, char *value) {
+  const int output = O_WRONLY | O_CREAT;
+  if (strcmp(name, "directory") == 0) must(chdir(value), DIRECTORY);
+  if (strcmp(name, "in") == 0) open_as(0, value, O_RDONLY, FILE_IN);
+  if (strcmp(name, "out") == 0) open_as(1, value, output | O_TRUNC, FILE_OUT);
+  if (strcmp(name, "out+") == 0) open_as(1, value, output | O_APPEND, FILE_OUT);
+  if (strcmp(name, "err") == 0) open_as(2, value, output | O_TRUNC, FILE_ERR);
+  if (strcmp(name, "err+") == 0) open_as(2, value, output | O_APPEND, FILE_ERR);
+  if (strcmp(name, "join") == 0) must(dup2(1, 2), FILE_ERR);
+  if (strcmp(name, "unset") == 0) must(unsetenv(value), EXEC);
+  if (strcmp(name, "set") == 0) must(putenv(value), EXEC);
+  if (strcmp(name, "preload") == 0) preload(value);
+}
+
+/* glibc's posix_spawn leaves the two signals that it uses itself ignored, and hides them from sigaction. */
+static void reset_signals(void) {
+  const struct {
+    void *handler;
+    unsigned long flags;
+    void *restorer;
+    unsigned long mask;
+  } ordinary = {0};
+  for (int number = 32; number <= 33; number++) must(syscall(SYS_rt_sigaction, number, &ordinary, NULL, 8) < 0 ? -1 : 0, EXEC);
+}
+
+int start_job(int argc, char **argv) {
+  struct message answer;
+  int each = 0;
+  must(fcntl(SOCKET, F_SETFD, FD_CLOEXEC), EXEC);
+  reset_signals();
+  if (argc > 1 && strcmp(argv[0], "isolate") == 0) {
+    isolate();
+    each = 2;
+  }
+  for (; each + 1 < argc && strcmp(argv[each], "--") != 0; each += 2) apply(argv[each], argv[each + 1]);
+  if (each + 1 >= argc) return 2;
+  tell(READY, 0, 0);
+  ssize_t got;
+  do got = recv(SOCKET, &answer, sizeof answer, 0);
+  while (got < 0 && errno == EINTR);
+  if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM is gone, or does not want the job */
+  if (getsid(0) != getpid()) must(setsid() < 0 ? -1 : 0, EXEC);
+  execvp(argv[each + 1], argv + each + 1);
+  fail(EXEC, errno);
+  return 126;
+}

@@ -1,0 +1,154 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.InputStream;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.OptionalInt;
+
+/**
+ * A job that this JVM has started ({@link GpuCheckpoints#launch}): its root process, with whatever
+ * that starts. It is followed through {@linkplain CheckpointedProcess#dump dumps} and {@linkplain
+ * ProcessImage#restore() restores} by this JVM: a dump is not its end, and after a restore its end
+ * is that of the restored process. A dump by another program counts as its end, by signal 9. May be
+ * shared between threads.
+ *
+ * <p>Its restored root becomes a child of this JVM, where CRIU is one, and this JVM tells how it
+ * ends. Where CRIU is run through sudo, the end is seen, and its code is not known.
+ */
+public final class LaunchedJob {
+
+  private static final Exit UNKNOWN = new Exit(OptionalInt.empty(), OptionalInt.empty());
+
+  private final GpuCheckpoints checkpoints;
+  private final LaunchedProcess job;
+
+  LaunchedJob(GpuCheckpoints checkpoints, LaunchedProcess job) {
+    this.checkpoints = checkpoints;
+    this.job = job;
+  }
+
+  /**
+   * How a job ended. Neither is there when it was restored as the child of another process.
+   *
+   * @param code what its root exited with
+   * @param signal the signal that killed its root
+   */
+  public record Exit(OptionalInt code, OptionalInt signal) {}
+
+  /**
+   * Which process its root is, or was last.
+   *
+   * @return pid and start time; both change when an {@linkplain LaunchOptions.Builder#isolated
+   *     isolated} job is restored, the start time with every restore
+   */
+  public ProcessIdentity identity() {
+    return job.root();
+  }
+
+  /**
+   * Its root, to be suspended and dumped.
+   *
+   * @return the running process
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#process}: a root
+   *     that has not used CUDA yet is no CUDA process yet
+   */
+  public RunningProcess process() {
+    return checkpoints.process(identity().pid());
+  }
+
+  /**
+   * What its root and its children write to standard output, and to standard error unless that goes
+   * elsewhere. Whoever does not read it stops them when the pipe is full.
+   *
+   * @return the stream, always the same; empty unless the output goes {@linkplain
+   *     LaunchOptions.Output#toCaller() to the caller}. It ends when nobody has the other end open
+   */
+  public Optional<InputStream> output() {
+    return job.output();
+  }
+
+  /**
+   * What they write to standard error.
+   *
+   * @return as {@link #output()}; empty unless the error output goes to the caller by itself
+   */
+  public Optional<InputStream> error() {
+    return job.error();
+  }
+
+  /**
+   * Whether it is in an image, and was not restored since.
+   *
+   * @return true from the end of a dump to the end of a restore by this JVM
+   */
+  public boolean isDumped() {
+    return job.isAway();
+  }
+
+  /**
+   * How its root ended.
+   *
+   * @return empty while it runs or is in an image
+   */
+  public Optional<Exit> exit() {
+    return job.hasEnded()
+        ? Optional.of(job.status().map(LaunchedJob::exit).orElse(UNKNOWN))
+        : Optional.empty();
+  }
+
+  /**
+   * What its root exited with.
+   *
+   * @return empty while it runs or is in an image, when a signal killed it, and when that is not
+   *     known
+   */
+  public OptionalInt exitCode() {
+    return exit().map(Exit::code).orElse(OptionalInt.empty());
+  }
+
+  private static Exit exit(WaitStatus status) {
+    return status.signal() > 0
+        ? new Exit(OptionalInt.empty(), OptionalInt.of(status.signal()))
+        : new Exit(OptionalInt.of(status.code()), OptionalInt.empty());
+  }
+
+  /**
+   * Waits until its root has ended, through dumps and restores. An interrupt does not end this; the
+   * thread stays interrupted.
+   *
+   * @param limit how long to wait at most
+   * @return how it ended; empty when the time is up
+   * @throws IllegalArgumentException when the limit is negative
+   */
+  public Optional<Exit> awaitExit(Duration limit) {
+    return job.awaitEnd(Durations.notNegative("limit", limit)) ? exit() : Optional.empty();
+  }
+
+  /**
+   * Ends all of it: the root, its descendants, and what is in its session or in one that one of
+   * those leads, also when the root has ended before. Each gets SIGTERM, and SIGKILL when something
+   * is left after the grace. No other process is signalled, whatever becomes of pids meanwhile. The
+   * root of an {@linkplain LaunchOptions.Builder#isolated isolated} job that does not handle
+   * SIGTERM gets SIGKILL at once, as it would not notice a SIGTERM.
+   *
+   * @param grace how long they may take to end by themselves
+   * @return how the root ended; empty when it is in an image, and nothing was done
+   * @throws dev.gpuprocess.error.OperationTimedOutException when something of it does not end
+   *     within two minutes of its SIGKILL
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be signalled
+   * @throws IllegalArgumentException when the grace is negative
+   */
+  public Optional<Exit> end(Duration grace) {
+    return job.end(Durations.notNegative("grace", grace)) ? exit() : Optional.empty();
+  }
+
+  @Override
+  public String toString() {
+    return "job with root " + identity().pid();
+  }
+}

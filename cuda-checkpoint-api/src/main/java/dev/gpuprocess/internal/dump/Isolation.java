@@ -1,0 +1,127 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.External;
+import dev.gpuprocess.options.RestoreOptions;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.IntStream;
+
+/**
+ * A tree whose root is the first process of a pid namespace, in a mount namespace of its own with
+ * the same root directory as ours, as a job is that was launched isolated. It has a {@code /proc}
+ * and a {@code /dev/shm} of its own; every other mount is one of the host's, which a restore binds
+ * in its place again.
+ *
+ * @param mounts where the host's mounts are, in no particular order
+ */
+record Isolation(List<Path> mounts) {
+
+  private static final String NAME = "gpuprocess-%s";
+  private static final Set<String> OWN = Set.of("/", "/proc", "/dev/shm");
+  private static final int POINT = 4;
+  private static final String FIRST_OF_NAMESPACE = "\t1";
+
+  /** That of a process; empty when it is not isolated, or gone. */
+  static Optional<Isolation> of(int pid) {
+    String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
+    if (!pids.endsWith(FIRST_OF_NAMESPACE) || !hasOurRoot(pid)) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        new Isolation(
+            ProcFs.read(pid, "mountinfo")
+                .orElse("")
+                .lines()
+                .map(line -> unescaped(line.split(" ")[POINT]))
+                .distinct()
+                .filter(point -> !OWN.contains(point))
+                .map(NativePath::of)
+                .toList()));
+  }
+
+  /** A container has another one. */
+  private static boolean hasOurRoot(int pid) {
+    Path process = Path.of("/proc", Integer.toString(pid));
+    try {
+      return Files.isSameFile(process.resolve("root"), Path.of("/"))
+          && !Files.readSymbolicLink(process.resolve("ns/mnt"))
+              .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/mnt")));
+    } catch (IOException notTold) {
+      return false;
+    }
+  }
+
+  /** The kernel writes blanks and the like as three octal digits. */
+  private static String unescaped(String text) {
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    ByteArrayOutputStream all = new ByteArrayOutputStream();
+    for (int i = 0; i < bytes.length; i++) {
+      if (bytes[i] == '\\' && i + 3 < bytes.length) {
+        all.write(
+            Integer.parseInt(new String(bytes, i + 1, 3, StandardCharsets.US_ASCII), Byte.SIZE));
+        i += 3;
+      } else {
+        all.write(bytes[i]);
+      }
+    }
+    return all.toString(StandardCharsets.UTF_8);
+  }
+
+  /** The options of a dump that leaves the host's mounts out. */
+  DumpOptions with(DumpOptions options) {
+    External[] external =
+        IntStream.range(0, mounts.size())
+            .mapToObj(i -> External.mount(mounts.get(i), NAME.formatted(i)))
+            .toArray(External[]::new);
+    return options.toBuilder().external(external).build();
+  }
+
+  /** That of an image; empty when its process was not isolated. */
+  static Optional<Isolation> of(Manifest manifest) {
+    List<String> mounts = manifest.options().hostMounts();
+    return mounts == null
+        ? Optional.empty()
+        : Optional.of(new Isolation(mounts.stream().map(NativePath::of).toList()));
+  }
+
+  /** For the manifest. */
+  List<String> names() {
+    return mounts.stream().map(NativePath::text).toList();
+  }
+
+  /**
+   * The options of a restore that binds the mounts of this host in their places.
+   *
+   * @throws ImageMismatchException when this host lacks one; nothing was done
+   */
+  RestoreOptions with(int pid, RestoreOptions options) {
+    for (Path mount : mounts) {
+      if (!Files.exists(mount, LinkOption.NOFOLLOW_LINKS)) {
+        throw new ImageMismatchException(
+            "the isolated job of the image had %s mounted, and this host has nothing there: make it; nothing was restored"
+                .formatted(mount),
+            Failure.of("restore", pid));
+      }
+    }
+    External[] external =
+        IntStream.range(0, mounts.size())
+            .mapToObj(i -> External.restoredMount(NAME.formatted(i), mounts.get(i)))
+            .toArray(External[]::new);
+    RestoreOptions.Builder all = options.toBuilder().external(external);
+    // Without it CRIU stops with "BUG at criu/mount.c".
+    return options.root().isPresent() ? all.build() : all.root(Path.of("/")).build();
+  }
+}

@@ -1,0 +1,128 @@
+package dev.gpuprocess.internal.launch;
+
+import dev.gpuprocess.internal.os.ChildStart;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PacketSocketPair;
+import dev.gpuprocess.internal.os.PidDescriptor;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+
+/**
+ * The process that ends a job with this JVM, however this JVM ends, and that signals all of it. It
+ * ends when all of the job has ended. Safe for use by several threads.
+ */
+final class Guard {
+
+  private static final byte READY = 'r';
+  private static final byte TERMINATE = 't';
+  private static final byte KILL = 'k';
+  private static final byte LET_GO = 'l';
+  private static final Path NOWHERE = Path.of("/dev/null");
+
+  private final PacketSocketPair socket;
+  private final PidDescriptor process;
+  private boolean ended;
+
+  private Guard(PacketSocketPair socket, PidDescriptor process) {
+    this.socket = socket;
+    this.process = process;
+  }
+
+  /**
+   * Starts one.
+   *
+   * @param root the root of the job
+   * @param held the same, which may have ended and not been reaped
+   * @param survivesExit whether the job lives on when this JVM ends
+   * @throws IOException when it cannot be started, or does not answer in time
+   */
+  static Guard start(ProcessIdentity root, PidDescriptor held, boolean survivesExit, Duration limit)
+      throws IOException {
+    Path program = NativeFiles.path(NativeFiles.JOB);
+    List<byte[]> arguments =
+        Stream.of(
+                "gpuprocess-guard",
+                "guard",
+                Integer.toString(root.pid()),
+                Long.toString(root.startTicks()),
+                survivesExit ? "no" : "yes")
+            .map(text -> text.getBytes(StandardCharsets.US_ASCII))
+            .toList();
+    PacketSocketPair socket = PacketSocketPair.make();
+    int nowhere = Libc.open(NOWHERE, Libc.O_RDWR);
+    try {
+      int pid =
+          ChildStart.start(
+              program, arguments, false, List.of(socket.theirs(), nowhere, nowhere, held.number()));
+      socket.closeTheirs();
+      Guard guard = new Guard(socket, PidDescriptor.open(pid));
+      Optional<byte[]> said = socket.receive(limit);
+      if (said.isEmpty() || said.get().length != 1 || said.get()[0] != READY) {
+        boolean unused = guard.process.signal(PidDescriptor.SIGKILL);
+        unused = guard.reap();
+        throw new IOException("the guard of process %s did not begin".formatted(root.pid()));
+      }
+      return guard;
+    } catch (IOException | RuntimeException e) {
+      socket.close();
+      throw e;
+    } finally {
+      Libc.close(nowhere);
+    }
+  }
+
+  /**
+   * Sends SIGTERM to all of the job.
+   *
+   * @return false when the guard has ended
+   */
+  boolean terminate() throws NativeCallException {
+    return order(TERMINATE);
+  }
+
+  /**
+   * Sends SIGKILL until nothing of the job is left.
+   *
+   * @return false when the guard has ended
+   */
+  boolean kill() throws NativeCallException {
+    return order(KILL);
+  }
+
+  /** Has it end and leave the job alone. */
+  void letGo() throws NativeCallException {
+    boolean unused = order(LET_GO);
+  }
+
+  private synchronized boolean order(byte order) throws NativeCallException {
+    return !ended && socket.send(order);
+  }
+
+  /** Whether it lives. */
+  synchronized boolean isThere() throws NativeCallException {
+    return !ended && !process.awaitEnd(Duration.ZERO);
+  }
+
+  /**
+   * Waits until it has ended and lets its pid go. To be called once.
+   *
+   * @return false when somebody has killed it
+   */
+  boolean reap() throws NativeCallException {
+    process.awaitEnd();
+    synchronized (this) {
+      ended = true;
+      socket.close();
+    }
+    boolean byItself = process.reap().filter(status -> status.signal() > 0).isEmpty();
+    process.close();
+    return byItself;
+  }
+}

@@ -1,0 +1,119 @@
+package dev.gpuprocess.internal.launch;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.LaunchException.Reason;
+import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
+import dev.gpuprocess.options.LaunchOptions;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+
+/** What {@code job start} answers, as exceptions. */
+final class LaunchFailures {
+
+  // enum step of start.c
+  private static final int NAMESPACES = 1;
+  private static final int MOUNTS = 2;
+  private static final int DIRECTORY = 3;
+  private static final int FILE_IN = 4;
+  private static final int FILE_OUT = 5;
+  private static final int FILE_ERR = 6;
+  static final int EXEC = 7;
+  private static final int FILE_KIND = 8;
+
+  private static final Map<Integer, Reason> REASONS =
+      Map.of(
+          1, Reason.NOT_PERMITTED, // EPERM
+          2, Reason.MISSING, // ENOENT
+          7, Reason.TOO_LONG, // E2BIG
+          8, Reason.NOT_A_PROGRAM, // ENOEXEC
+          13, Reason.NOT_PERMITTED, // EACCES
+          20, Reason.NOT_A_DIRECTORY, // ENOTDIR
+          21, Reason.NOT_A_FILE, // EISDIR
+          80, Reason.NOT_A_PROGRAM); // ELIBBAD
+
+  private static final int ENXIO = 6;
+
+  private LaunchFailures() {}
+
+  /** Whether arguments or environment are too long for a program, for the starter first. */
+  static boolean isTooLong(int error) {
+    return REASONS.get(error) == Reason.TOO_LONG;
+  }
+
+  /** The exception for a step that failed with an error. */
+  static LaunchException of(LaunchOptions options, int step, int error) {
+    String text = Libc.text(error);
+    if (step == FILE_KIND || (error == ENXIO && step != EXEC)) {
+      return exception(
+          options,
+          "%s is no regular file and no character device: name another one"
+              .formatted(subject(options, step == FILE_KIND ? error : step)),
+          Reason.NOT_A_FILE);
+    }
+    Reason reason = REASONS.getOrDefault(error, Reason.OTHER);
+    if (step == EXEC && reason == Reason.NOT_A_FILE) {
+      reason = Reason.NOT_A_PROGRAM;
+    }
+    return exception(
+        options,
+        "%s: %s; %s".formatted(subject(options, step), text, cure(options, step, reason)),
+        reason);
+  }
+
+  /** The exception for a job that ended before it was the command. */
+  static LaunchException killed(LaunchOptions options, Optional<WaitStatus> status) {
+    return exception(
+        options,
+        "its start was ended%s: find out who kills processes here, and try again"
+            .formatted(
+                status.map(end -> end.signal() > 0 ? " by signal " + end.signal() : "").orElse("")),
+        Reason.KILLED);
+  }
+
+  private static LaunchException exception(LaunchOptions options, String why, Reason reason) {
+    return new LaunchException(
+        "%s was not started: %s".formatted(options.command().get(0), why),
+        Failure.of("launch", 0),
+        reason,
+        null);
+  }
+
+  private static String subject(LaunchOptions options, int step) {
+    return switch (step) {
+      case NAMESPACES -> "a pid namespace and a mount namespace cannot be made";
+      case MOUNTS -> "/proc and /dev/shm cannot be mounted in a mount namespace of its own";
+      case DIRECTORY -> "its directory " + text(options.directory());
+      case FILE_IN -> "its input " + text(options.input());
+      case FILE_OUT -> "its output " + text(Optional.ofNullable(options.output().file()));
+      case FILE_ERR ->
+          "its error output " + text(options.error().flatMap(to -> Optional.ofNullable(to.file())));
+      default -> "the program cannot be executed";
+    };
+  }
+
+  private static String text(Optional<Path> file) {
+    return file.map(Path::toString).orElse("/dev/null");
+  }
+
+  private static String cure(LaunchOptions options, int step, Reason reason) {
+    if (step == NAMESPACES || step == MOUNTS) {
+      return "launch isolated jobs as root with CAP_SYS_ADMIN, or launch it without isolated(true)";
+    }
+    if (step == EXEC && reason == Reason.MISSING) {
+      return options.command().get(0).indexOf('/') < 0
+          ? "name a program that is in the PATH of the job, or its whole path"
+          : "name a program that exists, and whose interpreter does";
+    }
+    return switch (reason) {
+      case MISSING -> "name one that exists, in a directory that does";
+      case NOT_PERMITTED -> "give this user the right to it, or name another one";
+      case NOT_A_DIRECTORY -> "name a directory";
+      case TOO_LONG -> "pass less to it";
+      case NOT_A_PROGRAM -> "name a program for this machine";
+      default -> "name another one";
+    };
+  }
+}

@@ -1,0 +1,315 @@
+package dev.gpuprocess.internal.launch;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.internal.time.Uninterrupted;
+import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.io.InputStream;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A job that this JVM has started, through dumps and restores by this JVM until its end. One daemon
+ * thread waits for it. Safe for use by several threads.
+ */
+public final class LaunchedProcess {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** Those that run, and those that are on disk. */
+  private static final Set<LaunchedProcess> JOBS = ConcurrentHashMap.newKeySet();
+
+  /** How long SIGKILL may take: the kernel tears down what is on a GPU. */
+  private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
+
+  private static final int SIGTERM_CAUGHT = 1 << 14;
+
+  private final LaunchOptions options;
+  private final Duration limit;
+  private final @Nullable InputStream output;
+  private final @Nullable InputStream error;
+
+  /** Every process that this job has been. */
+  private final Set<ProcessIdentity> lineage = new HashSet<>();
+
+  private JobLife life;
+  private boolean ended;
+  private Optional<WaitStatus> status = Optional.empty();
+
+  private LaunchedProcess(LaunchOptions options, Duration limit, JobStart.Started started) {
+    this.options = options;
+    this.limit = limit;
+    this.output = started.output();
+    this.error = started.error();
+    this.life =
+        new JobLife(started.root(), started.held(), started.guard(), options.survivesExit());
+    this.lineage.add(started.root());
+  }
+
+  /**
+   * Starts a job.
+   *
+   * @param limit how long that may take
+   * @throws LaunchException when it cannot be started
+   * @throws OperationTimedOutException when it does not begin in time
+   */
+  public static LaunchedProcess launch(LaunchOptions options, Duration limit) {
+    try (JobStart start = new JobStart(options, limit)) {
+      LaunchedProcess job = new LaunchedProcess(options, limit, start.run());
+      JOBS.add(job);
+      job.watch(job.life);
+      return job;
+    } catch (IOException e) {
+      throw new LaunchException(
+          "%s was not started: %s".formatted(options.command().get(0), e.getMessage()),
+          Failure.of("launch", 0),
+          LaunchException.Reason.OTHER,
+          e);
+    }
+  }
+
+  private void watch(JobLife watched) {
+    Thread thread = new Thread(() -> awaitEnd(watched), "gpuprocess-job-" + watched.root.pid());
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private void awaitEnd(JobLife watched) {
+    Optional<WaitStatus> how = Optional.empty();
+    try {
+      how = watched.awaitRoot();
+    } catch (NativeCallException e) {
+      LOG.warn("how process {} ends is not known: {}", watched.root.pid(), e.getMessage());
+    }
+    synchronized (this) {
+      // The thread is ours, and nobody interrupts it.
+      boolean unused = await(Durations.LONGEST, () -> watched.departures == 0);
+      if (!watched.departed) {
+        ended = true;
+        status = how;
+        JOBS.remove(this);
+      }
+      notifyAll();
+    }
+    try {
+      watched.awaitRest(limit);
+    } catch (IOException | RuntimeException e) {
+      LOG.warn("what process {} leaves is not reaped: {}", watched.root.pid(), e.getMessage());
+    }
+    synchronized (this) {
+      watched.over = true;
+      notifyAll();
+    }
+  }
+
+  private boolean await(Duration patience, BooleanSupplier condition) {
+    long end = Durations.end(patience);
+    return Uninterrupted.until(
+        end,
+        nanos -> {
+          synchronized (this) {
+            for (long left = nanos; !condition.getAsBoolean(); left = Durations.left(end)) {
+              if (left <= 0) {
+                return false;
+              }
+              TimeUnit.NANOSECONDS.timedWait(this, Math.max(left, 1_000_000));
+            }
+            return true;
+          }
+        });
+  }
+
+  /** The newest process that it has been. */
+  public synchronized ProcessIdentity root() {
+    return life.root;
+  }
+
+  /** What it writes, where that goes to the caller. */
+  public Optional<InputStream> output() {
+    return Optional.ofNullable(output);
+  }
+
+  /** What it writes to standard error, where that goes to the caller. */
+  public Optional<InputStream> error() {
+    return Optional.ofNullable(error);
+  }
+
+  /** Whether its root has ended, and not because it was dumped. */
+  public synchronized boolean hasEnded() {
+    return ended;
+  }
+
+  /** Whether it is in an image, and was not restored since. */
+  public synchronized boolean isAway() {
+    return life.departed;
+  }
+
+  /** How its root ended; empty before, and where that is not known. */
+  public synchronized Optional<WaitStatus> status() {
+    return status;
+  }
+
+  /** Waits until its root has ended; false when the time is up. */
+  public boolean awaitEnd(Duration patience) {
+    return await(patience, () -> ended);
+  }
+
+  /**
+   * Ends all of it.
+   *
+   * @param grace between SIGTERM and SIGKILL
+   * @return false when it is in an image, and nothing was done
+   * @throws OperationTimedOutException when something of it does not end
+   */
+  public boolean end(Duration grace) {
+    JobLife now;
+    try {
+      synchronized (this) {
+        now = life;
+        if (now.departed) {
+          return false;
+        }
+        if (now.over) {
+          return true;
+        }
+      }
+      boolean deaf = isDeafToTerm(now);
+      if (!deaf) {
+        order(now, Guard::terminate);
+      }
+      if (deaf || !await(grace, () -> now.over)) {
+        order(now, Guard::kill);
+      }
+    } catch (IOException e) {
+      throw new LaunchException(
+          "process %s and what belongs to it cannot be ended: %s"
+              .formatted(root().pid(), e.getMessage()),
+          Failure.of("end", root().pid()),
+          LaunchException.Reason.OTHER,
+          e);
+    }
+    if (!await(KILL_LIMIT, () -> now.over)) {
+      throw new OperationTimedOutException(
+          "process %s, or one that belongs to it, does not end: the kernel holds it, look at /proc/PID/stack of what is in session %s"
+              .formatted(now.root.pid(), now.root.pid()),
+          Failure.of("end", now.root.pid()));
+    }
+    return true;
+  }
+
+  /** An order to a guard. */
+  @FunctionalInterface
+  private interface Order {
+    boolean give(Guard guard) throws NativeCallException;
+  }
+
+  /** Where a guard has just been killed, the next one is ordered. */
+  private void order(JobLife to, Order order) throws IOException {
+    try (Polling patience = new Polling(limit)) {
+      while (!isGiven(to, order) && !await(Duration.ZERO, () -> to.over)) {
+        if (!patience.pause()) {
+          throw new IOException("nobody guards it");
+        }
+      }
+    }
+  }
+
+  private boolean isGiven(JobLife to, Order order) throws IOException {
+    Optional<Guard> guard;
+    synchronized (this) {
+      guard = to.guard(limit, !ended && !to.departed);
+    }
+    return guard.isPresent() && order.give(guard.get());
+  }
+
+  /** The first process of a pid namespace is not ended by a signal that it does not handle. */
+  private boolean isDeafToTerm(JobLife now) {
+    String caught = ProcFs.status(now.root.pid()).getOrDefault("SigCgt", "");
+    return options.isolated()
+        && !caught.isBlank()
+        && (Long.parseUnsignedLong(caught.strip(), 16) & SIGTERM_CAUGHT) == 0;
+  }
+
+  /** Whether a child of this JVM is the root of a job, and waited for by its thread alone. */
+  public static boolean isRoot(int child) {
+    return JOBS.stream().anyMatch(job -> job.root().pid() == child);
+  }
+
+  /** The job whose root a process is. */
+  static Optional<LaunchedProcess> running(ProcessIdentity process) {
+    return JOBS.stream().filter(job -> job.root().equals(process)).findFirst();
+  }
+
+  synchronized Optional<JobLife> departing(ProcessIdentity process) {
+    if (!life.root.equals(process) || ended) {
+      return Optional.empty();
+    }
+    life.departures++;
+    return Optional.of(life);
+  }
+
+  synchronized void departed(JobLife from, boolean done) {
+    from.departures--;
+    from.departed |= done;
+    notifyAll();
+  }
+
+  /**
+   * Takes the job that an image is of which is about to be restored. Of several restores at a time
+   * one gets it, until {@link #returned} or {@link #notReturned}.
+   *
+   * @param dumped the process in the image
+   * @return empty when it was not launched here, or runs, or has ended
+   */
+  public static Optional<LaunchedProcess> take(ProcessIdentity dumped) {
+    return JOBS.stream().filter(job -> job.isTaken(dumped)).findFirst();
+  }
+
+  private synchronized boolean isTaken(ProcessIdentity dumped) {
+    boolean takes = life.departed && !life.taken && lineage.contains(dumped);
+    life.taken |= takes;
+    return takes;
+  }
+
+  /** The restore has failed. */
+  public synchronized void notReturned() {
+    life.taken = false;
+  }
+
+  /** It was restored. */
+  public void returned(ProcessIdentity process) {
+    JobLife before;
+    synchronized (this) {
+      before = life;
+    }
+    if (!await(limit, () -> before.over)) {
+      LOG.warn("the guard of process {} does not end", before.root.pid());
+    }
+    try {
+      JobLife next = JobLife.restored(process, options.survivesExit(), limit);
+      synchronized (this) {
+        life = next;
+        lineage.add(process);
+      }
+      watch(next);
+    } catch (NativeCallException e) {
+      LOG.warn("process {} was restored and is not followed: {}", process.pid(), e.getMessage());
+    }
+  }
+}

@@ -1,0 +1,44 @@
+package dev.gpuprocess.internal.launch;
+
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.PidDescriptor;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Polling;
+import java.time.Duration;
+import java.util.List;
+
+/**
+ * Processes of a job whose parents have ended. Where this JVM is the first process of a container,
+ * or a subreaper, they become its children, and nobody else would reap them.
+ */
+final class Orphans {
+
+  private Orphans() {}
+
+  /** Reaps those of a session that have ended. */
+  static void reap(int session) throws NativeCallException {
+    for (ProcStat child : childrenIn(session)) {
+      if (child.isDead()) {
+        PidDescriptor.reapIfEnded(child.pid());
+      }
+    }
+  }
+
+  /** Reaps all of a session, which are about to end by themselves; gives up when they do not. */
+  static void awaitAndReap(int session, Duration limit) throws NativeCallException {
+    try (Polling patience = new Polling(limit)) {
+      do {
+        reap(session);
+      } while (!childrenIn(session).isEmpty() && patience.pause());
+    }
+  }
+
+  private static List<ProcStat> childrenIn(int session) {
+    int us = (int) ProcessHandle.current().pid();
+    return ProcFs.descendants(us).stream()
+        .flatMap(pid -> ProcFs.stat(pid).stream())
+        .filter(stat -> stat.parent() == us && stat.session() == session)
+        .toList();
+  }
+}

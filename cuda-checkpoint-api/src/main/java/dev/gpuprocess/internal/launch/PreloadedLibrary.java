@@ -1,0 +1,104 @@
+package dev.gpuprocess.internal.launch;
+
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.NativePath;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The library with the fork handler that a job has mapped. CRIU maps it again by its path, where it
+ * is not on another host, or when somebody has cleaned up: so an image carries it.
+ */
+public final class PreloadedLibrary {
+
+  private static final Pattern NAME =
+      Pattern.compile("/(?:[^/]+/)*gpuprocess-fork-handler-([0-9a-f]{32})\\.so");
+  private static final Pattern TEXT =
+      Pattern.compile("library ([0-9a-f]{2,8192}) ([0-9a-f]{2,2097152})");
+  private static final long MOST_BYTES = 1 << 20;
+
+  private final NativeFile file;
+
+  private PreloadedLibrary(NativeFile file) {
+    this.file = file;
+  }
+
+  /**
+   * Reads that of a process.
+   *
+   * @param pid the process
+   * @return empty when it has none, or one that has been replaced
+   * @throws IOException when it cannot be read
+   */
+  public static Optional<PreloadedLibrary> of(int pid) throws IOException {
+    for (Mapping mapping : ProcFs.memory(pid)) {
+      if (NAME.matcher(mapping.name()).matches()) {
+        Path path = NativePath.of(mapping.name());
+        return Files.exists(path) && Files.size(path) <= MOST_BYTES
+            ? checked(mapping.name(), Files.readAllBytes(path))
+            : Optional.empty();
+      }
+    }
+    return Optional.empty();
+  }
+
+  /** Only what its name says is ever written. */
+  private static Optional<PreloadedLibrary> checked(String path, byte[] content) {
+    Matcher name = NAME.matcher(path);
+    return name.matches()
+            && name.group(1).equals(NativeFile.sum(content))
+            && !path.contains("/../")
+            && path.indexOf('\0') < 0
+        ? Optional.of(new PreloadedLibrary(new NativeFile(NativePath.of(path), content)))
+        : Optional.empty();
+  }
+
+  /**
+   * Puts it back if it is not there.
+   *
+   * @throws IOException when it cannot be put there, or others could replace it there
+   */
+  public void putBack() throws IOException {
+    if (!Files.exists(file.path(), LinkOption.NOFOLLOW_LINKS)) {
+      file.install();
+    }
+  }
+
+  /** Where it belongs. */
+  public Path path() {
+    return file.path();
+  }
+
+  /**
+   * Reads what {@link #toString} wrote.
+   *
+   * @param line one line
+   * @return empty when it is something else
+   */
+  public static Optional<PreloadedLibrary> parse(String line) {
+    Matcher text = TEXT.matcher(line);
+    if (!text.matches() || text.group(1).length() % 2 != 0 || text.group(2).length() % 2 != 0) {
+      return Optional.empty();
+    }
+    HexFormat hex = HexFormat.of();
+    return checked(
+        new String(hex.parseHex(text.group(1)), StandardCharsets.UTF_8),
+        hex.parseHex(text.group(2)));
+  }
+
+  /** One line. */
+  @Override
+  public String toString() {
+    HexFormat hex = HexFormat.of();
+    return "library %s %s"
+        .formatted(hex.formatHex(NativePath.bytes(file.path())), hex.formatHex(file.content()));
+  }
+}

@@ -1,0 +1,377 @@
+package dev.gpuprocess.options;
+
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What {@link dev.gpuprocess.GpuCheckpoints#launch} starts, and how. Whatever is set here, the job
+ * leads a session of its own without a terminal, has no signal blocked or ignored, and gets the
+ * descriptors 0, 1 and 2 and no other. Immutable.
+ */
+public final class LaunchOptions {
+
+  private final Builder set;
+
+  private LaunchOptions(Builder set) {
+    this.set = set;
+  }
+
+  /**
+   * Starts from a command.
+   *
+   * @param command a program; without a slash in it, it is looked for in the {@code PATH} that the
+   *     job gets, and a relative one is looked for in the {@linkplain Builder#directory directory}
+   *     of the job
+   * @param arguments its arguments. Text goes to the program as the locale of this JVM encodes it,
+   *     and as UTF-8 where the locale lacks a character
+   * @return a builder
+   * @throws IllegalArgumentException when the command is empty, or one of them has a NUL character
+   *     in it
+   */
+  public static Builder builder(String command, String... arguments) {
+    if (command.isEmpty()) {
+      throw new IllegalArgumentException("the command is empty: name a program");
+    }
+    return new Builder(
+        Stream.concat(Stream.of(command), Stream.of(arguments))
+            .map(LaunchOptions::withoutNul)
+            .toList());
+  }
+
+  /**
+   * Starts from these options.
+   *
+   * @return a builder
+   */
+  public Builder toBuilder() {
+    return set.copy();
+  }
+
+  private static String withoutNul(String text) {
+    if (text.indexOf('\0') >= 0) {
+      throw new IllegalArgumentException("a program cannot be given a NUL character: " + text);
+    }
+    return text;
+  }
+
+  /** {@return the program and its arguments} */
+  public List<String> command() {
+    return set.command;
+  }
+
+  /** {@return the variables that are set, by name} */
+  public Map<String, String> environment() {
+    return set.environment;
+  }
+
+  /** {@return the variables of this JVM that the job does not get} */
+  public Set<String> removedEnvironment() {
+    return set.removed;
+  }
+
+  /** {@return whether the job gets the variables of this JVM} */
+  public boolean inheritEnvironment() {
+    return set.inheritEnvironment;
+  }
+
+  /** {@return where the job runs; empty for the working directory of this JVM} */
+  public Optional<Path> directory() {
+    return Optional.ofNullable(set.directory);
+  }
+
+  /** {@return the file that the job reads; empty for none} */
+  public Optional<Path> input() {
+    return Optional.ofNullable(set.input);
+  }
+
+  /** {@return where standard output goes} */
+  public Output output() {
+    return set.output;
+  }
+
+  /** {@return where standard error goes; empty where standard output does} */
+  public Optional<Output> error() {
+    return Optional.ofNullable(set.error);
+  }
+
+  /** {@return whether the job lives on when this JVM ends} */
+  public boolean survivesExit() {
+    return set.survivesExit;
+  }
+
+  /** {@return whether forked children lose what they inherit of the GPU} */
+  public boolean dropInheritedGpu() {
+    return set.dropInheritedGpu;
+  }
+
+  /** {@return whether the job has pids of its own} */
+  public boolean isolated() {
+    return set.isolated;
+  }
+
+  @Override
+  public String toString() {
+    return String.join(" ", set.command);
+  }
+
+  /**
+   * Where output goes. Immutable.
+   *
+   * @param kind what it is
+   * @param file the file; null for what is none
+   */
+  public record Output(Kind kind, @Nullable Path file) {
+
+    /** What output goes into. */
+    public enum Kind {
+      /** {@code /dev/null}. */
+      NOWHERE,
+      /** A file that is emptied, or created. */
+      FILE,
+      /** The end of a file, which is created when needed. */
+      END_OF_FILE,
+      /** A pipe to this JVM. */
+      CALLER
+    }
+
+    /**
+     * Checks that there is a file where one is needed.
+     *
+     * @throws IllegalArgumentException when there is one too few or too many
+     */
+    public Output {
+      boolean needed = kind == Kind.FILE || kind == Kind.END_OF_FILE;
+      if (needed != (file != null)) {
+        throw new IllegalArgumentException("output to %s with the file %s".formatted(kind, file));
+      }
+    }
+
+    /** {@return output that nobody reads} */
+    public static Output nowhere() {
+      return new Output(Kind.NOWHERE, null);
+    }
+
+    /**
+     * A file that is emptied, or created with mode 0666 less the umask of this JVM.
+     *
+     * @param file a regular file or a character device; a relative path is one in the working
+     *     directory of this JVM
+     * @return output into it
+     */
+    public static Output to(Path file) {
+      return new Output(Kind.FILE, file);
+    }
+
+    /**
+     * The end of a file, which is created with mode 0666 less the umask of this JVM when needed.
+     *
+     * @param file as for {@link #to}
+     * @return output behind what is in it
+     */
+    public static Output appendTo(Path file) {
+      return new Output(Kind.END_OF_FILE, file);
+    }
+
+    /**
+     * A pipe to this JVM, which it reads as {@link dev.gpuprocess.LaunchedJob#output()}. Such a job
+     * can be suspended and resumed, but not dumped: after a restore nobody would hold the other end
+     * of the pipe, so a dump is refused, with {@link #to} as the cure.
+     *
+     * @return output to the caller
+     */
+    public static Output toCaller() {
+      return new Output(Kind.CALLER, null);
+    }
+  }
+
+  /** Builds {@link LaunchOptions}; each method names its default. Not for use by threads. */
+  public static final class Builder extends OptionsBuilder<Builder> {
+
+    private final List<String> command;
+    private Map<String, String> environment = Map.of();
+    private Set<String> removed = Set.of();
+    private boolean inheritEnvironment = true;
+    private @Nullable Path directory;
+    private @Nullable Path input;
+    private Output output = Output.nowhere();
+    private @Nullable Output error;
+    private boolean survivesExit;
+    private boolean dropInheritedGpu = true;
+    private boolean isolated;
+
+    private Builder(List<String> command) {
+      this.command = command;
+    }
+
+    private static String name(String name) {
+      if (name.isEmpty() || name.indexOf('=') >= 0) {
+        throw new IllegalArgumentException("no variable can be called '" + name + "'");
+      }
+      return withoutNul(name);
+    }
+
+    /**
+     * Sets a variable of the environment, in place of one that is inherited.
+     *
+     * @param name any name without {@code =}; it need not be one that a shell accepts
+     * @param value the value
+     * @return this builder
+     * @throws IllegalArgumentException when the name is empty or has a {@code =} in it, or there is
+     *     a NUL character
+     */
+    public Builder environment(String name, String value) {
+      Map<String, String> all = new LinkedHashMap<>(environment);
+      all.put(name(name), withoutNul(value));
+      this.environment = Map.copyOf(all);
+      return this;
+    }
+
+    /**
+     * Sets several variables.
+     *
+     * @param variables as for {@link #environment(String, String)}
+     * @return this builder
+     * @throws IllegalArgumentException as {@link #environment(String, String)}
+     */
+    public Builder environment(Map<String, String> variables) {
+      variables.forEach(this::environment);
+      return this;
+    }
+
+    /**
+     * Removes variables that would be inherited; one that is set stays.
+     *
+     * @param names the variables; none by default
+     * @return this builder
+     * @throws IllegalArgumentException as {@link #environment(String, String)}
+     */
+    public Builder removeEnvironment(String... names) {
+      Set<String> all = new LinkedHashSet<>(removed);
+      Stream.of(names).map(Builder::name).forEach(all::add);
+      this.removed = Set.copyOf(all);
+      return this;
+    }
+
+    /**
+     * Whether the job gets the environment of this JVM, byte for byte.
+     *
+     * @param inherit the new value; true by default
+     * @return this builder
+     */
+    public Builder inheritEnvironment(boolean inherit) {
+      this.inheritEnvironment = inherit;
+      return this;
+    }
+
+    /**
+     * Where the job runs.
+     *
+     * @param directory by default the working directory of this JVM
+     * @return this builder
+     */
+    public Builder directory(Path directory) {
+      this.directory = directory.toAbsolutePath();
+      return this;
+    }
+
+    /**
+     * What the job reads as standard input.
+     *
+     * @param file a regular file or a character device; {@code /dev/null} by default
+     * @return this builder
+     */
+    public Builder input(Path file) {
+      this.input = file.toAbsolutePath();
+      return this;
+    }
+
+    /**
+     * Where standard output goes.
+     *
+     * @param output the new value; {@link Output#nowhere()} by default
+     * @return this builder
+     */
+    public Builder output(Output output) {
+      this.output = output;
+      return this;
+    }
+
+    /**
+     * Where standard error goes.
+     *
+     * @param error the new value; by default it goes where standard output goes, through the same
+     *     open file
+     * @return this builder
+     */
+    public Builder error(Output error) {
+      this.error = error;
+      return this;
+    }
+
+    /**
+     * Whether the job lives on when this JVM ends. Otherwise it is ended then, however the JVM
+     * ends, also when it is killed: a small process of its own watches over it, and sends SIGKILL
+     * to all of the job. A job that was dumped is on disk and is not ended; once restored by this
+     * JVM it is watched over again.
+     *
+     * @param survives the new value; false by default
+     * @return this builder
+     */
+    public Builder survivesExit(boolean survives) {
+      this.survivesExit = survives;
+      return this;
+    }
+
+    /**
+     * Whether children that are made by {@code fork} lose what they inherit of the GPU. A process
+     * that has used CUDA leaves its children the driver's device files, open and mapped: CUDA is
+     * unusable there, the driver does not know of it, and CRIU cannot dump such a tree. PyTorch's
+     * data loaders are such children. With this a small library is preloaded into the job ({@code
+     * LD_PRELOAD}, behind what is there already) whose fork handler replaces in each child each
+     * such descriptor by one of {@code /dev/null} and each such mapping by memory that cannot be
+     * accessed. It needs glibc on x86_64; programs that are linked statically, and those that run
+     * as another user than this JVM's, are not covered.
+     *
+     * @param drop the new value; true by default
+     * @return this builder
+     */
+    public Builder dropInheritedGpu(boolean drop) {
+      this.dropInheritedGpu = drop;
+      return this;
+    }
+
+    /**
+     * Whether the job gets a pid namespace and a mount namespace of its own, with its own {@code
+     * /proc} and {@code /dev/shm}, in which its first process has pid 1. Its pids are free wherever
+     * it is restored, so one image can be restored many times at once, beside the original too.
+     * Needs root.
+     *
+     * <p>The command is that first process. All of the job ends with it; children whose parents
+     * have ended become its children, and are its to reap; and the kernel gives it no signal that
+     * it has no handler for, except SIGKILL and SIGSTOP.
+     *
+     * @param isolated the new value; false by default
+     * @return this builder
+     */
+    public Builder isolated(boolean isolated) {
+      this.isolated = isolated;
+      return this;
+    }
+
+    /**
+     * Takes the values as they are now; the builder may be used again.
+     *
+     * @return the options
+     */
+    public LaunchOptions build() {
+      return new LaunchOptions(copy());
+    }
+  }
+}

@@ -1,0 +1,342 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.LaunchException.Reason;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.LaunchOptions.Output;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Jobs without a GPU: how they are started, what they get, how they end. */
+@Tag("jdk")
+class LaunchedJobTest {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
+
+  @TempDir Path directory;
+
+  private static LaunchOptions.Builder shell(String script) {
+    return LaunchOptions.builder("/bin/sh", "-c", script);
+  }
+
+  private static LaunchedJob launch(LaunchOptions.Builder options) {
+    return GpuCheckpoints.standard().launch(options.build());
+  }
+
+  private static String said(InputStream stream) throws IOException {
+    return new String(stream.readAllBytes(), StandardCharsets.UTF_8);
+  }
+
+  private static String outputOf(LaunchOptions.Builder options) throws IOException {
+    LaunchedJob job = launch(options.output(Output.toCaller()));
+    String said = said(job.output().orElseThrow());
+    assertEquals(OptionalInt.of(0), job.awaitExit(PATIENCE).orElseThrow().code(), said);
+    return said;
+  }
+
+  private static boolean isAlive(long pid) {
+    return ProcFs.stat(pid).filter(stat -> !stat.isDead()).isPresent();
+  }
+
+  private static void awaitGone(ProcessIdentity process) {
+    Awaitility.await().atMost(PATIENCE).until(() -> !process.isAlive());
+  }
+
+  /** What a job writes into a file once it is whole: a line. */
+  private static String line(Path file) {
+    Awaitility.await()
+        .atMost(PATIENCE)
+        .until(() -> Files.exists(file) && Files.readString(file).endsWith("\n"));
+    try {
+      return Files.readString(file).strip();
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  private ProcessIdentity process(Path file) {
+    return ProcessIdentity.of(Long.parseLong(line(file))).orElseThrow();
+  }
+
+  @Test
+  void exitCodeAndSignalAreTold() {
+    LaunchedJob coded = launch(shell("exit 7"));
+    LaunchedJob killed = launch(shell("kill -9 $$"));
+    assertEquals(OptionalInt.of(7), coded.awaitExit(PATIENCE).orElseThrow().code());
+    assertEquals(OptionalInt.of(7), coded.exitCode());
+    assertEquals(OptionalInt.empty(), coded.exit().orElseThrow().signal());
+    assertEquals(OptionalInt.of(9), killed.awaitExit(PATIENCE).orElseThrow().signal());
+    assertEquals(OptionalInt.empty(), killed.exitCode());
+    awaitReaped(coded.identity());
+  }
+
+  /** Also not a zombie. */
+  private static void awaitReaped(ProcessIdentity process) {
+    Awaitility.await()
+        .atMost(PATIENCE)
+        .until(
+            () ->
+                ProcFs.stat(process.pid())
+                    .filter(stat -> stat.startTicks() == process.startTicks())
+                    .isEmpty());
+  }
+
+  @Test
+  void runningJobHasNoExit() {
+    LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
+    assertEquals(Optional.empty(), job.awaitExit(Duration.ofMillis(1)));
+    assertEquals(Optional.empty(), job.exit());
+    assertFalse(job.isDumped());
+    assertEquals(OptionalInt.of(15), job.end(PATIENCE).orElseThrow().signal());
+    assertEquals(OptionalInt.of(15), job.end(PATIENCE).orElseThrow().signal(), "again");
+  }
+
+  @Test
+  void jobLeadsASessionWithoutTerminalAndHasThreeDescriptors() throws IOException {
+    String stat = outputOf(LaunchOptions.builder("cat", "/proc/self/stat", "/proc/self/status"));
+    String[] fields = stat.substring(stat.indexOf(')') + 2).split(" ");
+    String pid = stat.substring(0, stat.indexOf(' '));
+    assertEquals(List.of(pid, pid, "0"), List.of(fields[2], fields[3], fields[4]));
+    assertTrue(stat.contains("SigBlk:\t0000000000000000"), stat);
+    assertTrue(stat.contains("SigIgn:\t0000000000000000"), stat);
+    String open = outputOf(LaunchOptions.builder("ls", "/proc/self/fd"));
+    assertEquals(List.of("0", "1", "2", "3"), open.lines().toList(), "3 is what ls reads");
+  }
+
+  @Test
+  void outputGoesWhereItIsToldTo() throws IOException {
+    Path file = Files.writeString(directory.resolve("out"), "before\n");
+    LaunchOptions.Builder both = shell("pwd; cat; echo err >&2").directory(directory);
+    both.input(Files.writeString(directory.resolve("in"), "read\n"));
+    launch(both.output(Output.appendTo(file))).awaitExit(PATIENCE);
+    String real = directory.toRealPath().toString();
+    assertEquals("before\n" + real + "\nread\nerr\n", Files.readString(file));
+    launch(both.output(Output.to(file)).error(Output.nowhere())).awaitExit(PATIENCE);
+    assertEquals(real + "\nread\n", Files.readString(file));
+
+    LaunchedJob job = launch(both.output(Output.to(file)).error(Output.toCaller()));
+    assertEquals(Optional.empty(), job.output());
+    assertEquals("err\n", said(job.error().orElseThrow()));
+  }
+
+  @Test
+  void environmentIsPassedOnWhateverItsNames() throws IOException {
+    String odd = "a b.c-d\u00fc";
+    LaunchOptions.Builder options =
+        LaunchOptions.builder("env", "-0")
+            .environment(odd, "two\nlines \u4e16")
+            .environment("LD_PRELOAD", "");
+    Set<String> inherited = new TreeSet<>(List.of(outputOf(options).split("\0")));
+    assertTrue(inherited.contains(odd + "=two\nlines \u4e16"), inherited::toString);
+    assertTrue(inherited.contains("PATH=" + System.getenv("PATH")), inherited::toString);
+    assertTrue(
+        inherited.stream().anyMatch(each -> each.matches("LD_PRELOAD=/.*fork-handler-.*\\.so")),
+        inherited::toString);
+
+    options.inheritEnvironment(false).dropInheritedGpu(false).environment("LD_PRELOAD", " ");
+    options.environment("PATH", "/bin:/usr/bin");
+    assertEquals(
+        Set.of(odd + "=two\nlines \u4e16", "LD_PRELOAD= ", "PATH=/bin:/usr/bin"),
+        Set.of(outputOf(options).split("\0")));
+
+    String without =
+        outputOf(LaunchOptions.builder("/usr/bin/env", "-0").removeEnvironment("PATH"));
+    assertFalse(Stream.of(without.split("\0")).anyMatch(each -> each.startsWith("PATH=")));
+    assertThrows(IllegalArgumentException.class, () -> options.environment("a=b", ""));
+    assertThrows(IllegalArgumentException.class, () -> options.environment("a", "\0"));
+  }
+
+  @Test
+  void argumentsArriveAsTheyAre() throws IOException {
+    assertEquals(
+        "|a b|$HOME|\u00e9\u4e16||-n|",
+        outputOf(
+            LaunchOptions.builder(
+                "printf", "|%s|%s|%s|%s|%s|", "a b", "$HOME", "\u00e9\u4e16", "", "-n")));
+  }
+
+  private void assertRefused(Reason reason, LaunchOptions.Builder options, String... words) {
+    LaunchException e = assertThrows(LaunchException.class, () -> launch(options));
+    assertEquals(reason, e.reason(), e.getMessage());
+    for (String word : words) {
+      assertTrue(e.getMessage().contains(word), e.getMessage());
+    }
+  }
+
+  @Test
+  void whatCannotBeStartedIsRefusedWithTheReason() throws Exception {
+    Path plain = Files.writeString(directory.resolve("plain"), "no program");
+    Files.setPosixFilePermissions(plain, PosixFilePermissions.fromString("rw-r--r--"));
+    Path fifo = directory.resolve("fifo");
+    assertEquals(0, new ProcessBuilder("mkfifo", fifo.toString()).start().waitFor());
+    Path none = directory.resolve("none");
+    Set<Integer> before = children();
+    assertRefused(Reason.MISSING, LaunchOptions.builder("no-such-program"), "in the PATH");
+    assertRefused(Reason.MISSING, LaunchOptions.builder(none.toString()), none.toString());
+    assertRefused(Reason.NOT_PERMITTED, LaunchOptions.builder(plain.toString()));
+    assertRefused(Reason.NOT_A_DIRECTORY, shell("true").directory(plain), plain.toString());
+    assertRefused(Reason.MISSING, shell("true").directory(none), none.toString());
+    assertRefused(Reason.NOT_A_FILE, shell("true").output(Output.to(fifo)), fifo.toString());
+    assertRefused(Reason.NOT_A_FILE, shell("true").input(fifo), "no regular file");
+    assertRefused(Reason.NOT_A_FILE, shell("true").error(Output.appendTo(directory)));
+    assertRefused(Reason.MISSING, shell("true").output(Output.to(none.resolve("file"))));
+    assertRefused(Reason.TOO_LONG, LaunchOptions.builder("true", "x".repeat(1 << 20)));
+    assertNothingIsLeftSince(before);
+  }
+
+  /** Somebody kills whatever starts a job, until a start has failed because of that. */
+  @Test
+  @RequiresRoot("makes namespaces")
+  void startThatIsKilledIsRefusedAndNothingIsLeft() throws Exception {
+    Set<Integer> before = children();
+    AtomicBoolean enough = new AtomicBoolean();
+    Thread killer =
+        new Thread(
+            () -> {
+              while (!enough.get()) {
+                ProcessHandle.current()
+                    .children()
+                    .filter(child -> ProcFs.commandLine(child.pid()).contains("gpuprocess-start"))
+                    .forEach(ProcessHandle::destroyForcibly);
+              }
+            });
+    killer.start();
+    try {
+      Awaitility.await().atMost(PATIENCE).until(this::isStartKilled);
+    } finally {
+      enough.set(true);
+      killer.join();
+    }
+    assertNothingIsLeftSince(before);
+  }
+
+  /** A job that was killed right after its start has ended by a signal. */
+  private boolean isStartKilled() {
+    try {
+      launch(LaunchOptions.builder("sleep", "1000").isolated(true)).end(Duration.ZERO);
+      return false;
+    } catch (LaunchException e) {
+      return e.reason() == Reason.KILLED;
+    }
+  }
+
+  private static void assertNothingIsLeftSince(Set<Integer> before) {
+    Awaitility.await().atMost(PATIENCE).until(() -> before.containsAll(children()));
+  }
+
+  private static Set<Integer> children() {
+    int us = (int) ProcessHandle.current().pid();
+    return ProcFs.descendants(us).stream()
+        .flatMap(pid -> ProcFs.stat(pid).stream())
+        .filter(stat -> stat.parent() == us)
+        .map(ProcStat::pid)
+        .collect(Collectors.toSet());
+  }
+
+  @Test
+  void jobMayEndByItselfWhenItIsAskedTo() {
+    Path ready = directory.resolve("ready");
+    LaunchedJob job =
+        launch(
+            shell("trap 'exit 3' TERM; echo $$ >%s; while :; do sleep 1; done".formatted(ready)));
+    assertEquals(job.identity().pid(), process(ready).pid());
+    assertEquals(OptionalInt.of(3), job.end(PATIENCE).orElseThrow().code());
+  }
+
+  @Test
+  void jobThatDoesNotListenIsKilledAfterTheGrace() {
+    Path ready = directory.resolve("ready");
+    LaunchedJob job =
+        launch(shell("trap '' TERM; echo $$ >%s; while :; do sleep 1; done".formatted(ready)));
+    line(ready);
+    assertEquals(OptionalInt.of(9), job.end(Duration.ofMillis(100)).orElseThrow().signal());
+  }
+
+  /** One of the session, and one in a session of its own whose parent is one of the job. */
+  @Test
+  void allOfTheJobEndsAlsoWhenItsRootHasEndedBefore() {
+    Path inSession = directory.resolve("in-session");
+    Path ofItsOwn = directory.resolve("of-its-own");
+    LaunchedJob job =
+        launch(
+            shell(
+                "(setsid sh -c 'echo $$ >%s; exec sleep 1000' & exec sh -c 'echo $$ >%s; while :; do sleep 1; done') & sleep 0.1; while ! [ -s %s -a -s %s ]; do sleep 0.1; done; exit 5"
+                    .formatted(ofItsOwn, inSession, inSession, ofItsOwn)));
+    assertEquals(OptionalInt.of(5), job.awaitExit(PATIENCE).orElseThrow().code());
+    ProcessIdentity first = process(inSession);
+    ProcessIdentity second = process(ofItsOwn);
+    assertTrue(isAlive(first.pid()) && isAlive(second.pid()));
+    assertEquals(OptionalInt.of(5), job.end(PATIENCE).orElseThrow().code());
+    awaitGone(first);
+    awaitGone(second);
+  }
+
+  private static ProcessIdentity guardOf(LaunchedJob job) {
+    return children().stream()
+        .filter(pid -> ProcFs.commandLine(pid).contains("gpuprocess-guard"))
+        .filter(pid -> ProcFs.commandLine(pid).contains(Long.toString(job.identity().pid())))
+        .map(pid -> ProcessIdentity.of(pid).orElseThrow())
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static void kill(ProcessIdentity process) {
+    ProcessHandle.of(process.pid())
+        .filter(one -> process.isAlive())
+        .orElseThrow()
+        .destroyForcibly();
+  }
+
+  @Test
+  void jobWhoseGuardWasKilledCanBeEnded() {
+    LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
+    ProcessIdentity guard = guardOf(job);
+    kill(guard);
+    awaitGone(guard);
+    assertTrue(isAlive(job.identity().pid()));
+    assertEquals(OptionalInt.of(15), job.end(PATIENCE).orElseThrow().signal());
+  }
+
+  @Test
+  void whatARootLeavesIsEndedAlsoWhenItsGuardWasKilled() {
+    Path child = directory.resolve("child");
+    LaunchedJob job =
+        launch(shell("sh -c 'echo $$ >%s; exec sleep 1000' & exec sleep 1000".formatted(child)));
+    ProcessIdentity left = process(child);
+    ProcessIdentity guard = guardOf(job);
+    kill(guard);
+    awaitGone(guard);
+    kill(job.identity());
+    assertEquals(OptionalInt.of(9), job.awaitExit(PATIENCE).orElseThrow().signal());
+    Awaitility.await().atMost(PATIENCE).ignoreExceptions().until(() -> guardOf(job).isAlive());
+    assertTrue(left.isAlive());
+    job.end(PATIENCE);
+    awaitGone(left);
+  }
+}

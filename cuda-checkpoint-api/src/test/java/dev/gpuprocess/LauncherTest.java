@@ -1,0 +1,144 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a job gets of the JVM that launches it, and what becomes of it when that JVM ends. */
+class LauncherTest {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(55);
+
+  @TempDir Path directory;
+  private Process jvm;
+
+  @AfterEach
+  void endLauncher() {
+    if (jvm != null) {
+      jvm.destroyForcibly();
+    }
+  }
+
+  private Path said() {
+    return directory.resolve("said");
+  }
+
+  /**
+   * Starts a launcher by a shell.
+   *
+   * @param prefix what the shell does with the command behind it
+   */
+  private String launcher(String prefix, String what) throws IOException {
+    List<String> command = new ArrayList<>(List.of("/bin/sh", "-c", prefix, "sh"));
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(List.of("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"));
+    command.add(
+        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")));
+    command.addAll(List.of(Launcher.class.getName(), what, directory.toString()));
+    Path errors = directory.resolve("errors");
+    jvm =
+        new ProcessBuilder(command)
+            .redirectErrorStream(true)
+            .redirectOutput(errors.toFile())
+            .start();
+    Awaitility.await().atMost(PATIENCE).until(() -> Files.exists(said()) || !jvm.isAlive());
+    assertTrue(Files.exists(said()), Files.readString(errors));
+    return Files.readString(said());
+  }
+
+  private static void assertThreePipes(String listing) {
+    List<String> open =
+        listing
+            .lines()
+            .filter(line -> line.contains(" -> "))
+            .map(line -> line.replaceAll(".* (\\d+) -> (/dev/null|pipe|/proc).*", "$1 $2"))
+            .toList();
+    assertEquals(List.of("0 /dev/null", "1 pipe", "2 pipe", "3 /proc"), open, listing);
+    assertTrue(listing.contains("oops"), listing);
+  }
+
+  /** Continuous integration often runs without standard input. */
+  @Test
+  void jobHasItsThreeDescriptorsWhereTheJvmHasNone() throws IOException {
+    String[] listings = launcher("exec \"$@\" <&- >&- 2>&-", "descriptors").split("--\n");
+    assertThreePipes(listings[0]);
+    assertThreePipes(listings[1]);
+  }
+
+  /** In the POSIX locale the JDK knows no character but ASCII, and reads the others as one. */
+  @Test
+  void environmentThatTheLocaleCannotExpressArrivesByteForByte() throws IOException {
+    String bytes = "export LC_ALL=C \"X=$(printf '\\377\\376 a')\"; exec env 'no name=1' \"$@\"";
+    assertEquals("OptionalInt[0]", launcher(bytes, "environment"));
+    String read =
+        new String(
+            Files.readAllBytes(directory.resolve("environment")), StandardCharsets.ISO_8859_1);
+    List<String> all = List.of(read.split("\0"));
+    assertTrue(all.contains("X=\u00ff\u00fe a"), read);
+    assertTrue(all.contains("no name=1"), read);
+    assertTrue(all.contains("V=\u00e4\u00b8\u0096"), read);
+    assertTrue(all.contains("W=\u00c3\u00a9"), read);
+  }
+
+  @Test
+  void firstProcessOfAContainerReapsTheOrphansOfItsJobs() throws Exception {
+    String unshare = "exec unshare --pid --fork --kill-child --mount-proc";
+    Assumptions.assumeTrue(
+        new ProcessBuilder("sh", "-c", unshare + " true").start().waitFor() == 0,
+        "no pid namespaces");
+    assertEquals("OptionalInt[4] []", launcher(unshare + " \"$@\"", "orphans"));
+  }
+
+  private List<ProcessIdentity> job(String text) {
+    return Stream.of(text.split(" "))
+        .map(pid -> ProcessIdentity.of(Long.parseLong(pid)).orElseThrow())
+        .toList();
+  }
+
+  @Test
+  void jobEndsWithTheJvmThatIsKilled() throws Exception {
+    List<ProcessIdentity> job = job(launcher("exec \"$@\"", "stay"));
+    assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
+    jvm.destroyForcibly().waitFor();
+    Awaitility.await()
+        .atMost(PATIENCE)
+        .until(() -> job.stream().noneMatch(ProcessIdentity::isAlive));
+  }
+
+  @Test
+  void jobThatMaySurvivesTheJvmThatIsKilled() throws Exception {
+    List<ProcessIdentity> job = job(launcher("exec \"$@\"", "leave"));
+    List<ProcessIdentity> guards =
+        jvm.toHandle()
+            .children()
+            .filter(child -> child.pid() != job.get(0).pid())
+            .flatMap(child -> ProcessIdentity.of(child.pid()).stream())
+            .toList();
+    try {
+      assertEquals(1, guards.size());
+      jvm.destroyForcibly().waitFor();
+      Awaitility.await().atMost(PATIENCE).until(() -> !guards.get(0).isAlive());
+      assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
+    } finally {
+      for (ProcessIdentity each : job) {
+        ProcessHandle.of(each.pid())
+            .filter(handle -> each.isAlive())
+            .ifPresent(ProcessHandle::destroyForcibly);
+      }
+    }
+  }
+}
