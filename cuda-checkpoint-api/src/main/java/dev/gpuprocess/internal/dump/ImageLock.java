@@ -56,11 +56,6 @@ final class ImageLock {
 
   static ProcessLock take(EngineContext context, ProcessKey key, String verb) {
     return ProcessLock.take(
-        key,
-        key.pid(),
-        verb,
-        ProcessLock.Kind.MOVE,
-        context.state(),
-        context.timeouts().call());
+        key, key.pid(), verb, ProcessLock.Kind.MOVE, context.state(), context.timeouts().call());
   }
 }

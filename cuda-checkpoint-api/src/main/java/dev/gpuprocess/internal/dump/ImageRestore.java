@@ -213,8 +213,7 @@ public final class ImageRestore {
         // It has another pid now.
         continue;
       }
-      Optional<ProcessIdentity> here =
-          isRoot ? Optional.of(root) : ProcessIdentity.of(each.pid());
+      Optional<ProcessIdentity> here = isRoot ? Optional.of(root) : ProcessIdentity.of(each.pid());
       ProcessIdentity origin = new ProcessIdentity(each.pid(), each.startTicks());
       here.filter(ProcessIdentity::isAlive)
           .ifPresentOrElse(
