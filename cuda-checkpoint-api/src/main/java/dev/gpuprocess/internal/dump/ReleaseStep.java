@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.release.GpuRelease;
-import dev.gpuprocess.internal.release.Inheritance;
 import dev.gpuprocess.internal.release.NotReleasableException;
 import dev.gpuprocess.internal.release.Released;
 import dev.gpuprocess.internal.text.Printable;
@@ -62,7 +61,6 @@ final class ReleaseStep {
   }
 
   private Released released(List<ProcessIdentity> holders) {
-    Inheritance inheritance = new Inheritance(operation.target().identity);
     Set<ProcessIdentity> done = new HashSet<>();
     Released all = Released.NOTHING;
     for (List<ProcessIdentity> left = holders; !left.isEmpty(); left = tree.require()) {
@@ -73,15 +71,15 @@ final class ReleaseStep {
         if (!done.add(child)) {
           throw keeps(child, "it opens them again");
         }
-        all = all.and(released(child, inheritance));
+        all = all.and(released(child));
       }
     }
     return all;
   }
 
-  private Released released(ProcessIdentity child, Inheritance inheritance) {
+  private Released released(ProcessIdentity child) {
     try {
-      return GpuRelease.of(child, inheritance, limitOfOne());
+      return GpuRelease.of(child, tree.inheritance(), limitOfOne());
     } catch (NotReleasableException e) {
       if (child.isAlive()) {
         throw keeps(child, String.valueOf(e.getMessage()));

@@ -73,6 +73,11 @@ final class TreeCheck {
     return holders;
   }
 
+  /** What it knows of the children that it has looked at. */
+  Inheritance inheritance() {
+    return inheritance;
+  }
+
   /** CRIU would wait for a frozen child, and leave the tree half stopped. */
   private void requireThawed(Freezer freezer, int child) {
     if (freezer.of(child) == Freezer.State.FROZEN) {
