@@ -79,7 +79,7 @@ final class ReleaseStep {
 
   private Released released(ProcessIdentity child) {
     try {
-      return GpuRelease.of(child, TreeCheck.inheritanceOf(operation, child), limitOfOne());
+      return GpuRelease.of(child, tree.inheritanceOf(child), limitOfOne());
     } catch (NotReleasableException e) {
       if (child.isAlive()) {
         throw keeps(child, String.valueOf(e.getMessage()));

@@ -16,7 +16,9 @@ import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -32,6 +34,7 @@ final class TreeCheck {
   private final JobOperation operation;
   private final ScanLimit limit;
   private final boolean releases;
+  private final Map<ProcessIdentity, Inheritance> inheritances = new HashMap<>();
 
   /**
    * Prepares a check.
@@ -117,7 +120,7 @@ final class TreeCheck {
       if (still.isPresent()) {
         throw keeps(child, device, "it %s: %s".formatted(still.get().what(), still.get().cure()));
       }
-      Inheritance inheritance = inheritanceOf(operation, child);
+      Inheritance inheritance = inheritanceOf(child);
       awaitApart(child, inheritance);
       GpuHandles held = GpuHandles.of(child.pid(), limit::check);
       if (held.isEmpty()) {
@@ -135,11 +138,16 @@ final class TreeCheck {
     return Optional.of(child).filter(ProcessIdentity::isAlive);
   }
 
-  /** What a child can have inherited, which is from the nearest of its parents that uses CUDA. */
-  static Inheritance inheritanceOf(JobOperation operation, ProcessIdentity child)
-      throws NotReleasableException {
-    return Inheritance.of(
-        child, operation.each().stream().map(each -> each.target().identity).toList());
+  /**
+   * What a child can have inherited, which is from the nearest of its parents that uses CUDA. It
+   * knows what it has seen of the children that it has looked at.
+   *
+   * @throws NotReleasableException when none of its parents uses CUDA
+   */
+  Inheritance inheritanceOf(ProcessIdentity child) throws NotReleasableException {
+    List<ProcessIdentity> users =
+        operation.each().stream().map(each -> each.target().identity).toList();
+    return inheritances.computeIfAbsent(Inheritance.origin(child, users), Inheritance::new);
   }
 
   private CudaChildException keeps(ProcessIdentity child, String device, String why) {

@@ -12,15 +12,20 @@ import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
  * Whether what a child holds of the GPU came to it by fork from a process that uses CUDA, and is of
- * no use to it. Only looks; what cannot be known is an obstacle.
+ * no use to it. Only looks; what cannot be known is an obstacle. Not for use by several threads at
+ * a time.
  *
  * <p>A child that was forked after {@code cuInit}, and has not executed another program since, can
  * never use CUDA: the driver refuses it. So what it has of the device files it has inherited,
@@ -37,6 +42,9 @@ public final class Inheritance {
 
   private final ProcessIdentity origin;
 
+  /** What another process had too when it was looked at first: that may lose it before this one. */
+  private final Map<ProcessIdentity, Set<OpenFile>> shared = new HashMap<>();
+
   /**
    * Of the children of a process.
    *
@@ -47,12 +55,12 @@ public final class Inheritance {
   }
 
   /**
-   * Of the nearest of a child's parents that uses CUDA.
+   * The nearest of a child's parents that uses CUDA.
    *
    * @param users the processes that do
    * @throws NotReleasableException when none of its parents does
    */
-  public static Inheritance of(ProcessIdentity child, List<ProcessIdentity> users)
+  public static ProcessIdentity origin(ProcessIdentity child, List<ProcessIdentity> users)
       throws NotReleasableException {
     Optional<ProcStat> at = ProcFs.stat(child.pid());
     while (at.isPresent() && at.get().parent() > 1) {
@@ -60,7 +68,7 @@ public final class Inheritance {
       Optional<ProcessIdentity> user =
           users.stream().filter(each -> each.pid() == parent).findFirst();
       if (user.isPresent()) {
-        return new Inheritance(user.get());
+        return user.get();
       }
       at = ProcFs.stat(parent);
     }
@@ -84,7 +92,7 @@ public final class Inheritance {
       requireSameProgram(child);
       requireAfterCuda(child);
       if (hasOtherUser(child.pid())) {
-        requireShared(child.pid(), held.descriptors(), tree);
+        requireShared(child, held.descriptors(), tree);
       }
     } catch (NativeCallException e) {
       throw unknown(e);
@@ -200,17 +208,19 @@ public final class Inheritance {
   }
 
   /** What it opened itself, neither its parent has nor a child of that which is not its own. */
-  private void requireShared(int child, List<OpenFile> descriptors, List<Integer> tree)
+  private void requireShared(ProcessIdentity child, List<OpenFile> descriptors, List<Integer> tree)
       throws NativeCallException, NotReleasableException {
-    int branch = branch(child);
+    int branch = branch(child.pid());
     List<Integer> others =
         tree.stream().filter(other -> other == origin.pid() || branch(other) != branch).toList();
+    Set<OpenFile> known = shared.computeIfAbsent(child, none -> new HashSet<>());
     for (OpenFile file : descriptors) {
-      if (!isShared(child, file.number(), others)) {
+      if (!known.contains(file) && !isShared(child.pid(), file.number(), others)) {
         throw new NotReleasableException(
             "no other process has its descriptor %s and it has loaded NVML or a graphics library, so it may have opened %s itself"
                 .formatted(file.number(), file.target()));
       }
+      known.add(file);
     }
   }
 
