@@ -38,7 +38,8 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    * Moves the memory of all members back to their GPUs, or to others, as the options say. The GPU
    * memory that all of them need is checked and reserved in one step, for all or for none, as
    * {@link CheckpointedProcess#restore(ResumeOptions)} says of one process. When it fails for a
-   * member the others stay where they are, and it can be called again. None is unlocked.
+   * member the others stay where they are, and it can be called again. None is unlocked. A job that
+   * was found half way, with members that run, can only be {@linkplain #resume() resumed}.
    *
    * @param options the GPUs to go to, for all members; how long to wait for memory; what all
    *     members together need, where the library does not know; an image to make first

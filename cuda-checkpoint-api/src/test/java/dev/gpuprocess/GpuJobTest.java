@@ -10,9 +10,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
@@ -21,15 +23,22 @@ import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -172,6 +181,72 @@ class GpuJobTest {
     assertTrue(pids(found).contains(job.member(below)));
     parked.resume();
     assertRuns(job, MEMBERS + 1);
+  }
+
+  @Test
+  void membersOfARootThatEndedAreFound() {
+    Job job = tree.launch(0);
+    int left = job.member(job.spawnBelow());
+    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    job.endBetween();
+    job.close();
+    Workload.await(() -> parked.members().size() == 1, "the others to die with the root");
+    CheckpointedJob found =
+        assertInstanceOf(CheckpointedJob.class, checkpoints().inspectJob(job.pid()));
+    assertEquals(Set.of(left), pids(found));
+    found.resume();
+    Workload.await(() -> ProcessHandle.of(left).isEmpty(), "the last one to see that it is alone");
+    assertThrows(NoSuchProcessException.class, () -> checkpoints().inspectJob(job.pid()));
+    assertThrows(NoSuchProcessException.class, parked::resume);
+    assertEquals(0, tree.entries(), "nothing is left to mend");
+  }
+
+  @Test
+  void comesBackWithoutAStateDirectory() throws Exception {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    assertEquals(MEMBERS, parked.members().size());
+    Path aside = tree.directory().resolve("aside");
+    Files.move(tree.state(), aside);
+    Files.createFile(tree.state());
+    assertInstanceOf(CheckpointedJob.class, checkpoints().inspectJob(job.pid()))
+        .resume(ResumeOptions.builder().needs(Map.of()).build());
+    assertEquals(Collections.nCopies(MEMBERS, RUNNING), tree.states(job, MEMBERS));
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+    Files.delete(tree.state());
+    Files.move(aside, tree.state());
+  }
+
+  /** The inner one's member is one of the outer one's. */
+  @Test
+  void verbsOnOverlappingJobsNeverWaitInACircle() throws Exception {
+    Job job = tree.launch(0);
+    int below = job.spawnBelow();
+    long inner = ProcessHandle.of(job.member(below)).orElseThrow().parent().orElseThrow().pid();
+    List<CompletableFuture<Void>> rounds =
+        Stream.of(job.pid(), inner)
+            .map(root -> CompletableFuture.runAsync(() -> suspendAndResume(root)))
+            .toList();
+    for (CompletableFuture<Void> each : rounds) {
+      each.get(2 * LaunchedTree.patience().toSeconds(), TimeUnit.SECONDS);
+    }
+    // A close may have waited in vain for the other one.
+    if (checkpoints().inspectJob(job.pid()) instanceof CheckpointedJob left) {
+      left.resume();
+    }
+    assertRuns(job, MEMBERS + 1);
+    job.end(below);
+  }
+
+  private void suspendAndResume(long root) {
+    for (int round = 0; round < 5; round++) {
+      try (CheckpointedJob parked = checkpoints().job(root).suspend()) {
+        assertEquals(CHECKPOINTED, parked.state());
+      } catch (RetryLaterException | FixAndRetryException e) {
+        // The other one was first.
+        assertTrue(e.failure().pid() > 0, e.getMessage());
+      }
+    }
   }
 
   private static boolean isReparented(Job job, int member) {

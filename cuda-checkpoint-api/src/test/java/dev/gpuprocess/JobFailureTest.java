@@ -10,6 +10,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -18,12 +20,14 @@ import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -189,6 +193,34 @@ class JobFailureTest {
         e.poisoned().stream().map(ProcessIdentity::pid).toList());
     assertTells(e, job.member(0) + ", " + job.member(1), "end the job");
     assertStates(job, CHECKPOINTED, CHECKPOINTED, LOCKED);
+  }
+
+  /** Each fits alone, and not beside the other. */
+  @Test
+  void jobsThatFitOnlyOneAfterTheOtherTakeTurns() {
+    try (SimulatedDriver small = SimulatedDriver.builder().memory(600L << 20).create();
+        Job one = Job.launch(2, 1, 0).on(small).start()) {
+      GpuCheckpoints checkpoints =
+          tree.checkpoints().toBuilder()
+              .cuda(LibCuda.in(small.directory()), LibNvml.in(small.directory()))
+              .build();
+      CheckpointedJob first = checkpoints.job(one.pid()).suspend();
+      try (Job other = Job.launch(2, 1, 0).on(small).start()) {
+        CheckpointedJob second = checkpoints.job(other.pid()).suspend();
+        List<CompletableFuture<CheckpointedJob>> turns =
+            Stream.of(first, second)
+                .map(each -> CompletableFuture.supplyAsync(() -> turn(each)))
+                .toList();
+        turns.forEach(turn -> assertEquals(2, turn.join().members().size()));
+      }
+    }
+  }
+
+  /** Waits for the GPU, works there, and leaves it again. */
+  private static CheckpointedJob turn(CheckpointedJob parked) {
+    RunningJob running =
+        parked.resume(ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build());
+    return running.suspend();
   }
 
   /** Two members are on the first GPU, where there is room for one; the other one is free. */

@@ -37,7 +37,7 @@ public final class JobSearch {
 
   /** Its members may be suspended although it has ended. */
   private static Optional<ProcessIdentity> journalled(EngineContext context, long pid) {
-    for (JournalEntry entry : new Journal(context.state()).entries()) {
+    for (JournalEntry entry : new Journal(context.state()).entriesOfJobs()) {
       ProcessKey job = entry.job();
       if (job != null
           && job.pid() == pid

@@ -84,8 +84,8 @@ public final class MemberScan {
       }
     }
     ProcessKey key = ProcessKey.of(root);
-    for (JournalEntry entry : journal.entries()) {
-      if (key.equals(entry.job()) && !entry.isImageRestore()) {
+    for (JournalEntry entry : journal.entriesOfJobs()) {
+      if (key.equals(entry.job())) {
         entry.find().process().ifPresent(all::add);
       }
     }

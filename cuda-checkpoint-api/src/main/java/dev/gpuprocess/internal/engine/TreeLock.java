@@ -21,7 +21,11 @@ import java.util.List;
  */
 final class TreeLock {
 
+  /** Bounds for the first attempt. */
   private static final Duration LEAST = Duration.ofMillis(100);
+
+  private static final Duration MOST = Duration.ofSeconds(10);
+
   private static final Duration PAUSE = Duration.ofMillis(250);
 
   /** The first attempt's part of the time; each later one has twice that of the one before. */
@@ -36,7 +40,8 @@ final class TreeLock {
   /** All members are locked when this returns; when it throws the caller undoes what is left. */
   void run(Duration patience) {
     long end = Durations.end(patience);
-    Duration part = larger(Durations.bounded(patience).dividedBy(FIRST_PART), LEAST);
+    Duration part = Durations.bounded(patience).dividedBy(FIRST_PART);
+    part = smaller(larger(part, LEAST), MOST);
     while (true) {
       Duration left = Duration.ofNanos(Math.max(0, Durations.left(end)));
       // What would be left after it is no time for another attempt.
@@ -52,6 +57,10 @@ final class TreeLock {
       }
       part = part.multipliedBy(2);
     }
+  }
+
+  private static Duration smaller(Duration one, Duration other) {
+    return one.compareTo(other) < 0 ? one : other;
   }
 
   private static Duration larger(Duration one, Duration other) {

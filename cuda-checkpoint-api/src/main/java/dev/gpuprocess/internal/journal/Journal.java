@@ -198,6 +198,21 @@ public final class Journal {
   }
 
   /**
+   * Those of members of jobs. Empty where the state directory cannot be used, as a job must come
+   * back without one.
+   */
+  public List<JournalEntry> entriesOfJobs() {
+    try {
+      return entries().stream()
+          .filter(entry -> entry.job() != null && !entry.isImageRestore())
+          .toList();
+    } catch (StateDirectoryException e) {
+      LOG.warn("members of jobs are not looked for in the journal: {}", e.getMessage());
+      return List.of();
+    }
+  }
+
+  /**
    * Renames files that are not entries, or not entries of the process in their name. Files that
    * cannot be read now, say because too many files are open, stay.
    */

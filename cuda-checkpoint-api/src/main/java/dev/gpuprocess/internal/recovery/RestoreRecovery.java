@@ -31,6 +31,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -90,9 +91,7 @@ final class RestoreRecovery extends EntryRecovery {
 
   private Optional<RecoveredProcess> of(ProcessIdentity process, ProcessKey key) {
     if (isHalfRestored(process)) {
-      ProcessHandle.of(process.pid())
-          .filter(handle -> process.isAlive())
-          .ifPresent(ProcessHandle::destroyForcibly);
+      endTree(process);
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
@@ -118,6 +117,16 @@ final class RestoreRecovery extends EntryRecovery {
     }
     journal.removeRestore(entry.key());
     return Optional.empty();
+  }
+
+  /** What CRIU has made so far of the tree. The handles know the start times. */
+  private static void endTree(ProcessIdentity root) {
+    Optional<ProcessHandle> handle =
+        ProcessHandle.of(root.pid()).filter(found -> root.isAlive());
+    List<ProcessHandle> below =
+        handle.map(ProcessHandle::descendants).map(Stream::toList).orElse(List.of());
+    handle.ifPresent(ProcessHandle::destroyForcibly);
+    below.forEach(ProcessHandle::destroyForcibly);
   }
 
   /** Those that nobody has moved since are checkpointed. */
