@@ -9,6 +9,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 
 /** A process whose CUDA calls go through. */
 public final class RunningProcess extends LiveProcess implements GpuProcess {
@@ -125,7 +126,14 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *     CheckpointedProcess#dump(Path, DumpOptions)} and {@link CheckpointedProcess#resume()}
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
+    return snapshot(directory, options, InstantSource.system());
+  }
+
+  /** The same of an image whose manifest says when it was made by another clock. */
+  ProcessImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
-        () -> ProcessImage.of(self.target().context, new Snapshot(self, options).into(directory)));
+        () ->
+            ProcessImage.of(
+                self.target().context, new Snapshot(self, options, clock).into(directory)));
   }
 }

@@ -31,6 +31,7 @@ import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.InstantSource;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
@@ -52,6 +53,7 @@ public final class Dump {
   private final StepRecorder steps;
   private final HandOverStep handOver;
   private final boolean isSnapshot;
+  private final InstantSource clock;
   private @Nullable ImageDirectory published;
   private @Nullable Function<List<ImageFile>, Manifest> draft;
   private @Nullable WrittenImage written;
@@ -62,12 +64,14 @@ public final class Dump {
       TrackedProcess target,
       DumpOptions options,
       StepRecorder steps,
-      boolean isSnapshot) {
+      boolean isSnapshot,
+      InstantSource clock) {
     this.operation = operation;
     this.target = target;
     this.options = options;
     this.steps = steps;
     this.isSnapshot = isSnapshot;
+    this.clock = clock;
     Path spools = isSnapshot ? target.context.snapshotSpool() : null;
     this.handOver = new HandOverStep(target, options, steps, new SpoolStep(target.pid(), spools));
   }
@@ -83,7 +87,7 @@ public final class Dump {
         operation -> {
           operation.require(ProcessState.CHECKPOINTED);
           StepRecorder steps = self.measured();
-          Dump dump = new Dump(operation, target, options, steps, false);
+          Dump dump = new Dump(operation, target, options, steps, false, InstantSource.system());
           ImageDirectory image = dump.into(directory);
           if (options.endsTree()) {
             int unused = target.advance();
@@ -101,14 +105,17 @@ public final class Dump {
   /**
    * Has an image written of a checkpointed process, which then needs it no longer. The image is
    * neither durable nor published.
+   *
+   * @param clock tells when the image is made
    */
   static WrittenImage written(
       DriverOperation operation,
       TrackedProcess target,
       DumpOptions options,
       StepRecorder steps,
-      Path directory) {
-    Dump dump = new Dump(operation, target, options, steps, true);
+      Path directory,
+      InstantSource clock) {
+    Dump dump = new Dump(operation, target, options, steps, true, clock);
     boolean unused = operation.atCriu(() -> dump.run(directory));
     return Objects.requireNonNull(dump.written);
   }
@@ -327,7 +334,9 @@ public final class Dump {
               return true;
             },
             late -> image.close());
-    draft = ManifestDraft.of(target, criu, kept, options.label().orElse(null), handOver.memory());
+    draft =
+        ManifestDraft.of(
+            target, criu, kept, options.label().orElse(null), handOver.memory(), clock.instant());
   }
 
   private ImageDirectory requirePublished() {

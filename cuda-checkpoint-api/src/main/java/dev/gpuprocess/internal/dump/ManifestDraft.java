@@ -23,6 +23,7 @@ final class ManifestDraft {
    * Collects it from a process that CRIU holds; it may run or be gone when the files are known.
    *
    * @param memory what was handed over; null for nothing
+   * @param now when the image is made
    * @return makes the manifest of the files
    */
   static Function<List<ImageFile>, Manifest> of(
@@ -30,13 +31,13 @@ final class ManifestDraft {
       CriuDriver criu,
       Manifest.Options kept,
       @Nullable String label,
-      @Nullable List<MemoryFile> memory) {
+      @Nullable List<MemoryFile> memory,
+      Instant now) {
     Map<String, Long> gpuBytes = new TreeMap<>();
     Holdings held = target.held();
     if (held.complete()) {
       held.known().forEach((gpu, bytes) -> gpuBytes.put(gpu.text(), bytes));
     }
-    Instant now = Instant.now();
     List<String> commandLine = ProcFs.commandLine(target.pid());
     int cudaVersion = target.context.cuda().version();
     String driverVersion = target.context.inventory().driverVersion().orElse("");

@@ -17,6 +17,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -33,12 +34,18 @@ public final class Snapshot {
   private final StateHandle self;
   private final TrackedProcess target;
   private final DumpOptions options;
+  private final InstantSource clock;
   private final StepRecorder steps;
   private final long began = System.nanoTime();
 
-  /** Prepares; nothing is done yet. */
-  public Snapshot(StateHandle self, DumpOptions options) {
+  /**
+   * Prepares; nothing is done yet.
+   *
+   * @param clock tells when the image is made
+   */
+  public Snapshot(StateHandle self, DumpOptions options, InstantSource clock) {
     this.self = self;
+    this.clock = clock;
     this.target = self.target();
     this.options = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
     this.steps = self.measured();
@@ -83,7 +90,7 @@ public final class Snapshot {
     try {
       new Suspension(members).suspend(target.context.timeouts().lock());
       steps.rethrow();
-      image = Dump.written(operation, target, options, steps, directory);
+      image = Dump.written(operation, target, options, steps, directory, clock);
     } catch (RuntimeException | Error e) {
       new Undo(members).backTo(ProcessState.RUNNING, e);
       throw e;
