@@ -26,6 +26,7 @@ import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.List;
 import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
@@ -142,6 +143,17 @@ public final class GpuCheckpoints {
    */
   public ProcessImage open(Path directory) {
     return ProcessImage.open(context, directory);
+  }
+
+  /**
+   * The images in a directory.
+   *
+   * @param directory need not exist yet; a link is followed
+   * @return the store; nothing was read or made
+   * @see ImageStore#at
+   */
+  public ImageStore store(Path directory) {
+    return new ImageStore(context, directory, InstantSource.system());
   }
 
   /**

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.Resumption;
@@ -14,6 +15,7 @@ import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.SnapshotTimes;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -47,7 +49,7 @@ public final class Snapshot {
     this.self = self;
     this.clock = clock;
     this.target = self.target();
-    this.options = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    this.options = leftRunning(options);
     this.steps = self.measured();
   }
 
@@ -58,9 +60,19 @@ public final class Snapshot {
    */
   private record Paused(WrittenImage image, Duration pause, @Nullable Throwable thrown) {}
 
+  private static DumpOptions leftRunning(DumpOptions options) {
+    return options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+  }
+
+  /** Throws what a snapshot would throw, as far as it can be known; touches nothing. */
+  public static void requirePossible(
+      EngineContext context, ProcessIdentity process, Path directory, DumpOptions options) {
+    new DumpCheck(context, process, directory, leftRunning(options), true).require();
+  }
+
   /** Makes the image. Whatever fails, the process is resumed. */
   public DumpedImage into(Path directory) {
-    new DumpCheck(target.context, target.identity, directory, options, true).require();
+    requirePossible(target.context, target.identity, directory, options);
     Paused paused =
         target.exclusively(
             "snapshot",

@@ -15,12 +15,16 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Remembers of each image whether it verified when it was read last, for as long as nobody touches
  * its files: images are large. Safe for use by several threads.
  */
 public final class KnownImages {
+
+  private static final Logger LOG = LoggerFactory.getLogger(KnownImages.class);
 
   private final Map<Path, Known> known = new ConcurrentHashMap<>();
   private final Consumer<ImageDirectory> verification;
@@ -38,7 +42,11 @@ public final class KnownImages {
 
   /** An image whose content was summed and synced just now. */
   public void written(ImageDirectory image) {
-    remember(image, stamp(image), Optional.empty());
+    try {
+      remember(image, stamp(image), Optional.empty());
+    } catch (ImageException e) {
+      LOG.debug("{} will be read when somebody asks: {}", image.path(), e.getMessage());
+    }
   }
 
   /**
