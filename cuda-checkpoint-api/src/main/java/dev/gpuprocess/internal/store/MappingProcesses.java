@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
-import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -58,7 +57,7 @@ final class MappingProcesses {
     return Optional.empty();
   }
 
-  private Optional<String> lookAt(int process) throws IOException {
+  private Optional<String> lookAt(int process) {
     try {
       AtomicBoolean found = new AtomicBoolean();
       ProcFs.memory(
@@ -84,10 +83,12 @@ final class MappingProcesses {
     return file != null && mapping.name().contains("/" + MemoryFile.DIRECTORY + "/" + file);
   }
 
-  /** The files are for their owner alone, so other users' processes have not come from them. */
-  private boolean canBeOne(int process) throws IOException {
-    String[] ids = ProcFs.status(process).getOrDefault("Uid", "").split("\\s+");
-    return process == pid
-        || ids[0].equals(Integer.toUnsignedString(CurrentUser.get().effectiveUid()));
+  /**
+   * Of a process whose mappings may not be read: one that came back has the pid that it had, in the
+   * namespace that it is in.
+   */
+  private boolean canBeOne(int process) {
+    String pids = ProcFs.status(process).getOrDefault("NSpid", Integer.toString(process)).strip();
+    return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)) == pid;
   }
 }
