@@ -30,6 +30,7 @@ import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -203,6 +204,17 @@ public final class GpuCheckpoints {
    */
   public JobImage openJob(Path directory) {
     return JobImage.open(context, directory);
+  }
+
+  /**
+   * The images in a directory.
+   *
+   * @param directory need not exist yet; a link is followed
+   * @return the store; nothing was read or made
+   * @see ImageStore#at
+   */
+  public ImageStore store(Path directory) {
+    return new ImageStore(context, directory, InstantSource.system());
   }
 
   /**

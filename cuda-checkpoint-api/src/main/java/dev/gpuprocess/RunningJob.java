@@ -9,6 +9,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 
 /** A job whose CUDA calls go through. */
 public final class RunningJob extends LiveJob implements GpuJob {
@@ -112,6 +113,6 @@ public final class RunningJob extends LiveJob implements GpuJob {
    */
   public JobImage snapshot(Path directory, DumpOptions options) {
     return orPoisoned(
-        () -> JobImage.of(self.job().context, new Snapshot(self, options).into(directory)));
+        () -> JobImage.of(self.job().context, new Snapshot(self, options, InstantSource.system()).into(directory)));
   }
 }

@@ -9,6 +9,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 
 /** A process whose CUDA calls go through. */
 public final class RunningProcess extends LiveProcess implements GpuProcess {
@@ -125,7 +126,38 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *     CheckpointedProcess#dump(Path, DumpOptions)} and {@link CheckpointedProcess#resume()}
    */
   public ProcessImage snapshot(Path directory, DumpOptions options) {
+    return snapshot(directory, options, InstantSource.system());
+  }
+
+  /** The same of an image whose manifest says when it was made by another clock. */
+  ProcessImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
-        () -> ProcessImage.of(self.target().context, new Snapshot(self, options).into(directory)));
+        () ->
+            ProcessImage.of(
+                self.target().context, new Snapshot(self, options, clock).into(directory)));
+  }
+
+  /**
+   * Makes snapshots of the process from now on, at an interval, and removes those that the plan
+   * does not keep. It goes on until it is closed or the process has ended, whatever fails: the
+   * process runs on, and the plan's listener is told. Other verbs may be used on the process: while
+   * it is suspended, no snapshots are made.
+   *
+   * <p>All that can be checked before the process leaves its GPU (the directory and its room, CRIU,
+   * the options, what the tree has open) is checked now, and before each snapshot.
+   *
+   * @param plan how often, where to, and what stays; its directory is made if it does not exist
+   * @return what ends the snapshots
+   * @throws dev.gpuprocess.error.WrongStateException when the process is not running now
+   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.DiskFullException when there is no room for an image
+   * @throws dev.gpuprocess.error.UnsupportedResourceException when the process has something that
+   *     CRIU cannot dump
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #snapshot(Path, DumpOptions)}
+   *     before it takes the process off its GPU
+   * @throws IllegalArgumentException when the plan's store is of settings with another image key
+   */
+  public RepeatedSnapshots repeatSnapshots(SnapshotPlan plan) {
+    return RepeatedSnapshots.begin(self.target().context, identity(), plan);
   }
 }

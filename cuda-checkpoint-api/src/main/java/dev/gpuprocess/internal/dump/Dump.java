@@ -34,6 +34,7 @@ import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.InstantSource;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -59,13 +60,18 @@ public final class Dump {
   private final StepRecorder steps;
   private final HandOverSteps handOver;
   private final boolean isSnapshot;
+  private final InstantSource clock;
   private @Nullable ImageDirectory published;
   private @Nullable Function<List<ImageFile>, Manifest> draft;
   private @Nullable WrittenImage written;
   private @Nullable RuntimeException notSealed;
 
   private Dump(
-      JobOperation operation, DumpOptions options, StepRecorder steps, boolean isSnapshot) {
+      JobOperation operation,
+      DumpOptions options,
+      StepRecorder steps,
+      boolean isSnapshot,
+      InstantSource clock) {
     this.operation = operation;
     this.job = operation.job();
     this.root = job.root;
@@ -74,6 +80,7 @@ public final class Dump {
     this.options = isolation.map(found -> found.with(options)).orElse(options);
     this.steps = steps;
     this.isSnapshot = isSnapshot;
+    this.clock = clock;
     this.handOver =
         new HandOverSteps(operation, options, isSnapshot ? context.snapshotSpool() : null);
   }
@@ -91,7 +98,7 @@ public final class Dump {
               operation.measuredBy(steps);
               operation.require(ProcessState.CHECKPOINTED);
               try {
-                ImageDirectory image = new Dump(operation, options, steps, false).alone(directory);
+                ImageDirectory image = new Dump(operation, options, steps, false, InstantSource.system()).alone(directory);
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {
@@ -116,10 +123,16 @@ public final class Dump {
   /**
    * Has an image written of a checkpointed process or job, which then needs it no longer. The image
    * is neither durable nor published.
+   *
+   * @param clock tells when the image is made
    */
   static WrittenImage written(
-      JobOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
-    Dump dump = new Dump(operation, options, steps, true);
+      JobOperation operation,
+      DumpOptions options,
+      StepRecorder steps,
+      Path directory,
+      InstantSource clock) {
+    Dump dump = new Dump(operation, options, steps, true, clock);
     boolean unused = operation.atCriu(() -> dump.run(directory));
     return Objects.requireNonNull(dump.written);
   }
@@ -360,7 +373,8 @@ public final class Dump {
               return true;
             },
             late -> image.close());
-    draft = ManifestDraft.of(job, criu, kept, options.label().orElse(null), handOver.memory());
+    String label = options.label().orElse(null);
+    draft = ManifestDraft.of(job, criu, kept, label, handOver.memory(), clock.instant());
   }
 
   private ImageDirectory requirePublished() {

@@ -25,6 +25,7 @@ final class ManifestDraft {
    * Collects it from a process that CRIU holds; it may run or be gone when the files are known.
    *
    * @param memory what was handed over; null for nothing
+   * @param now when the image is made
    * @return makes the manifest of the files
    */
   static Function<List<ImageFile>, Manifest> of(
@@ -32,11 +33,11 @@ final class ManifestDraft {
       CriuDriver criu,
       Manifest.Options kept,
       @Nullable String label,
-      @Nullable List<MemoryFile> memory) {
+      @Nullable List<MemoryFile> memory,
+      Instant now) {
     boolean isOfJob = isOfJob(job);
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
     List<ImageMember> members = isOfJob ? members(job) : null;
-    Instant now = Instant.now();
     List<String> commandLine = ProcFs.commandLine(job.root.pid());
     int cudaVersion = job.context.cuda().version();
     String driverVersion = job.context.inventory().driverVersion().orElse("");

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.JobFailures;
 import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.MemberScan;
@@ -21,6 +22,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.SnapshotTimes;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -38,14 +40,20 @@ public final class Snapshot {
   private final StateHandle self;
   private final TrackedJob job;
   private final DumpOptions options;
+  private final InstantSource clock;
   private final StepRecorder steps;
   private final long began = System.nanoTime();
 
-  /** Prepares; nothing is done yet. */
-  public Snapshot(StateHandle self, DumpOptions options) {
+  /**
+   * Prepares; nothing is done yet.
+   *
+   * @param clock tells when the image is made
+   */
+  public Snapshot(StateHandle self, DumpOptions options, InstantSource clock) {
     this.self = self;
+    this.clock = clock;
     this.job = self.job();
-    this.options = options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+    this.options = leftRunning(options);
     this.steps = self.measured();
   }
 
@@ -55,6 +63,16 @@ public final class Snapshot {
    * @param thrown what the resume threw; null when the process runs
    */
   private record Paused(WrittenImage image, Duration pause, @Nullable Throwable thrown) {}
+
+  private static DumpOptions leftRunning(DumpOptions options) {
+    return options.toBuilder().leaveStopped(false).leaveRunning(true).build();
+  }
+
+  /** Throws what a snapshot would throw, as far as it can be known; touches nothing. */
+  public static void requirePossible(
+      EngineContext context, ProcessIdentity process, Path directory, DumpOptions options) {
+    new DumpCheck(context, process, List.of(process), directory, leftRunning(options), true).require();
+  }
 
   /** Makes the image. Whatever fails, the process is resumed. */
   public DumpedImage into(Path directory) {
@@ -104,7 +122,7 @@ public final class Snapshot {
     try {
       new Suspension(operation).suspend(job.context.timeouts().lock());
       steps.rethrow();
-      image = Dump.written(operation, options, steps, directory);
+      image = Dump.written(operation, options, steps, directory, clock);
     } catch (RuntimeException | Error e) {
       new Undo(operation.members()).backTo(ProcessState.RUNNING, e);
       JobFailures.tell(operation, e);

@@ -27,6 +27,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -125,13 +126,14 @@ public final class Journal {
   }
 
   /**
-   * Writes that an image is being written whose process runs on, so that a recovery finds what is
-   * left of it. There can be several of one process. If that fails the next image beside it finds
-   * it.
+   * Writes that an image is being written, or removed, whose process runs on, so that a recovery
+   * finds what is left of it. There can be several of one process. If that fails the next image
+   * beside it finds it.
    *
+   * @param log where CRIU's log is; null when there is none
    * @return the key of the entry, to remove it by
    */
-  public ProcessKey writeImage(int pid, Path image, Path log) {
+  public ProcessKey writeImage(int pid, Path image, @Nullable Path log) {
     long unlikeAnyStart = NO_START + ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
     ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, unlikeAnyStart);
     update(JournalEntry.of(key, pid, JournalEntry.WRITING, Holdings.UNKNOWN, image, log));

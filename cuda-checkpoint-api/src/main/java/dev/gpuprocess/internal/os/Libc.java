@@ -13,7 +13,7 @@ public final class Libc {
 
   static final LibcFunctions LIBRARY = NativeLibraries.load(LibcFunctions.class, "c");
 
-  // All but O_DIRECTORY are the same on every architecture that CRIU runs on.
+  // All but O_DIRECTORY and O_NOFOLLOW are the same on every architecture that CRIU runs on.
   public static final int O_RDONLY = 0;
   public static final int O_RDWR = 2;
   static final int O_CREAT = 0x40;
@@ -22,6 +22,7 @@ public final class Libc {
   private static final int O_CLOEXEC = 0x80000;
   public static final int O_DIRECTORY =
       "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
+  static final int O_NOFOLLOW = "aarch64".equals(System.getProperty("os.arch")) ? 0x8000 : 0x20000;
 
   static final int EPERM = 1;
   public static final int ESRCH = 3;

@@ -1,8 +1,6 @@
 package dev.gpuprocess.internal.os;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -27,16 +25,6 @@ public final class LockedFile {
   /** The maximum length of a record, in bytes of UTF-8. */
   static final int RECORD = 1024;
 
-  /** The one flag that differs between the architectures that CUDA runs on. */
-  private static final int O_NOFOLLOW =
-      System.getProperty("os.arch").equals("aarch64") ? 0x8000 : 0x20000;
-
-  private static final int F_OFD_GETLK = 36;
-  private static final int F_OFD_SETLK = 37;
-  private static final short F_WRLCK = 1;
-  private static final short F_UNLCK = 2;
-  private static final int SIZE_OF_FLOCK = 32;
-
   private static final int PRIVATE = 0600;
   private static final int MAX_READS = 10;
 
@@ -60,7 +48,7 @@ public final class LockedFile {
       boolean keep = false;
       try {
         requireRegular(path, descriptor);
-        if (!lock(path, descriptor)) {
+        if (!OfdLock.EXCLUSIVE.take(path, descriptor)) {
           return Optional.empty();
         }
         // It may have been removed before it was locked; others would then lock a new file.
@@ -86,11 +74,7 @@ public final class LockedFile {
     }
     try {
       requireRegular(path, descriptor);
-      byte[] lock = wholeFile(F_WRLCK);
-      if (Libc.LIBRARY.fcntl(descriptor, F_OFD_GETLK, lock) != 0) {
-        throw Libc.failed(path, "cannot be asked for its lock", Libc.errno());
-      }
-      return ByteBuffer.wrap(lock).order(ByteOrder.nativeOrder()).getShort() != F_UNLCK;
+      return OfdLock.EXCLUSIVE.isExcluded(path, descriptor);
     } finally {
       Libc.LIBRARY.close(descriptor);
     }
@@ -138,9 +122,7 @@ public final class LockedFile {
   public synchronized void release() {
     if (!released) {
       released = true;
-      // A program that is being started may have the descriptor until its exec, so closing is not
-      // enough.
-      Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, wholeFile(F_UNLCK));
+      OfdLock.release(descriptor);
       Libc.LIBRARY.close(descriptor);
     }
   }
@@ -163,7 +145,7 @@ public final class LockedFile {
   }
 
   private static int open(Path path, int flags) throws IOException {
-    int descriptor = Libc.open(path, flags | O_NOFOLLOW | Libc.O_NONBLOCK, PRIVATE);
+    int descriptor = Libc.open(path, flags | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, PRIVATE);
     if ((flags & Libc.O_CREAT) != 0) {
       // Regardless of the umask. Fails for a file of another user, which the caller has ruled out.
       Libc.LIBRARY.fchmod(descriptor, PRIVATE);
@@ -190,22 +172,6 @@ public final class LockedFile {
 
   private static Path inProc(int descriptor) {
     return Path.of("/proc/self/fd/" + descriptor);
-  }
-
-  private static boolean lock(Path path, int descriptor) throws IOException {
-    if (Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, wholeFile(F_WRLCK)) == 0) {
-      return true;
-    }
-    int errno = Libc.errno();
-    if (errno == Libc.EAGAIN || errno == Libc.EACCES) {
-      return false;
-    }
-    throw Libc.failed(path, "cannot be locked", errno);
-  }
-
-  /** {@code struct flock}: the whole file; the pid must be 0. */
-  private static byte[] wholeFile(short type) {
-    return ByteBuffer.allocate(SIZE_OF_FLOCK).order(ByteOrder.nativeOrder()).putShort(type).array();
   }
 
   private static String read(Path path, int descriptor) throws IOException {

@@ -111,6 +111,23 @@ public final class ProcFs {
   }
 
   /**
+   * Lists the processes that can be seen from here.
+   *
+   * @return their pids, as of now
+   */
+  public static List<Integer> processes() {
+    List<Integer> processes = new ArrayList<>();
+    ProcFile.names(
+        PROC,
+        name -> {
+          if (Character.isDigit(name.charAt(0))) {
+            processes.add(Integer.valueOf(name));
+          }
+        });
+    return processes;
+  }
+
+  /**
    * Finds all descendants of a process, parents before children.
    *
    * @param pid the root, which is not part of the answer

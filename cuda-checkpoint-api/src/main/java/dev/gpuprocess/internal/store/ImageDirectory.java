@@ -7,15 +7,20 @@ import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.FileHold;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A complete image. Opening it reads the manifest; {@link #verify} reads everything. Immutable; may
@@ -36,6 +41,8 @@ import org.jspecify.annotations.Nullable;
 public record ImageDirectory(Path path, Manifest manifest) {
 
   public static final String IMAGES = ImageFile.DIRECTORY;
+
+  private static final Logger LOG = LoggerFactory.getLogger(ImageDirectory.class);
 
   /**
    * Reads the manifest of an image.
@@ -171,16 +178,34 @@ public record ImageDirectory(Path path, Manifest manifest) {
     } catch (IOException e) {
       throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
     }
+    FileHold hold = null;
     try {
+      hold = inUse(held);
       new Verification(held, manifest, reading).run();
-      return new VerifiedImage(held);
+      return new VerifiedImage(held, hold);
     } catch (IOException e) {
-      held.close();
+      new VerifiedImage(held, hold).close();
       throw UnreadableImage.of(
           "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
     } catch (RuntimeException | Error e) {
-      held.close();
+      new VerifiedImage(held, hold).close();
       throw e;
+    }
+  }
+
+  /** Keeps others from removing it; null where its file system knows no locks. */
+  private @Nullable FileHold inUse(PinnedDirectory held) throws IOException {
+    Path file = held.path().resolve(ManifestFile.NAME);
+    try {
+      return FileHold.shared(file).orElseThrow(() -> missing(path + " is being removed"));
+    } catch (NoSuchFileException gone) {
+      throw missing(path + " has no " + ManifestFile.NAME + " any more: it was removed just now");
+    } catch (IOException e) {
+      if (Descriptors.areUsedUp(e)) {
+        throw e;
+      }
+      LOG.debug("{} is read without a lock: {}", path, e.toString());
+      return null;
     }
   }
 

@@ -4,21 +4,17 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,9 +42,9 @@ public final class Retention {
    * Removes, oldest first, the images beside the newest that are of the same process (by pid and
    * command line) and were made before it. The images that stay are verified first, every byte; an
    * image that fails neither counts nor is removed. Links are not followed, and anything that is
-   * not a complete image of ours is left alone, except partial images whose makers died ({@link
-   * AbandonedImage#in}); an image that is being removed becomes partial first. An interrupt does
-   * not stop this; the thread stays interrupted.
+   * not a complete image of ours is left alone, as is one that is being read or restored, except
+   * partial images whose makers died ({@link AbandonedImage#in}); an image that is being removed
+   * becomes partial first. An interrupt does not stop this; the thread stays interrupted.
    *
    * @param count how many stay, including the newest; at least 1
    * @return what was removed, oldest first
@@ -73,8 +69,7 @@ public final class Retention {
       }
     }
     Collections.reverse(superseded);
-    superseded.forEach(this::remove);
-    return superseded.stream().map(ImageDirectory::path).toList();
+    return superseded.stream().filter(this::remove).map(ImageDirectory::path).toList();
   }
 
   private static boolean verifies(ImageDirectory image) {
@@ -126,31 +121,18 @@ public final class Retention {
     }
   }
 
-  private void remove(ImageDirectory image) {
-    String name = String.valueOf(image.path().getFileName());
-    try (PinnedDirectory parent = PinnedDirectory.open(parent());
-        PinnedDirectory held = parent.child(name)) {
-      if (!ImageDirectory.open(held, key).manifest().equals(image.manifest())) {
-        throw new FileSystemException(image.path().toString(), null, "was replaced just now");
+  private boolean remove(ImageDirectory image) {
+    try {
+      Optional<String> inTheWay = ImageRemoval.of(image, key).run(held -> Optional.empty());
+      if (inTheWay.isPresent()) {
+        LOG.info("{} stays for now: it {}", image.path(), inTheWay.get());
+        return false;
       }
-      Manifest manifest = image.manifest();
-      Path half =
-          parent
-              .path()
-              .resolve(
-                  StagingName.of(new ProcessIdentity(manifest.pid(), manifest.startTicks()))
-                      .text());
-      Files.move(parent.path().resolve(name), half, StandardCopyOption.ATOMIC_MOVE);
-      if (!held.isAt(half)) {
-        throw new FileSystemException(image.path().toString(), null, "was replaced just now");
-      }
-      Descriptors.sync(parent.path());
-      DurableFiles.deleteContent(held.path());
-      Files.deleteIfExists(half);
     } catch (IOException e) {
       throw failed(image.path(), e);
     }
     LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
+    return true;
   }
 
   private Path parent() {

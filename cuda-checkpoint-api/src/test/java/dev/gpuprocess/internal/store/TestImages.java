@@ -31,6 +31,9 @@ public final class TestImages {
 
   static final ProcessIdentity PROCESS = new ProcessIdentity(4242, 123456);
 
+  /** When they are made, if not said. */
+  static final Instant CREATED = Instant.parse("2026-11-21T10:15:30.123456789Z");
+
   /** How many pages the memory image has. */
   static final int PAGES = 12;
 
@@ -61,8 +64,45 @@ public final class TestImages {
     }
   }
 
+  /** Publishes an image of random content that was made then. */
+  static ImageDirectory publishAt(Path directory, Instant created) {
+    return publishAt(directory, created, "/usr/bin/python3");
+  }
+
+  /** The same of another program. */
+  static ImageDirectory publishAt(Path directory, Instant created, String program) {
+    try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, null)) {
+      fill(staged.images(), new Random(1));
+      staged.logUnwanted();
+      return staged.publish(files -> made(manifest(files), created, List.of(program)));
+    }
+  }
+
+  private static Manifest made(Manifest manifest, Instant created, List<String> commandLine) {
+    return new Manifest(
+        manifest.formatVersion(),
+        created,
+        manifest.pid(),
+        manifest.startTicks(),
+        commandLine,
+        manifest.gpuBytes(),
+        manifest.cudaVersion(),
+        manifest.driverVersion(),
+        manifest.criuVersion(),
+        manifest.kernel(),
+        manifest.options(),
+        manifest.label(),
+        manifest.files(),
+        manifest.memory());
+  }
+
   /** Publishes an image with a memory file. */
   static ImageDirectory publishHandedOver(Path directory) {
+    return publishHandedOver(directory, CREATED);
+  }
+
+  /** The same of one that was made then. */
+  static ImageDirectory publishHandedOver(Path directory, Instant created) {
     try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, null)) {
       fill(staged.images(), new Random(1));
       byte[] memory = bytes(new Random(2), MEMORY_BYTES);
@@ -71,20 +111,20 @@ public final class TestImages {
       sum.add(ByteBuffer.wrap(memory));
       staged.addMemory(new ImageFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
       ImageDirectory image =
-          staged.publish(
-              files ->
-                  manifest(
-                      Manifest.FORMAT_WITH_MEMORY,
-                      null,
-                      files,
-                      List.of(
-                          new MemoryFile(
-                              MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000")))));
+          staged.publish(files -> made(handedOver(files), created, List.of("/usr/bin/python3")));
       staged.logUnwanted();
       return image;
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
+  }
+
+  private static Manifest handedOver(List<ImageFile> files) {
+    return manifest(
+        Manifest.FORMAT_WITH_MEMORY,
+        null,
+        files,
+        List.of(new MemoryFile(MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000"))));
   }
 
   /** Writes what CRIU writes for a process with two threads, one child and some memory. */
@@ -137,7 +177,7 @@ public final class TestImages {
       @Nullable List<MemoryFile> memory) {
     return new Manifest(
         format,
-        Instant.parse("2026-11-21T10:15:30.123456789Z"),
+        CREATED,
         PROCESS.pid(),
         PROCESS.startTicks(),
         List.of("/usr/bin/python3", "train.py", "--name=Zoë \"<&>\""),

@@ -1,0 +1,276 @@
+package dev.gpuprocess;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.ImageNaming;
+import dev.gpuprocess.internal.store.KnownImages;
+import dev.gpuprocess.internal.store.StoreDirectory;
+import dev.gpuprocess.internal.store.StorePrune;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.RetentionPolicy;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.function.Function;
+
+/**
+ * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots} makes, and
+ * images that were put there. Its images are told from everything else in it, which is named and
+ * left alone: half images, directories and files of others, and links, which are not followed.
+ *
+ * <p>Several stores, of several JVMs, can be at one directory. May be used from any thread. Methods
+ * take as long as the disk does.
+ */
+public final class ImageStore {
+
+  private static final int SKIPPED_IN_MESSAGE = 3;
+
+  private final EngineContext context;
+  private final StoreDirectory images;
+  private final InstantSource clock;
+  private final KnownImages known = new KnownImages();
+
+  ImageStore(EngineContext context, Path directory, InstantSource clock) {
+    this.context = context;
+    this.images =
+        new StoreDirectory(
+            requireNonNull(directory, "directory").toAbsolutePath(), context.imageKey());
+    this.clock = clock;
+  }
+
+  /**
+   * The store at a directory, with the drivers and settings of this machine.
+   *
+   * @param directory need not exist yet; a link is followed
+   * @return the store; nothing was read or made
+   * @see GpuCheckpoints#store
+   */
+  public static ImageStore at(Path directory) {
+    return GpuCheckpoints.standard().store(directory);
+  }
+
+  /**
+   * Where it is.
+   *
+   * @return its directory
+   */
+  public Path directory() {
+    return images.path();
+  }
+
+  /**
+   * Lists everything in the directory. Only manifests are read.
+   *
+   * @return the images, newest first, and then what is not a complete image, by name; empty when
+   *     the directory does not exist
+   * @throws ImageException when it cannot be read
+   */
+  public List<StoredImage> list() {
+    return images.read().all();
+  }
+
+  /**
+   * Opens an image of the list.
+   *
+   * @param image of this store
+   * @return the image, its files not yet verified
+   * @throws ImageMissingException when it is not a complete image, or was removed since
+   * @throws ImageException as {@link ProcessImage#open}
+   */
+  public ProcessImage open(StoredImage image) {
+    requireComplete(image);
+    return ProcessImage.open(context, image.directory());
+  }
+
+  /**
+   * Reads what an image of the list holds.
+   *
+   * @param image of this store
+   * @return the process tree as it was dumped
+   * @throws ImageException as {@link #open} and {@link ProcessImage#describe}
+   */
+  public DumpedTree describe(StoredImage image) {
+    return open(image).describe();
+  }
+
+  /**
+   * Reads every file of an image of the list and compares it with the manifest.
+   *
+   * @param image of this store
+   * @throws ImageMissingException when it is not a complete image, or was removed since
+   * @throws ImageException as {@link ProcessImage#verify}
+   */
+  public void verify(StoredImage image) {
+    Manifest manifest = requireComplete(image);
+    raise(known.faultNow(new ImageDirectory(image.directory(), manifest)));
+  }
+
+  private static Manifest requireComplete(StoredImage image) {
+    Manifest manifest = image.manifest();
+    if (manifest == null) {
+      throw new ImageMissingException(image.toString(), Failure.of("open", 0));
+    }
+    return manifest;
+  }
+
+  private static void raise(Optional<ImageException> fault) {
+    if (fault.isPresent()) {
+      throw fault.get();
+    }
+  }
+
+  /**
+   * Removes the images that a policy does not ask for. The images of each process, by pid and
+   * command line, are counted apart. These stay whatever the policy says: the newest image of each
+   * process that verifies; newer ones that do not verify, which do not count; images that are being
+   * read or restored, in any JVM; and images that a process maps, which came back from them and was
+   * not resumed yet. Images that are being written are not touched.
+   *
+   * <p>The newest image is read in full to see whether it verifies, unless that is known: this
+   * store has made or verified it, and none of its files was touched since. Verbs may be used on
+   * the process meanwhile.
+   *
+   * @param policy what stays
+   * @return what was removed, and what was spared
+   * @throws ImageException when the directory cannot be read
+   */
+  public PruneReport prune(RetentionPolicy policy) {
+    return new StorePrune(images, known, new Journal(context.state())).run(policy);
+  }
+
+  /**
+   * Finds the newest image that verifies, which it reads in full.
+   *
+   * @return the image
+   * @throws ImageMissingException when none does; the message names the newest that do not
+   * @throws ImageException when the directory cannot be read
+   * @see #newestThatVerifies(Consumer)
+   */
+  public ProcessImage newestThatVerifies() {
+    return newestThatVerifies(skipped -> {});
+  }
+
+  /**
+   * Finds the newest image that verifies, which it reads in full.
+   *
+   * @param skipped told of each newer one that does not verify, and of everything else in the
+   *     directory that is not a complete image
+   * @return the image
+   * @throws ImageMissingException when none does; the message names the newest that do not
+   * @throws ImageException when the directory cannot be read
+   */
+  public ProcessImage newestThatVerifies(Consumer<StoredImage> skipped) {
+    return newest(
+        image -> {
+          raise(known.faultNow(image));
+          return ProcessImage.of(context, new DumpedImage(image, List.of(), null));
+        },
+        skipped);
+  }
+
+  /**
+   * Restores the newest image that verifies. It is read once, and nobody removes it in between.
+   *
+   * @param options how to restore; an image that is not the one they expect is skipped
+   * @param skipped told of each newer one that does not verify, and of everything else in the
+   *     directory that is not a complete image
+   * @return the checkpointed process
+   * @throws ImageMissingException when none verifies; the message names the newest that do not
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
+   *     ProcessImage#restore(RestoreOptions)}
+   */
+  public CheckpointedProcess restoreNewest(RestoreOptions options, Consumer<StoredImage> skipped) {
+    return newest(
+        image -> ProcessImage.of(context, new DumpedImage(image, List.of(), null)).restore(options),
+        skipped);
+  }
+
+  private <T> T newest(Function<ImageDirectory, T> attempt, Consumer<StoredImage> skipped) {
+    StoreDirectory.Content content = images.read();
+    content.others().forEach(skipped);
+    List<StoredImage> passed = new ArrayList<>();
+    for (ImageDirectory image : content.images()) {
+      try {
+        return attempt.apply(image);
+      } catch (ImageException e) {
+        if (!KnownImages.isOfTheImage(e) && !(e instanceof ImageMismatchException)) {
+          throw e;
+        }
+        passed.add(new StoredImage(image.path(), null, "is skipped: " + e.getMessage()));
+        skipped.accept(passed.get(passed.size() - 1));
+      }
+    }
+    passed.addAll(content.others());
+    throw new ImageMissingException(
+        "no image in %s can be used: %s".formatted(directory(), words(passed)),
+        Failure.of("open", 0));
+  }
+
+  private static String words(List<StoredImage> passed) {
+    if (passed.isEmpty()) {
+      return "there is none, name a directory that has images";
+    }
+    List<String> first =
+        passed.stream().limit(SKIPPED_IN_MESSAGE).map(StoredImage::toString).toList();
+    int more = passed.size() - first.size();
+    return String.join("; ", first) + (more == 0 ? "" : "; and " + more + " more");
+  }
+
+  /** Whether it reads and writes images as these settings do. */
+  boolean isFor(EngineContext other) {
+    return signature(context).equals(signature(other));
+  }
+
+  private static String signature(EngineContext context) {
+    return context.imageKey() == null ? "" : context.imageKey().code(new byte[0]);
+  }
+
+  /**
+   * Makes the directory if it does not exist.
+   *
+   * @throws ImageDirectoryException when it cannot be made
+   */
+  void make() {
+    try {
+      Files.createDirectories(directory());
+    } catch (IOException e) {
+      throw new ImageDirectoryException(
+          "no images can be kept in %s, which cannot be made: %s".formatted(directory(), e),
+          Failure.of("snapshot", 0),
+          e);
+    }
+  }
+
+  /** Where the next image of a process goes, and when it is made. */
+  ImageNaming.Place next(int pid) {
+    return new ImageNaming(images, context.state(), clock, context.timeouts().call()).next(pid);
+  }
+
+  /** An image that was made there just now. */
+  void made(ProcessImage image) {
+    known.written(new ImageDirectory(image.directory(), image.manifest()));
+  }
+
+  @Override
+  public String toString() {
+    return "images in " + directory();
+  }
+}

@@ -1,0 +1,127 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.time.Repetition;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The snapshots that are made of a process from time to time, by two daemon threads. They end with
+ * {@link #close()} or with the process. When this JVM dies in the middle of one, {@link
+ * GpuCheckpoints#recover()} mends what it leaves, and the images before it are where they were. May
+ * be used from any thread.
+ */
+public final class RepeatedSnapshots implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final ProcessIdentity process;
+  private final SnapshotPlan plan;
+  private final SnapshotSeries series;
+  private final Repetition repetition;
+
+  private RepeatedSnapshots(EngineContext context, ProcessIdentity process, SnapshotPlan plan) {
+    this.process = process;
+    this.plan = plan;
+    this.series = new SnapshotSeries(context, process, plan);
+    this.repetition =
+        new Repetition(series, plan.interval(), "gpuprocess snapshots of " + process.pid());
+  }
+
+  static RepeatedSnapshots begin(
+      EngineContext context, ProcessIdentity process, SnapshotPlan plan) {
+    RepeatedSnapshots snapshots = new RepeatedSnapshots(context, process, plan);
+    snapshots.series.requirePossible();
+    snapshots.repetition.start();
+    return snapshots;
+  }
+
+  /**
+   * Which process they are of.
+   *
+   * @return its pid and start time
+   */
+  public ProcessIdentity process() {
+    return process;
+  }
+
+  /**
+   * The newest image that was made, by {@link #snapshotNow()} too.
+   *
+   * @return empty until there is one; it may have been removed since
+   */
+  public Optional<ProcessImage> last() {
+    return series.last();
+  }
+
+  /**
+   * Whether more will be made.
+   *
+   * @return false when this was closed or the process has ended
+   */
+  public boolean isActive() {
+    return !repetition.isOver();
+  }
+
+  /**
+   * Makes one now, on this thread, besides those that are due. The listener is told as of any
+   * other.
+   *
+   * @return the image
+   * @throws OperationInProgressException when one is being made, or another verb is at work
+   * @throws NoSuchProcessException when the process has ended
+   * @throws dev.gpuprocess.error.WrongStateException when the process is not running
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#snapshot(
+   *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}
+   * @throws IllegalStateException when this was closed
+   */
+  public ProcessImage snapshotNow() {
+    if (!repetition.tryTake()) {
+      throw refusal();
+    }
+    try {
+      return series.make(repetition);
+    } finally {
+      repetition.release();
+    }
+  }
+
+  private RuntimeException refusal() {
+    if (!repetition.isOver()) {
+      return new OperationInProgressException(
+          "a snapshot of process %s is being made: ask again when the listener is told of it"
+              .formatted(process.pid()),
+          Failure.of("snapshot", process.pid()));
+    }
+    return process.isAlive()
+        ? new IllegalStateException(
+            "the snapshots of process %s were closed: begin new ones".formatted(process.pid()))
+        : new NoSuchProcessException(
+            "process %s has ended, and its snapshots with it".formatted(process.pid()),
+            Failure.of("snapshot", process.pid()));
+  }
+
+  /**
+   * Ends the snapshots. One that is being made is not cut short: this waits until it is done and
+   * the listener was told, for up to the plan's {@link SnapshotPlan#patience()}; after that it goes
+   * on by itself. Called by the listener, this does not wait. An interrupt does not shorten the
+   * wait; the thread's flag stays set. Does nothing more the second time.
+   */
+  @Override
+  public void close() {
+    repetition.close();
+    if (!repetition.awaitEnd(plan.patience())) {
+      LOG.info("a snapshot of process {} goes on after the close", process.pid());
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "snapshots of process %s to %s".formatted(process.pid(), plan.place().directory());
+  }
+}
