@@ -113,6 +113,9 @@ public final class RunningJob extends LiveJob implements GpuJob {
    */
   public JobImage snapshot(Path directory, DumpOptions options) {
     return orPoisoned(
-        () -> JobImage.of(self.job().context, new Snapshot(self, options, InstantSource.system()).into(directory)));
+        () ->
+            JobImage.of(
+                self.job().context,
+                new Snapshot(self, options, InstantSource.system()).into(directory)));
   }
 }

@@ -98,7 +98,9 @@ public final class Dump {
               operation.measuredBy(steps);
               operation.require(ProcessState.CHECKPOINTED);
               try {
-                ImageDirectory image = new Dump(operation, options, steps, false, InstantSource.system()).alone(directory);
+                ImageDirectory image =
+                    new Dump(operation, options, steps, false, InstantSource.system())
+                        .alone(directory);
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {

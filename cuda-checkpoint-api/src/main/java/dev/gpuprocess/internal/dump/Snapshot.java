@@ -71,7 +71,8 @@ public final class Snapshot {
   /** Throws what a snapshot would throw, as far as it can be known; touches nothing. */
   public static void requirePossible(
       EngineContext context, ProcessIdentity process, Path directory, DumpOptions options) {
-    new DumpCheck(context, process, List.of(process), directory, leftRunning(options), true).require();
+    new DumpCheck(context, process, List.of(process), directory, leftRunning(options), true)
+        .require();
   }
 
   /** Makes the image. Whatever fails, the process is resumed. */
