@@ -134,7 +134,7 @@ public final class Dump {
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.requireCapacity();
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
-    operation.requireInTree();
+    TreeCheck.requireInTree(operation);
     new TreeCheck(operation, limit).require(ProcFs.descendants(pid));
     CriuDriver criu = context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
@@ -339,7 +339,7 @@ public final class Dump {
             "describe",
             () -> {
               // CRIU holds the tree now: nobody leaves it any more.
-              operation.requireInTree();
+              TreeCheck.requireInTree(operation);
               handOver.requireRecorded(image.images());
               image.add(CarriedState.FILE, CarriedState.of(root.pid()).text());
               return true;

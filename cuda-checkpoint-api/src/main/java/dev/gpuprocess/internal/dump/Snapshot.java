@@ -91,7 +91,7 @@ public final class Snapshot {
   private Paused paused(JobOperation operation, Path directory) {
     operation.measuredBy(steps);
     operation.require(ProcessState.RUNNING);
-    operation.requireInTree();
+    TreeCheck.requireInTree(operation);
     operation.each().forEach(each -> each.target().note("snapshot", ProcessLock.Kind.MOVE));
     long stopped = System.nanoTime();
     WrittenImage image;

@@ -121,8 +121,7 @@ final class RestoreRecovery extends EntryRecovery {
 
   /** What CRIU has made so far of the tree. The handles know the start times. */
   private static void endTree(ProcessIdentity root) {
-    Optional<ProcessHandle> handle =
-        ProcessHandle.of(root.pid()).filter(found -> root.isAlive());
+    Optional<ProcessHandle> handle = ProcessHandle.of(root.pid()).filter(found -> root.isAlive());
     List<ProcessHandle> below =
         handle.map(ProcessHandle::descendants).map(Stream::toList).orElse(List.of());
     handle.ifPresent(ProcessHandle::destroyForcibly);
