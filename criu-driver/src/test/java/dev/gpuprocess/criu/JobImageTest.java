@@ -221,6 +221,10 @@ class JobImageTest {
     CudaChildException e = assertThrows(CudaChildException.class, () -> parked.dump(image()));
     assertTrue(e.getMessage().contains("GpuJob.of"), e.getMessage());
     assertTrue(e.getMessage().contains("child " + job.member(late)), e.getMessage());
+    // A restored job would not know of it.
+    CheckpointedProcess alone = tree.checkpoints().process(job.member(late)).suspend();
+    assertThrows(CudaChildException.class, () -> parked.dump(image()));
+    alone.resume();
     parked.resume();
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);
   }

@@ -162,7 +162,7 @@ public final class Dump {
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.requireCapacity();
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
-    operation.requireInTree();
+    TreeCheck.requireInTree(operation);
     TreeCheck tree = new TreeCheck(operation, limit, options.releaseInheritedGpu());
     List<ProcessIdentity> holders = tree.require();
     CriuDriver criu = context.criu();
@@ -369,7 +369,7 @@ public final class Dump {
             "describe",
             () -> {
               // CRIU holds the tree now: nobody leaves it any more.
-              operation.requireInTree();
+              TreeCheck.requireInTree(operation);
               handOver.requireRecorded(image.images());
               image.add(CarriedState.FILE, CarriedState.of(root.pid()).text());
               return true;

@@ -111,7 +111,7 @@ public final class Snapshot {
   private Paused paused(JobOperation operation, Path directory) {
     operation.measuredBy(steps);
     operation.require(ProcessState.RUNNING);
-    operation.requireInTree();
+    TreeCheck.requireInTree(operation);
     if (options.releaseInheritedGpu()) {
       ScanLimit limit = ScanLimit.of("dump", job.root.pid(), options.deadline());
       TreeCheck tree = new TreeCheck(operation, limit, true);

@@ -3,8 +3,12 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MemberOutsideTreeException;
+import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobOperation;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -17,9 +21,11 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Refuses to dump a tree in which a process that is not moved with it still holds a GPU. Forked
@@ -92,19 +98,18 @@ final class TreeCheck {
       throw ChildRefusal.of(
           child,
           root,
-          "holds " + device.get() + " and is stopped",
-          "let it continue, and try again");
+          "is stopped and holds " + device.get(),
+          "let it continue and try again, so that the driver can be asked whose that is");
     }
     // Without a device file open it can only be checkpointed, and asking could hang.
-    ProcessState state =
-        isStill
-            ? ProcessState.CHECKPOINTED
-            : operation.stateOf(child).orElse(ProcessState.CHECKPOINTED);
-    if (state != ProcessState.CHECKPOINTED) {
+    Optional<ProcessState> state = isStill ? Optional.empty() : operation.stateOf(child);
+    // A restored job would not know of it; a process never knew of its children.
+    if (state.isPresent()
+        && (state.get() != ProcessState.CHECKPOINTED || operation.job().isTree())) {
       throw ChildRefusal.of(
           child,
           root,
-          "has CUDA state of its own, " + state,
+          "has CUDA state of its own, " + state.get(),
           "take all CUDA processes of the tree together with GpuJob.of(%s), or suspend it first"
               .formatted(root));
     }
@@ -136,6 +141,39 @@ final class TreeCheck {
       }
     }
     return Optional.of(child).filter(ProcessIdentity::isAlive);
+  }
+
+  /**
+   * Makes sure that CRIU, which dumps the tree of the root, finds all members there.
+   *
+   * @throws NoSuchProcessException when the root has ended
+   * @throws MemberOutsideTreeException when the parent of a member has ended, so that it left the
+   *     tree
+   */
+  static void requireInTree(JobOperation operation) {
+    TrackedJob job = operation.job();
+    if (!job.isTree()) {
+      return;
+    }
+    if (!job.root.isAlive()) {
+      throw new NoSuchProcessException(
+          "the root of job %s has ended, and CRIU dumps the tree of a root: resume what is left of the job"
+              .formatted(job.root.pid()),
+          operation.failure(null, null));
+    }
+    Set<Integer> tree = new HashSet<>(ProcFs.descendants(job.root.pid()));
+    tree.add(job.root.pid());
+    List<Integer> outside =
+        operation.each().stream()
+            .map(DriverOperation::pid)
+            .filter(pid -> !tree.contains(pid))
+            .toList();
+    if (!outside.isEmpty()) {
+      throw new MemberOutsideTreeException(
+          "the members %s of job %s have left its tree, as their parents ended, and CRIU dumps only the tree: end them, or end the job without an image"
+              .formatted(outside, job.root.pid()),
+          operation.failure(null, null));
+    }
   }
 
   /**

@@ -4,11 +4,9 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -289,34 +287,5 @@ public final class JobOperation {
   /** The root of the tree that is dumped. */
   public ProcessIdentity root() {
     return job.root;
-  }
-
-  /**
-   * Makes sure that CRIU, which dumps the tree of the root, finds all members there.
-   *
-   * @throws NoSuchProcessException when the root has ended
-   * @throws MemberOutsideTreeException when the parent of a member has ended, so that it left the
-   *     tree
-   */
-  public void requireInTree() {
-    if (!job.isTree()) {
-      return;
-    }
-    if (!job.root.isAlive()) {
-      throw new NoSuchProcessException(
-          "the root of job %s has ended, and CRIU dumps the tree of a root: resume what is left of the job"
-              .formatted(job.root.pid()),
-          failure(null, null));
-    }
-    Set<Integer> tree = new HashSet<>(ProcFs.descendants(job.root.pid()));
-    tree.add(job.root.pid());
-    List<Integer> outside =
-        operations.stream().map(DriverOperation::pid).filter(pid -> !tree.contains(pid)).toList();
-    if (!outside.isEmpty()) {
-      throw new MemberOutsideTreeException(
-          "the members %s of job %s have left its tree, as their parents ended, and CRIU dumps only the tree: end them, or end the job without an image"
-              .formatted(outside, job.root.pid()),
-          failure(null, null));
-    }
   }
 }
