@@ -19,14 +19,14 @@ final class ImageLock {
   /** In place of a start time: any process with this pid. */
   private static final long NOT_STARTED = 0;
 
-  /** {@code PID_MAX_LIMIT} is 2^22. */
-  private static final int LARGEST_PID = 400_000_000;
+  /** From here on there are no pids: {@code PID_MAX_LIMIT} is 2^22. */
+  private static final int NO_PIDS = 400_000_000;
 
   private ImageLock() {}
 
   /** That of a restore that needs no pid. */
   static ProcessKey ofItsOwn() {
-    int noPid = LARGEST_PID + ThreadLocalRandom.current().nextInt(LARGEST_PID);
+    int noPid = NO_PIDS + ThreadLocalRandom.current().nextInt(NO_PIDS);
     return new ProcessKey(ProcessKey.self().namespace(), noPid, NOT_STARTED);
   }
 
