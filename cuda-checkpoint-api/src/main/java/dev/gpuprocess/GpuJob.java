@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
@@ -52,6 +53,21 @@ public sealed interface GpuJob permits RunningJob, LockedJob, CheckpointedJob {
    */
   static RunningJob of(long rootPid) {
     return GpuCheckpoints.standard().job(rootPid);
+  }
+
+  /**
+   * Starts a job as a child of this JVM, prepared for being dumped and restored, with the drivers
+   * of this machine.
+   *
+   * @param options what to start, and how
+   * @return the job, which runs
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
+   *     Timeouts#call()}; nothing of it is left
+   * @see GpuCheckpoints#launch
+   */
+  static LaunchedJob launch(LaunchOptions options) {
+    return GpuCheckpoints.standard().launch(options);
   }
 
   /**

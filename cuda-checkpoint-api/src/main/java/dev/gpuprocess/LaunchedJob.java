@@ -62,6 +62,16 @@ public final class LaunchedJob {
   }
 
   /**
+   * The job with all its CUDA processes, to be suspended and dumped.
+   *
+   * @return the running job
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#job}
+   */
+  public RunningJob job() {
+    return checkpoints.job(identity().pid());
+  }
+
+  /**
    * What its root and its children write to standard output, and to standard error unless that goes
    * elsewhere. Whoever does not read it stops them when the pipe is full.
    *
