@@ -6,13 +6,17 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.LaunchedJob;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -26,8 +30,10 @@ import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
@@ -37,6 +43,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalInt;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -126,6 +133,39 @@ class SnippetsTest {
     if (GpuProcess.inspect(pid) instanceof LockedProcess locked) locked.unlock();
     // [end:inspect]
     assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void suspendAJobForAnUrgentOne() {
+    try (Job job = Job.launch(2, 1, 1).on(driver).start()) {
+      long rootPid = job.pid();
+      Runnable urgentJob = () -> assertInstanceOf(CheckpointedJob.class, GpuJob.inspect(rootPid));
+      // [start:job]
+      // the same for a tree with several CUDA processes
+      try (CheckpointedJob parked = GpuJob.of(rootPid).suspend()) {
+        urgentJob.run();
+      }
+      // [end:job]
+      assertInstanceOf(RunningJob.class, GpuJob.inspect(rootPid));
+      assertEquals("ok %d bytes".formatted(1 << 20), job.verify(1));
+    }
+  }
+
+  @Test
+  void startsAJob() throws IOException {
+    Files.writeString(Path.of("train.sh"), "echo trained; exit 3\n");
+    Files.deleteIfExists(Path.of("train.log"));
+    // [start:launch]
+    // a job of our own
+    LaunchedJob training =
+        GpuJob.launch(
+            LaunchOptions.builder("sh", "train.sh")
+                .output(LaunchOptions.Output.appendTo(Path.of("train.log")))
+                .build());
+    LaunchedJob.Exit exit = training.awaitExit(Duration.ofHours(8)).orElseThrow();
+    // [end:launch]
+    assertEquals(OptionalInt.of(3), exit.code());
+    assertEquals("trained\n", Files.readString(Path.of("train.log")));
   }
 
   @Test
