@@ -6,13 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -26,6 +29,7 @@ import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
@@ -94,6 +98,20 @@ class SnippetsTest {
     } // resumed here, also when urgentJob throws
     // [end:suspend]
     assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void suspendAJobForAnUrgentOne() {
+    try (Job job = Job.launch(2, 1, 1).on(driver).start()) {
+      long rootPid = job.pid();
+      Runnable urgentJob = () -> assertInstanceOf(CheckpointedJob.class, GpuJob.inspect(rootPid));
+      // the same with a tree of several CUDA processes
+      try (CheckpointedJob parked = GpuJob.of(rootPid).suspend()) {
+        urgentJob.run();
+      }
+      assertInstanceOf(RunningJob.class, GpuJob.inspect(rootPid));
+      assertEquals("ok %d bytes".formatted(1 << 20), job.verify(1));
+    }
   }
 
   @Test
