@@ -20,7 +20,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.handover.SaveAreas;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
@@ -102,7 +102,7 @@ class HandOverJobTest {
   }
 
   private long mapped() {
-    return SaveAreas.handedOverBytes(Math.toIntExact(job.pid()));
+    return HandedOver.bytes(Math.toIntExact(job.pid()));
   }
 
   /** Anything of an image that the process maps, such as the rest of a failed one. */

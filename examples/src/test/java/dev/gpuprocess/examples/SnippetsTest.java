@@ -104,20 +104,6 @@ class SnippetsTest {
   }
 
   @Test
-  void suspendAJobForAnUrgentOne() {
-    try (Job job = Job.launch(2, 1, 1).on(driver).start()) {
-      long rootPid = job.pid();
-      Runnable urgentJob = () -> assertInstanceOf(CheckpointedJob.class, GpuJob.inspect(rootPid));
-      // the same with a tree of several CUDA processes
-      try (CheckpointedJob parked = GpuJob.of(rootPid).suspend()) {
-        urgentJob.run();
-      }
-      assertInstanceOf(RunningJob.class, GpuJob.inspect(rootPid));
-      assertEquals("ok %d bytes".formatted(1 << 20), job.verify(1));
-    }
-  }
-
-  @Test
   @RequiresCriu
   void toDiskAndBack() throws IOException {
     Path images = Files.createDirectories(Path.of("images"));

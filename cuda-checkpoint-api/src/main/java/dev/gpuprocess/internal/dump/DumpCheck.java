@@ -10,7 +10,7 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.handover.SaveAreas;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.room.Holdings;
@@ -127,7 +127,7 @@ public final class DumpCheck {
   long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
-            + members.stream().mapToLong(each -> SaveAreas.handedOverBytes(each.pid())).sum()
+            + members.stream().mapToLong(each -> HandedOver.bytes(each.pid())).sum()
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
@@ -196,7 +196,7 @@ public final class DumpCheck {
   /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */
   private boolean isHandedOver(Finding finding) {
     UnsupportedResource resource = finding.resource();
-    return resource != null && isMember(resource.pid()) && SaveAreas.isHandedOver(resource.name());
+    return resource != null && isMember(resource.pid()) && HandedOver.is(resource.name());
   }
 
   private boolean isMember(int pid) {

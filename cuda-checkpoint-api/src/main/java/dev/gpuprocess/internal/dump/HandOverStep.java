@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.DiskWork;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
 import dev.gpuprocess.internal.handover.NotHeldException;
-import dev.gpuprocess.internal.handover.SaveAreas;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
@@ -88,7 +88,7 @@ final class HandOverStep {
     try {
       for (int child : ProcFs.descendants(target.pid())) {
         // Forked since a restore, with a copy of the mapping.
-        if (!members.contains(child) && SaveAreas.handedOverBytes(child) > 0) {
+        if (!members.contains(child) && HandedOver.bytes(child) > 0) {
           throw mapped(
               child, "it is a child that was forked while its parent was suspended: end it");
         }

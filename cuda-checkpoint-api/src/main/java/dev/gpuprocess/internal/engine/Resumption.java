@@ -6,9 +6,9 @@ import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.populate.ReadAhead;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
@@ -153,7 +153,7 @@ public final class Resumption {
 
   private static List<AddressRange> mapped(int pid) {
     try {
-      return SaveAreas.handedOver(pid);
+      return HandedOver.of(pid);
     } catch (ProcessUnreadableException e) {
       LOG.debug("what process {} maps is not read ahead", pid, e);
       return List.of();

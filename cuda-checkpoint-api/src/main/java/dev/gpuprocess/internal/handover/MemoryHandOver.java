@@ -4,6 +4,7 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -58,7 +59,7 @@ public final class MemoryHandOver {
 
   /** Whether a part of it lies in a file of an earlier image, which this image must not need. */
   public boolean isNeeded() {
-    return SaveAreas.handedOverBytes(process.pid()) > 0;
+    return HandedOver.bytes(process.pid()) > 0;
   }
 
   /**

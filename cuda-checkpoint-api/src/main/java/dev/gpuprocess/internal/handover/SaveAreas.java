@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.handover;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.MappingFlags;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -9,7 +10,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -31,10 +31,6 @@ public final class SaveAreas {
    */
   private static final Set<String> PLAIN =
       Set.of("rd", "wr", "mr", "mw", "me", "ac", "sd", "nr", "hg");
-
-  /** A file that a hand-over made, in an image of any name, removed since or not. */
-  private static final Pattern HANDED_OVER =
-      Pattern.compile(".*/gpu/memory-[0-9]{1,9}\\.bin( \\(deleted\\))?", Pattern.DOTALL);
 
   private SaveAreas() {}
 
@@ -62,40 +58,6 @@ public final class SaveAreas {
 
   private static boolean isMemory(Mapping mapping) {
     return mapping.isPrivateWritable() && mapping.isUnnamedMemory();
-  }
-
-  /** Whether the process got it from a hand-over, in this life or in one before. */
-  static boolean isHandedOver(Mapping mapping) {
-    return mapping.permissions().endsWith("p")
-        && mapping.inode() != 0
-        && isHandedOver(mapping.name());
-  }
-
-  /** Whether a file has the name of one that a hand-over made. */
-  public static boolean isHandedOver(String name) {
-    return HANDED_OVER.matcher(name).matches();
-  }
-
-  /** The files of earlier hand-overs that a process maps, in bytes of memory. */
-  public static long handedOverBytes(int pid) {
-    return handedOver(pid).stream().mapToLong(AddressRange::bytes).sum();
-  }
-
-  /**
-   * The memory that a process has in files of earlier hand-overs.
-   *
-   * @throws ProcessUnreadableException when the mappings may not be read
-   */
-  public static List<AddressRange> handedOver(int pid) {
-    List<AddressRange> found = new ArrayList<>();
-    ProcFs.memory(
-        pid,
-        mapping -> {
-          if (isHandedOver(mapping)) {
-            found.add(mapping.addresses());
-          }
-        });
-    return found;
   }
 
   /**
@@ -127,7 +89,7 @@ public final class SaveAreas {
     MappingFlags.of(
         pid,
         (mapping, flags) -> {
-          if (isHandedOver(mapping)) {
+          if (HandedOver.is(mapping)) {
             found.add(mapping.addresses());
             handedOver.add(mapping.addresses());
           } else if (isMemory(mapping) && PLAIN.containsAll(flags)) {

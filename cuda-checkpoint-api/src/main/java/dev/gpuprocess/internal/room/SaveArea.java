@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedCall;
-import dev.gpuprocess.internal.handover.SaveAreas;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFields;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -73,7 +73,7 @@ final class SaveArea {
       return bytes;
     }
     try {
-      long own = GpuMemoryNeed.sum(bytes.getAsLong(), SaveAreas.handedOverBytes(pid));
+      long own = GpuMemoryNeed.sum(bytes.getAsLong(), HandedOver.bytes(pid));
       return OptionalLong.of(GpuMemoryNeed.sum(own, CONTEXT_BYTES));
     } catch (ProcessUnreadableException e) {
       return OptionalLong.empty();

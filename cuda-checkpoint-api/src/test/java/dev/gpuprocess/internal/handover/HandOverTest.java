@@ -12,6 +12,7 @@ import dev.gpuprocess.fixtures.Holder;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.RunningChecksum;
 import dev.gpuprocess.options.Cancellation;
@@ -189,7 +190,7 @@ class HandOverTest {
 
     assertEquals(List.of(""), names());
     assertIsWhole();
-    assertEquals(0, SaveAreas.handedOverBytes(identity().pid()));
+    assertEquals(0, HandedOver.bytes(identity().pid()));
   }
 
   @Test

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HandedOver;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
@@ -56,9 +57,9 @@ class SaveAreasTest {
 
   @Test
   void filesOfHandOversAreKnownByName() {
-    assertTrue(SaveAreas.isHandedOver("/i/.gpuprocess-1.partial/gpu/memory-1.bin"));
-    assertTrue(SaveAreas.isHandedOver("/i/gpu/memory-1.bin (deleted)"));
-    assertFalse(SaveAreas.isHandedOver("/usr/lib/libc.so.6"));
-    assertFalse(SaveAreas.isHandedOver("/i/gpu/memory-1.bin.bak"));
+    assertTrue(HandedOver.is("/i/.gpuprocess-1.partial/gpu/memory-1.bin"));
+    assertTrue(HandedOver.is("/i/gpu/memory-1.bin (deleted)"));
+    assertFalse(HandedOver.is("/usr/lib/libc.so.6"));
+    assertFalse(HandedOver.is("/i/gpu/memory-1.bin.bak"));
   }
 }

@@ -10,8 +10,8 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.DiskWork;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
-import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -46,9 +46,9 @@ class ReadAheadTest {
   void allOfItIsThereAndNothingElseStays() throws IOException {
     try (Holder holder = Holder.launch(MEBIBYTES).notOurChild().start()) {
       ProcessIdentity process = handedOver(holder);
-      List<AddressRange> mapped = SaveAreas.handedOver(process.pid());
+      List<AddressRange> mapped = HandedOver.of(process.pid());
       long bytes = (long) MEBIBYTES << 20;
-      assertEquals(bytes, SaveAreas.handedOverBytes(process.pid()));
+      assertEquals(bytes, HandedOver.bytes(process.pid()));
       List<String> before = mappings(process.pid());
 
       String note = ReadAhead.during(process, mapped, () -> {});
