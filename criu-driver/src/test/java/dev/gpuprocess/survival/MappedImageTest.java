@@ -1,0 +1,70 @@
+package dev.gpuprocess.survival;
+
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RetentionPolicy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** An image whose memory a process maps stays in its store until that is resumed. */
+@RequiresRoot("traces the process")
+class MappedImageTest {
+
+  private static final int MEBIBYTES = 24;
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
+  private static final RetentionPolicy NEWEST = RetentionPolicy.builder().keepLast(1).build();
+
+  @TempDir Path directory;
+
+  @Test
+  void itIsSparedUntilTheProcessIsResumed() {
+    RealCriu.assume();
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Pattern job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start()) {
+      GpuCheckpoints checkpoints = machine.checkpoints();
+      ImageStore store = checkpoints.store(machine.images());
+      SnapshotPlan plan =
+          SnapshotPlan.every(Duration.ofDays(1), store)
+              .options(DumpOptions.builder().handOver(true).build())
+              .build();
+      try (RepeatedSnapshots snapshots = checkpoints.process(job.pid()).repeatSnapshots(plan)) {
+        snapshots.snapshotNow();
+        snapshots.snapshotNow();
+      }
+      job.kill();
+      await().atMost(PATIENCE).until(() -> Files.notExists(Path.of("/proc/" + job.pid())));
+      StoredImage older = store.list().get(1);
+      CheckpointedProcess back = store.open(older).restore();
+
+      PruneReport spared = store.prune(NEWEST);
+      assertEquals(
+          Map.of(
+              older.directory(),
+              "is mapped by process %s, until that is resumed".formatted(job.pid())),
+          spared.spared());
+      assertEquals(List.of(), spared.removed());
+
+      back.resume();
+      assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify());
+      assertEquals(List.of(older.directory()), store.prune(NEWEST).removed());
+      store.newestThatVerifies().verify();
+    }
+  }
+}

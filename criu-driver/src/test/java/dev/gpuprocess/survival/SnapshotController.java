@@ -1,0 +1,94 @@
+package dev.gpuprocess.survival;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.SnapshotListener;
+import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.criu.Hoard;
+import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.progress.SkippedSnapshot;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+
+/**
+ * Makes snapshots from time to time in a JVM of its own, until its input ends or it is killed. It
+ * tells of each in a line, and does what it is told line by line.
+ */
+final class SnapshotController {
+
+  static final String MADE = "made ";
+  static final String FAILED = "failed ";
+
+  /** An order: from now on it has no descriptors. */
+  static final String STARVE = "starve";
+
+  /** An order: it has descriptors again. */
+  static final String FEED = "feed";
+
+  static final int KEPT = 3;
+
+  private SnapshotController() {}
+
+  /**
+   * Runs.
+   *
+   * @param args machine, state directory, store, pid, milliseconds from one to the next
+   * @throws Exception when it cannot work
+   */
+  public static void main(String[] args) throws Exception {
+    GpuCheckpoints checkpoints =
+        SimulatedMachine.checkpoints(Path.of(args[0]), Path.of(args[1]), new FaultPoints());
+    SnapshotListener telling =
+        new SnapshotListener() {
+          @Override
+          public void made(ProcessImage image) {
+            say(MADE + image.directory());
+          }
+
+          @Override
+          public void failed(Throwable why) {
+            say(FAILED + why);
+          }
+
+          @Override
+          public void skipped(SkippedSnapshot skipped) {
+            say("skipped " + skipped.message());
+          }
+
+          @Override
+          public void pruneFailed(Throwable why) {
+            say("prune failed " + why);
+          }
+        };
+    SnapshotPlan plan =
+        SnapshotPlan.every(
+                Duration.ofMillis(Long.parseLong(args[4])), checkpoints.store(Path.of(args[2])))
+            .retention(RetentionPolicy.builder().keepLast(KEPT).build())
+            .listener(telling)
+            .build();
+    Hoard hoard = null;
+    try (RepeatedSnapshots snapshots =
+            checkpoints.process(Long.parseLong(args[3])).repeatSnapshots(plan);
+        BufferedReader orders =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+      say(snapshots.toString());
+      for (String order = orders.readLine(); order != null; order = orders.readLine()) {
+        if (order.equals(STARVE)) {
+          Hoard.loadClasses(SnapshotController.class.getClassLoader());
+          hoard = new Hoard(0);
+        } else if (order.equals(FEED) && hoard != null) {
+          hoard.close();
+        }
+        say(order);
+      }
+    }
+  }
+
+  private static synchronized void say(String line) {
+    System.out.println(line);
+  }
+}

@@ -1,0 +1,78 @@
+package dev.gpuprocess.survival;
+
+import static org.awaitility.Awaitility.await;
+
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.SnapshotListener;
+import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.progress.SkippedSnapshot;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Predicate;
+
+/** What a listener was told, in order. */
+final class ToldSnapshots implements SnapshotListener {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
+
+  final List<ProcessImage> made = new CopyOnWriteArrayList<>();
+  final List<Throwable> failed = new CopyOnWriteArrayList<>();
+  final List<SkippedSnapshot> skipped = new CopyOnWriteArrayList<>();
+  final List<PruneReport> pruned = new CopyOnWriteArrayList<>();
+  final List<Throwable> pruneFailed = new CopyOnWriteArrayList<>();
+  final List<Boolean> ended = new CopyOnWriteArrayList<>();
+
+  @Override
+  public void made(ProcessImage image) {
+    made.add(image);
+  }
+
+  @Override
+  public void failed(Throwable why) {
+    failed.add(why);
+  }
+
+  @Override
+  public void skipped(SkippedSnapshot why) {
+    skipped.add(why);
+  }
+
+  @Override
+  public void pruned(PruneReport report) {
+    pruned.add(report);
+  }
+
+  @Override
+  public void pruneFailed(Throwable why) {
+    pruneFailed.add(why);
+  }
+
+  @Override
+  public void ended(boolean closed) {
+    ended.add(closed);
+  }
+
+  /** Waits for so many images more than now. */
+  void awaitMade(int more) {
+    int wanted = made.size() + more;
+    await().atMost(PATIENCE).until(() -> made.size() >= wanted);
+  }
+
+  /** Waits for a failure, and gives the last one. */
+  Throwable awaitFailed() {
+    await().atMost(PATIENCE).until(() -> !failed.isEmpty());
+    return failed.get(failed.size() - 1);
+  }
+
+  /** Waits for a snapshot that is left out from now on. */
+  void awaitSkipped(SkippedSnapshot.Reason reason) {
+    Predicate<SkippedSnapshot> isOne = each -> each.reason() == reason;
+    long before = skipped.stream().filter(isOne).count();
+    await().atMost(PATIENCE).until(() -> skipped.stream().filter(isOne).count() > before);
+  }
+
+  void awaitEnded() {
+    await().atMost(PATIENCE).until(() -> !ended.isEmpty());
+  }
+}
