@@ -116,13 +116,14 @@ static pid_t begin_prepared(bool (*prepare)(void)) {
   if (pid == 0) {
     if (!prepare()) _exit(3);
     die_with_parent(); /* a change of user would take it back */
-    if (write(ready[1], &byte, 1) != 1) _exit(3);
     close(ready[0]);
+    if (write(ready[1], &byte, 1) != 1) _exit(3);
     close(ready[1]);
     wait_for_ever();
   }
   close(ready[1]);
-  bool begun = read(ready[0], &byte, 1) == 1;
+  /* The end of the pipe says that the child has closed it, so that its descriptors stay as they are from here on. */
+  bool begun = read(ready[0], &byte, 1) == 1 && read(ready[0], &byte, 1) == 0;
   close(ready[0]);
   return begun ? pid : -1;
 }

@@ -181,7 +181,7 @@ public final class ImageStore {
     return newest(
         image -> {
           raise(known.faultNow(image));
-          return ProcessImage.of(context, new DumpedImage(image, List.of(), null));
+          return ofProcess(image);
         },
         skipped);
   }
@@ -198,9 +198,17 @@ public final class ImageStore {
    *     ProcessImage#restore(RestoreOptions)}
    */
   public CheckpointedProcess restoreNewest(RestoreOptions options, Consumer<StoredImage> skipped) {
-    return newest(
-        image -> ProcessImage.of(context, new DumpedImage(image, List.of(), null)).restore(options),
-        skipped);
+    return newest(image -> ofProcess(image).restore(options), skipped);
+  }
+
+  private ProcessImage ofProcess(ImageDirectory image) {
+    if (image.manifest().isOfJob()) {
+      throw new ImageMismatchException(
+          "%s is the image of a job with several CUDA processes: open it with JobImage.open"
+              .formatted(image.path()),
+          Failure.of("open", image.manifest().pid()));
+    }
+    return ProcessImage.of(context, new DumpedImage(image, List.of(), null));
   }
 
   private <T> T newest(Function<ImageDirectory, T> attempt, Consumer<StoredImage> skipped) {

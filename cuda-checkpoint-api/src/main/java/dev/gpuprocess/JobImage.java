@@ -11,10 +11,12 @@ import java.nio.file.Path;
  * A job on disk: one directory with CRIU's image files of the whole tree and a manifest that names
  * its CUDA processes ({@link dev.gpuprocess.image.Manifest#cudaProcesses()}), complete and durable.
  * It can be restored any number of times, but only once at a time, since its processes get the pids
- * that they had. Immutable; may be shared between threads. A restore has a deadline; methods that
- * only read or remove files take as long as the disk does.
+ * that they had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one
+ * gets any pids that are free, and can be restored many times at once. Immutable; may be shared
+ * between threads. A restore has a deadline; methods that only read or remove files take as long as
+ * the disk does.
  */
-public final class JobImage extends StoredImage {
+public final class JobImage extends OpenedImage {
 
   private JobImage(EngineContext context, DumpedImage image) {
     super(context, image);

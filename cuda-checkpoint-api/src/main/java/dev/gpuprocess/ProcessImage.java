@@ -15,11 +15,11 @@ import java.nio.file.Path;
  * A process on disk: a directory with CRIU's image files and a manifest, complete and durable. It
  * can be restored any number of times, but only once at a time, since the process gets the pid that
  * it had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one gets
- * any pid that is free, and can be restored many times at once; its image is not protected against
- * {@link #removeOlder} meanwhile. Immutable; may be shared between threads. A restore has a
- * deadline; methods that only read or remove files take as long as the disk does.
+ * any pid that is free, and can be restored many times at once. Immutable; may be shared between
+ * threads. A restore has a deadline; methods that only read or remove files take as long as the
+ * disk does.
  */
-public final class ProcessImage extends StoredImage {
+public final class ProcessImage extends OpenedImage {
 
   private ProcessImage(EngineContext context, DumpedImage image) {
     super(context, image);

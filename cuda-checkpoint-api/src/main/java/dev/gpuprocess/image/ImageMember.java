@@ -8,7 +8,8 @@ import java.util.TreeMap;
 /**
  * A CUDA process in the image of a job. Immutable.
  *
- * @param pid the pid that it had, and will have again
+ * @param pid the pid that it had, and will have again; of an {@linkplain
+ *     Manifest.Options#isIsolated isolated} job that in its own pid namespace
  * @param startTicks when it started, in clock ticks since boot
  * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known
  */
@@ -20,7 +21,7 @@ public record ImageMember(int pid, long startTicks, Map<String, Long> gpuBytes) 
    * @throws IllegalArgumentException when a part is impossible
    */
   public ImageMember {
-    if (pid <= 1 || startTicks < 0) {
+    if (pid < 1 || startTicks < 0) {
       throw new IllegalArgumentException(
           "an image cannot have the member %s, started at %s".formatted(pid, startTicks));
     }

@@ -9,7 +9,6 @@ import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
@@ -17,6 +16,7 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -94,6 +94,9 @@ public final class ImageRestore {
   }
 
   private StateHandle run(RestoreOptions options, boolean asJob, boolean launchedHere) {
+    if (manifest.isOfJob() && !asJob) {
+      throw mismatch("is of a job with several CUDA processes, and is opened by JobImage.open");
+    }
     RestoreOptions all = ManifestOptions.with(manifest.options(), wanted(options, launchedHere));
     List<ProcessLock> locks =
         isolation.isPresent()
@@ -169,7 +172,7 @@ public final class ImageRestore {
     Holdings held = Holdings.recorded(manifest.gpuBytes());
     ProcessKey expected =
         journal.writeRestore(pid, held, image.path(), log.path(), manifest.isOfJob());
-    boolean isNoted = true;
+    boolean isNoted = false;
     try {
       log.make();
       RestoreReport report =
@@ -189,8 +192,10 @@ public final class ImageRestore {
       back = report.process();
       members(report.process()).forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
       log.delete();
+      isNoted = true;
       return report.process();
     } catch (PidTakenException e) {
+      isNoted = true;
       log.endedWith(e);
       throw e;
     } catch (RuntimeException | Error e) {
@@ -208,13 +213,10 @@ public final class ImageRestore {
   private List<TrackedProcess> members(ProcessIdentity root) {
     List<TrackedProcess> found = new ArrayList<>();
     for (ImageMember each : manifest.cudaProcesses()) {
-      boolean isRoot = each.pid() == manifest.pid();
-      if (isolation.isPresent() && !isRoot) {
-        // It has another pid now.
-        continue;
-      }
-      Optional<ProcessIdentity> here = isRoot ? Optional.of(root) : ProcessIdentity.of(each.pid());
-      ProcessIdentity origin = new ProcessIdentity(each.pid(), each.startTicks());
+      boolean isRoot = each.startTicks() == manifest.startTicks() && isPidOfRoot(each.pid());
+      Optional<ProcessIdentity> here = isRoot ? Optional.of(root) : below(root, each.pid());
+      ProcessIdentity origin =
+          isRoot ? dumped() : new ProcessIdentity(each.pid(), each.startTicks());
       here.filter(ProcessIdentity::isAlive)
           .ifPresentOrElse(
               identity ->
@@ -223,10 +225,22 @@ public final class ImageRestore {
                           context, identity, Holdings.recorded(each.gpuBytes()), origin)),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }
-    if (isolation.isPresent() && manifest.isOfJob()) {
-      found.addAll(new MemberScan(context, root, "restore").newcomers(found));
-    }
     return manifest.isOfJob() ? TrackedJob.of(context, root, found).members() : found;
+  }
+
+  private boolean isPidOfRoot(int pid) {
+    return pid == manifest.pid() || (isolation.isPresent() && pid == 1);
+  }
+
+  /** A process of the restored tree by the pid in the image, which is that in its namespace. */
+  private Optional<ProcessIdentity> below(ProcessIdentity root, int pid) {
+    if (isolation.isEmpty()) {
+      return ProcessIdentity.of(pid);
+    }
+    return ProcFs.descendants(root.pid()).stream()
+        .flatMap(each -> ProcessIdentity.of(each).stream())
+        .filter(each -> ProcessKey.of(each).pid() == pid)
+        .findFirst();
   }
 
   /** The same in the hands of the user. */

@@ -37,7 +37,7 @@ final class ManifestDraft {
       Instant now) {
     boolean isOfJob = isOfJob(job);
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
-    List<ImageMember> members = isOfJob ? members(job) : null;
+    List<ImageMember> members = isOfJob ? members(job, kept.isIsolated()) : null;
     List<String> commandLine = ProcFs.commandLine(job.root.pid());
     int cudaVersion = job.context.cuda().version();
     String driverVersion = job.context.inventory().driverVersion().orElse("");
@@ -73,9 +73,12 @@ final class ManifestDraft {
     return job.members().size() != 1 || !job.only().identity.equals(job.root);
   }
 
-  private static List<ImageMember> members(TrackedJob job) {
+  private static List<ImageMember> members(TrackedJob job, boolean isolated) {
     return job.members().stream()
-        .map(each -> new ImageMember(each.pid(), each.identity.startTicks(), held(each)))
+        .map(
+            each ->
+                new ImageMember(
+                    isolated ? each.key.pid() : each.pid(), each.identity.startTicks(), held(each)))
         .toList();
   }
 

@@ -113,6 +113,13 @@ public final class Snapshot {
     operation.require(ProcessState.RUNNING);
     TreeCheck.requireInTree(operation);
     if (options.releaseInheritedGpu()) {
+      if (job.isTree()) {
+        // Nothing is taken from those that have come to use CUDA since the job was looked at.
+        new MemberScan(job.context, job.root, "snapshot")
+            .newcomers(job.members())
+            .forEach(operation::add);
+        operation.require(ProcessState.RUNNING);
+      }
       ScanLimit limit = ScanLimit.of("dump", job.root.pid(), options.deadline());
       TreeCheck tree = new TreeCheck(operation, limit, true);
       new ReleaseStep(operation, steps, limit, tree).run(tree.require());

@@ -130,7 +130,7 @@ public final class JobOperation {
    *
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on it
    */
-  void add(TrackedProcess newcomer) {
+  public void add(TrackedProcess newcomer) {
     for (ProcessLock lock : others) {
       if (newcomer.key.equals(job.key())) {
         // The root has become a CUDA process.

@@ -131,16 +131,17 @@ final class RestoreRecovery extends EntryRecovery {
   /** Those that nobody has moved since are checkpointed. */
   private void noteMembers(ProcessIdentity root) {
     Map<Integer, Holdings> held = new HashMap<>();
-    manifest()
-        .ifPresent(
-            known ->
-                known
-                    .cudaProcesses()
-                    .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
+    Optional<Manifest> image = manifest();
+    boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
+    image.ifPresent(
+        known ->
+            known
+                .cudaProcesses()
+                .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
     TrackedJob job = TrackedJob.of(context, root, new MemberScan(context, root, VERB).all());
     for (TrackedProcess each : job.members()) {
       if (each.lastKnown() == ProcessState.CHECKPOINTED && journal.ownEntry(each.key).isEmpty()) {
-        each.nowHolds(held.getOrDefault(each.pid(), Holdings.UNKNOWN));
+        each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), Holdings.UNKNOWN));
         journal.write(
             new JournalEntry(
                 entry.boot(),

@@ -8,6 +8,7 @@ import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -16,6 +17,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -120,7 +122,8 @@ public final class GpuMemoryCheck {
       throws ImpossibleMapException {
     List<ReservedMemory> others = notOurs(claims);
     Holdings held = returning.stream().map(Returning::held).reduce(Holdings::plus).orElseThrow();
-    return new GpuPlacement(held, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
+    Map<GpuUuid, Long> needs = held.complete() ? need(List.of(), reading).bytes() : Map.of();
+    return new GpuPlacement(held, needs, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
         .pairs(map);
   }
 

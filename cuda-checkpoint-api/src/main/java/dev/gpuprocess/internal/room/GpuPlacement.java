@@ -22,6 +22,7 @@ import java.util.function.ToLongFunction;
 final class GpuPlacement {
 
   private final Map<GpuUuid, Long> held = new TreeMap<>();
+  private final Map<GpuUuid, Long> needs;
   private final boolean isKnown;
   private final GpuReading reading;
   private final ToLongFunction<Gpu> room;
@@ -30,9 +31,12 @@ final class GpuPlacement {
    * Prepares.
    *
    * @param held what comes back, on the GPUs that it was on
+   * @param needs the room that it takes, by the same GPUs
    * @param room how many bytes of a GPU are neither used nor reserved
    */
-  GpuPlacement(Holdings held, GpuReading reading, ToLongFunction<Gpu> room) {
+  GpuPlacement(
+      Holdings held, Map<GpuUuid, Long> needs, GpuReading reading, ToLongFunction<Gpu> room) {
+    this.needs = Map.copyOf(needs);
     held.known().forEach((gpu, bytes) -> this.held.merge(gpu, bytes, GpuMemoryNeed::sum));
     this.held.values().removeIf(bytes -> bytes == 0);
     this.isKnown = held.complete();
@@ -119,7 +123,7 @@ final class GpuPlacement {
     List<GpuUuid> moving = new ArrayList<>();
     held.forEach(
         (gpu, bytes) -> {
-          if (find(gpu).filter(own -> fits(own, bytes)).isPresent()) {
+          if (find(gpu).filter(own -> fits(own, gpu)).isPresent()) {
             targets.put(gpu, gpu);
           } else {
             moving.add(gpu);
@@ -131,7 +135,7 @@ final class GpuPlacement {
           reading.gpus().stream()
               .filter(each -> !targets.containsValue(each.uuid()))
               .filter(each -> find(gpu).map(own -> own.name().equals(each.name())).orElse(true))
-              .filter(each -> fits(each, held.getOrDefault(gpu, 0L)))
+              .filter(each -> fits(each, gpu))
               .max(Comparator.comparingLong(room));
       if (best.isEmpty()) {
         return Map.of();
@@ -141,8 +145,8 @@ final class GpuPlacement {
     return targets;
   }
 
-  private boolean fits(Gpu gpu, long bytes) {
-    return room.applyAsLong(gpu) >= GpuMemoryNeed.withMargin(bytes);
+  private boolean fits(Gpu gpu, GpuUuid from) {
+    return room.applyAsLong(gpu) >= needs.getOrDefault(from, Long.MAX_VALUE);
   }
 
   /** Completes a map: all other GPUs stay if they can, and fill the places that are left if not. */

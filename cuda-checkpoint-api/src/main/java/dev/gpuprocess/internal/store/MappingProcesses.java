@@ -11,8 +11,10 @@ import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
@@ -22,13 +24,14 @@ import java.util.concurrent.atomic.AtomicBoolean;
  */
 final class MappingProcesses {
 
-  private final int pid;
+  /** Those of its CUDA processes, in their namespace. */
+  private final Set<Integer> pids;
 
   /** The memory files by inode; device numbers are not those of {@code stat} on every system. */
   private final Map<Long, Path> files;
 
-  private MappingProcesses(int pid, Map<Long, Path> files) {
-    this.pid = pid;
+  private MappingProcesses(Set<Integer> pids, Map<Long, Path> files) {
+    this.pids = pids;
     this.files = files;
   }
 
@@ -47,7 +50,9 @@ final class MappingProcesses {
       Path file = image.path().resolve(each.file());
       files.put((Long) Files.getAttribute(file, "unix:ino"), file.getFileName());
     }
-    MappingProcesses search = new MappingProcesses(manifest.pid(), files);
+    Set<Integer> pids = new HashSet<>(Set.of(manifest.pid()));
+    manifest.cudaProcesses().forEach(each -> pids.add(each.pid()));
+    MappingProcesses search = new MappingProcesses(pids, files);
     for (int process : ProcFs.processes()) {
       Optional<String> found = search.lookAt(process);
       if (found.isPresent()) {
@@ -88,7 +93,7 @@ final class MappingProcesses {
    * namespace that it is in.
    */
   private boolean canBeOne(int process) {
-    String pids = ProcFs.status(process).getOrDefault("NSpid", Integer.toString(process)).strip();
-    return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)) == pid;
+    String all = ProcFs.status(process).getOrDefault("NSpid", Integer.toString(process)).strip();
+    return pids.contains(Integer.parseInt(all.substring(all.lastIndexOf('\t') + 1)));
   }
 }

@@ -44,11 +44,18 @@ class GpuPlacementTest {
   private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, Holdings held, GpuReading reading)
       throws ImpossibleMapException {
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
-    for (GpuPair pair : new GpuPlacement(held, reading, Gpu::freeBytes).pairs(map)) {
+    for (GpuPair pair : new GpuPlacement(held, needs(held), reading, Gpu::freeBytes).pairs(map)) {
       assertEquals(null, targets.put(pair.from(), pair.to()), "one pair for each");
     }
     assertEquals(targets.size(), targets.values().stream().distinct().count(), "no two to one");
     return targets;
+  }
+
+  /** That of one process. */
+  private static Map<GpuUuid, Long> needs(Holdings held) {
+    Map<GpuUuid, Long> needs = new TreeMap<>();
+    held.known().forEach((gpu, bytes) -> needs.put(gpu, GpuMemoryNeed.withMargin(bytes)));
+    return needs;
   }
 
   private static String why(GpuMap map, Holdings held, GpuReading reading) {

@@ -15,14 +15,14 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /** What the images of processes and jobs have in common. */
-abstract class StoredImage {
+abstract class OpenedImage {
 
   final EngineContext context;
   final ImageDirectory directory;
   private final List<Step> steps;
   private final @Nullable SnapshotTimes times;
 
-  StoredImage(EngineContext context, DumpedImage image) {
+  OpenedImage(EngineContext context, DumpedImage image) {
     this.context = context;
     this.directory = image.directory();
     this.steps = List.copyOf(image.steps());
