@@ -13,6 +13,8 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * Makes snapshots from time to time in a JVM of its own, until its input ends or it is killed. It
@@ -22,8 +24,9 @@ final class SnapshotController {
 
   static final String MADE = "made ";
   static final String FAILED = "failed ";
+  static final String PRUNE_FAILED = "prune failed ";
 
-  /** An order: from now on it has no descriptors. */
+  /** An order: when the next image is made it has no descriptors any more. */
   static final String STARVE = "starve";
 
   /** An order: it has descriptors again. */
@@ -42,10 +45,15 @@ final class SnapshotController {
   public static void main(String[] args) throws Exception {
     GpuCheckpoints checkpoints =
         SimulatedMachine.checkpoints(Path.of(args[0]), Path.of(args[1]), new FaultPoints());
+    AtomicBoolean starving = new AtomicBoolean();
+    AtomicReference<Hoard> hoard = new AtomicReference<>();
     SnapshotListener telling =
         new SnapshotListener() {
           @Override
           public void made(ProcessImage image) {
+            if (starving.getAndSet(false)) {
+              hoard.set(new Hoard(0));
+            }
             say(MADE + image.directory());
           }
 
@@ -61,7 +69,7 @@ final class SnapshotController {
 
           @Override
           public void pruneFailed(Throwable why) {
-            say("prune failed " + why);
+            say(PRUNE_FAILED + why);
           }
         };
     SnapshotPlan plan =
@@ -70,7 +78,6 @@ final class SnapshotController {
             .retention(RetentionPolicy.builder().keepLast(KEPT).build())
             .listener(telling)
             .build();
-    Hoard hoard = null;
     try (RepeatedSnapshots snapshots =
             checkpoints.process(Long.parseLong(args[3])).repeatSnapshots(plan);
         BufferedReader orders =
@@ -79,9 +86,9 @@ final class SnapshotController {
       for (String order = orders.readLine(); order != null; order = orders.readLine()) {
         if (order.equals(STARVE)) {
           Hoard.loadClasses(SnapshotController.class.getClassLoader());
-          hoard = new Hoard(0);
-        } else if (order.equals(FEED) && hoard != null) {
-          hoard.close();
+          starving.set(true);
+        } else if (order.equals(FEED)) {
+          hoard.get().close();
         }
         say(order);
       }

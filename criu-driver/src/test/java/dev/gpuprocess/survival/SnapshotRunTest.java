@@ -45,6 +45,7 @@ class SnapshotRunTest {
             SnapshotControllerProcess.start(Hoard.launcher(), machine, subject.pid(), INTERVAL)) {
       controller.awaitMade();
       controller.order(SnapshotController.STARVE);
+      controller.await(SnapshotController.PRUNE_FAILED);
       controller.await(SnapshotController.FAILED);
       assertEquals(Optional.empty(), subject.fault());
       controller.order(SnapshotController.FEED);
