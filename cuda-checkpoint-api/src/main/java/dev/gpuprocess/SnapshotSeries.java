@@ -7,6 +7,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -34,6 +35,7 @@ final class SnapshotSeries implements Repetition.Work {
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final String VERB = "snapshot";
+  private static final String TRACER = "tracer ";
   private static final Duration PAUSE = Duration.ofSeconds(1);
 
   /** Not long, so that a close need not wait long. */
@@ -132,10 +134,19 @@ final class SnapshotSeries implements Repetition.Work {
         || (e instanceof WrongStateException wrong && isAway(wrong))) {
       return Optional.of(new SkippedSnapshot(Reason.SUSPENDED, String.valueOf(e.getMessage())));
     }
-    // About a disk that hangs it is not about the process.
-    return e instanceof OperationInProgressException other && other.failure().pid() == process.pid()
-        ? Optional.of(new SkippedSnapshot(Reason.OTHER_VERB, String.valueOf(e.getMessage())))
+    return e instanceof GpuCheckpointException refusal && isBusy(refusal)
+        ? Optional.of(new SkippedSnapshot(Reason.BUSY, String.valueOf(e.getMessage())))
         : Optional.empty();
+  }
+
+  private boolean isBusy(GpuCheckpointException e) {
+    if (e instanceof UnsupportedResourceException unsupported) {
+      // A verb that moves its memory traces it for a moment.
+      return e.failure().after() == null
+          && unsupported.resources().stream().allMatch(each -> each.handle().startsWith(TRACER));
+    }
+    // About a disk that hangs it is not about the process.
+    return e instanceof OperationInProgressException && e.failure().pid() == process.pid();
   }
 
   private static boolean isAway(GpuCheckpointException e) {

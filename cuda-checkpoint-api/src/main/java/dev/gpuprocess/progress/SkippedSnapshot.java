@@ -14,8 +14,8 @@ public record SkippedSnapshot(Reason reason, String message) {
     PREVIOUS_RUNNING,
     /** The process is locked or suspended. */
     SUSPENDED,
-    /** Another verb was at work on the process. */
-    OTHER_VERB,
+    /** Another verb was at work on the process, or a debugger traces it. */
+    BUSY,
     /** This JVM stood still when it was due. */
     MISSED
   }

@@ -1,33 +1,25 @@
 package dev.gpuprocess.examples.cookbook;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.SnapshotListener;
+import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
-import java.io.IOException;
-import java.nio.file.Files;
+import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.progress.SkippedSnapshot;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
-import java.time.ZoneOffset;
-import java.time.format.DateTimeFormatter;
-import java.util.Comparator;
-import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -36,29 +28,25 @@ import org.slf4j.LoggerFactory;
 public final class NodeAgent implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(NodeAgent.class);
-  private static final DateTimeFormatter NAME =
-      DateTimeFormatter.ofPattern("uuuuMMdd-HHmmss-SSS", Locale.ROOT).withZone(ZoneOffset.UTC);
   private static final ResumeOptions PATIENT =
       ResumeOptions.builder().waitForMemory(Duration.ofMinutes(1)).build();
 
   private final GpuCheckpoints gpus;
   private final Path images;
-  private final int keep;
-  private final Map<String, Long> jobs = new ConcurrentHashMap<>();
-  private final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
+  private final Duration interval;
+  private final RetentionPolicy retention;
+  private final Map<String, RepeatedSnapshots> jobs = new ConcurrentHashMap<>();
 
-  /**
-   * An agent that keeps so many snapshots of each job, each job's in a directory of its own below
-   * {@code images}.
-   */
-  public NodeAgent(GpuCheckpoints gpus, Path images, int keep) {
+  /** An agent that keeps each job's snapshots in a directory of its own below {@code images}. */
+  public NodeAgent(GpuCheckpoints gpus, Path images, Duration interval, RetentionPolicy retention) {
     this.gpus = gpus;
     this.images = images;
-    this.keep = keep;
+    this.interval = interval;
+    this.retention = retention;
   }
 
-  /** Mends what an agent left that died, and then makes snapshots from time to time. */
-  public void start(Duration interval) {
+  /** Mends what an agent left that died; to be called before anything else. */
+  public void recover() {
     for (Recovered found : gpus.recover()) {
       LOG.info("process {} is {}", found.process().pid(), found.outcome());
       if (found.suspended() != null) {
@@ -69,73 +57,72 @@ public final class NodeAgent implements AutoCloseable {
         }
       }
     }
-    long nanos = interval.toNanos();
-    ScheduledFuture<?> unused =
-        timer.scheduleWithFixedDelay(this::snapshotAll, nanos, nanos, TimeUnit.NANOSECONDS);
   }
 
   /** Takes snapshots of a job from now on. The name must do for a directory. */
-  public void watch(String job, long pid) {
-    jobs.put(job, pid);
+  public RepeatedSnapshots watch(String job, long pid) {
+    SnapshotPlan plan =
+        SnapshotPlan.every(interval, store(job))
+            .retention(retention)
+            .options(DumpOptions.builder().label(job).build())
+            .listener(new Report(job))
+            .build();
+    RepeatedSnapshots snapshots = gpus.process(pid).repeatSnapshots(plan);
+    RepeatedSnapshots before = jobs.put(job, snapshots);
+    if (before != null) {
+      before.close();
+    }
+    return snapshots;
   }
 
-  /** Each job is off its GPU while it is dumped, and goes on while its older images are removed. */
-  public void snapshotAll() {
-    jobs.forEach(
-        (job, pid) -> {
-          try {
-            snapshot(job, pid);
-          } catch (ProcessUnfitException e) {
-            LOG.warn("no more snapshots of {}: {}", job, e.getMessage());
-            jobs.remove(job, pid);
-          } catch (GpuCheckpointException e) {
-            LOG.warn("no snapshot of {} this time: {}", job, e.getMessage());
-          }
-        });
+  private ImageStore store(String job) {
+    return gpus.store(images.resolve(job));
   }
 
-  private void snapshot(String job, long pid) {
-    Path directory = images.resolve(job).resolve(NAME.format(Instant.now()));
-    DumpOptions options = DumpOptions.builder().label(job).build();
-    ProcessImage image = gpus.process(pid).snapshot(directory, options);
-    LOG.info("removed {}", image.removeOlder(keep));
+  /** What an operator reads. */
+  private record Report(String job) implements SnapshotListener {
+
+    @Override
+    public void made(ProcessImage image) {
+      LOG.info("{}: {}, {}", job, image, image.snapshotTimes());
+    }
+
+    @Override
+    public void failed(Throwable why) {
+      LOG.warn("{}: no snapshot this time: {}", job, why.getMessage());
+    }
+
+    @Override
+    public void skipped(SkippedSnapshot skipped) {
+      LOG.info("{}: {}", job, skipped.message());
+    }
+
+    @Override
+    public void ended(boolean closed) {
+      LOG.info("{}: no more snapshots{}", job, closed ? "" : ", as it has ended");
+    }
   }
 
   /** Brings a job back that has ended, from its newest image that is whole. */
-  public Optional<RunningProcess> restore(String job) throws IOException {
-    for (Path image : newestFirst(images.resolve(job))) {
-      try {
-        RestoreOptions options = RestoreOptions.builder().expectLabel(job).build();
-        RunningProcess back = gpus.open(image).restore(options).resume(PATIENT);
-        jobs.put(job, (long) back.pid());
-        return Optional.of(back);
-      } catch (ImageException e) {
-        LOG.warn("trying an older image: {}", e.getMessage());
-      }
-    }
-    return Optional.empty();
-  }
-
-  private static List<Path> newestFirst(Path directory) throws IOException {
-    try (Stream<Path> found = Files.list(directory)) {
-      return found
-          .filter(image -> Files.exists(image.resolve("manifest.json")))
-          .sorted(Comparator.reverseOrder())
-          .toList();
+  public Optional<RunningProcess> restore(String job) {
+    try {
+      RestoreOptions options = RestoreOptions.builder().expectLabel(job).build();
+      RunningProcess back =
+          store(job)
+              .restoreNewest(options, skipped -> LOG.warn("{}: {}", job, skipped))
+              .resume(PATIENT);
+      watch(job, back.pid());
+      return Optional.of(back);
+    } catch (ImageMissingException e) {
+      LOG.warn("{} cannot be brought back: {}", job, e.getMessage());
+      return Optional.empty();
     }
   }
 
-  /** Waits for the snapshot that is being made. */
+  /** Waits for the snapshots that are being made. */
   @Override
   public void close() {
-    timer.shutdown();
-    try {
-      if (!timer.awaitTermination(10, TimeUnit.MINUTES)) {
-        LOG.warn("a snapshot does not end; recover mends what it leaves");
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    jobs.values().forEach(RepeatedSnapshots::close);
   }
 }
 // [end:agent]

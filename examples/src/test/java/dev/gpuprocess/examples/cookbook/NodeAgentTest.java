@@ -7,11 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -48,8 +50,13 @@ class NodeAgentTest {
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
             .stateDirectory(directory.resolve("state"))
             .build();
-    agent = new NodeAgent(gpus, directory.resolve("images"), 2);
+    agent = agent(NEVER);
     assertEquals(101, job.increment());
+  }
+
+  private NodeAgent agent(Duration interval) {
+    return new NodeAgent(
+        gpus, directory.resolve("images"), interval, RetentionPolicy.builder().keepLast(2).build());
   }
 
   @AfterEach
@@ -61,13 +68,11 @@ class NodeAgentTest {
 
   @Test
   void aJobThatDiedGoesOnFromItsNewestImageThatIsWhole() throws IOException {
-    agent.watch("job-42", job.pid());
-    agent.snapshotAll();
-    assertEquals(102, job.increment());
-    agent.snapshotAll();
-    assertEquals(103, job.increment());
-    agent.snapshotAll();
-    assertEquals(104, job.increment());
+    RepeatedSnapshots snapshots = agent.watch("job-42", job.pid());
+    for (int number = 102; number <= 104; number++) {
+      snapshots.snapshotNow().verify();
+      assertEquals(number, job.increment());
+    }
     List<Path> images = images();
     assertEquals(2, images.size(), images.toString());
     Files.writeString(images.get(1).resolve("manifest.json"), "no manifest");
@@ -75,6 +80,7 @@ class NodeAgentTest {
     assertTrue(job.awaitExit(PATIENCE));
     assertEquals(job.pid(), agent.restore("job-42").orElseThrow().pid());
     assertEquals(103, job.increment());
+    assertTrue(agent.restore("job-43").isEmpty());
   }
 
   @Test
@@ -93,17 +99,18 @@ class NodeAgentTest {
             .start();
     assertEquals(AgentThatDies.STATUS, dead.waitFor(), () -> read(directory.resolve("output")));
     assertInstanceOf(CheckpointedProcess.class, gpus.inspect(job.pid()));
-    agent.start(NEVER);
+    agent.recover();
     assertEquals("RUNNING", gpus.inspect(job.pid()).state().name());
     assertEquals(102, job.increment());
   }
 
   @Test
   void snapshotsAreMadeFromTimeToTime() {
-    agent.watch("job-42", job.pid());
-    agent.start(Duration.ofMillis(1));
-    await().atMost(PATIENCE).until(() -> images().size() == 2);
-    agent.close();
+    try (NodeAgent busy = agent(Duration.ofMillis(20))) {
+      RepeatedSnapshots snapshots = busy.watch("job-42", job.pid());
+      await().atMost(PATIENCE).until(() -> images().size() == 2);
+      assertTrue(snapshots.isActive());
+    }
     assertEquals(102, job.increment());
   }
 
