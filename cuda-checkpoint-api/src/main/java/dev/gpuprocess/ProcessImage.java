@@ -114,8 +114,9 @@ public final class ProcessImage {
   /**
    * Removes older images of the same process (the same pid and command line) that lie beside this
    * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
-   * images, and images that somebody else could have written are not touched. Keep the images of
-   * different jobs in different directories.
+   * images, images that somebody else could have written, and images that are being read or
+   * restored are not touched. Keep the images of different jobs in different directories. {@link
+   * ImageStore#prune} keeps more than the newest, and does not read all that stay.
    *
    * @param keep how many images stay, this one included; at least 1
    * @return what was removed, oldest first
