@@ -36,6 +36,11 @@ import java.util.function.Function;
  * images that were put there. Its images are told from everything else in it, which is named and
  * left alone: half images, directories and files of others, and links, which are not followed.
  *
+ * <p>The order of images is that of the times in their manifests. What repeated snapshots make is
+ * of a time after all that is there, and named by it, also when the clock was set back. Where the
+ * clock was ahead once, move the images of that time away: until then all that follow are a
+ * millisecond apart.
+ *
  * <p>Several stores, of several JVMs, can be at one directory. May be used from any thread. Methods
  * take as long as the disk does.
  */
