@@ -195,6 +195,9 @@ public record Manifest(
     requireMemory(formatVersion, files, memory);
     members = members == null ? null : List.copyOf(members);
     requireMembers(formatVersion, members, gpuBytes);
+    if (members != null && !options.isIsolated()) {
+      members.stream().map(ImageMember::pid).filter(each -> each <= 1).forEach(Manifest::refuse);
+    }
   }
 
   /** The format, the list of files and the list of what they hold say the same. */
@@ -254,6 +257,12 @@ public record Manifest(
    */
   public List<ImageMember> cudaProcesses() {
     return members == null ? List.of(new ImageMember(pid, startTicks, gpuBytes)) : members;
+  }
+
+  /** Only in a pid namespace of its own a job has the first process. */
+  private static void refuse(int first) {
+    throw new IllegalArgumentException(
+        "an image of a job that is not isolated cannot have the member " + first);
   }
 
   /**
