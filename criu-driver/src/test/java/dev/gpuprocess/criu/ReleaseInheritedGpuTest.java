@@ -100,7 +100,6 @@ class ReleaseInheritedGpuTest {
 
   @Test
   void loadersGoOnAfterDumpAndRestore() {
-    trainer.pollNvml(); // as NCCL does: the loaders have that loaded too, and what it opened
     forkLoaders();
     assertTraffic();
     assertEquals(101, trainer.increment());
