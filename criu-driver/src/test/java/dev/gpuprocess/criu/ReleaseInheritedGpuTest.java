@@ -113,7 +113,7 @@ class ReleaseInheritedGpuTest {
 
     ProcessImage image = suspended.dump(image(), RELEASE);
 
-    assertEquals(note(LOADERS, 3), release(image.steps()).note());
+    assertEquals(note(LOADERS, 2), release(image.steps()).note());
     assertFalse(trainer.isAlive());
     image.restore().resume();
     assertEquals(
