@@ -6,20 +6,40 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Held while this process has the lock of the machine, and while it forks: a child that inherited the descriptor would
+ * keep the machine locked. */
+static pthread_mutex_t here = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void) { pthread_mutex_lock(&here); }
+static void after_fork(void) { pthread_mutex_unlock(&here); }
+static void handle_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+
+static void unlock_machine(int lock) {
+  if (lock >= 0) close(lock);
+  pthread_mutex_unlock(&here);
+}
+
+/* Returns -1, and has nothing locked, where the file cannot be opened. */
 static int lock_machine(void) {
+  static pthread_once_t forks_handled = PTHREAD_ONCE_INIT;
   char path[PATH_MAX];
   machine();
   machine_path(path, "state/lock");
+  pthread_once(&forks_handled, handle_forks);
+  pthread_mutex_lock(&here);
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd >= 0) {
     (void)!fchmod(fd, 0666);
     flock(fd, LOCK_EX);
+  } else {
+    unlock_machine(fd);
   }
   return fd;
 }
@@ -37,7 +57,7 @@ int card_join(void) {
     (void)!fchmod(record, 0666);
     flock(record, LOCK_EX);
   }
-  close(lock);
+  unlock_machine(lock);
   return record;
 }
 
@@ -81,7 +101,7 @@ bool card_visit(void (*visit)(const struct usage *, void *), void *argument) {
   int lock = lock_machine();
   if (lock < 0) return false;
   bool all = visit_all(visit, argument);
-  close(lock);
+  unlock_machine(lock);
   return all;
 }
 
@@ -110,6 +130,6 @@ CUresult card_charge(int record, const struct usage *usage) {
   }
   if (result == CUDA_SUCCESS && pwrite(record, usage, sizeof *usage, 0) != sizeof *usage)
     result = CUDA_ERROR_OPERATING_SYSTEM;
-  close(lock);
+  unlock_machine(lock);
   return result;
 }

@@ -97,8 +97,24 @@ static void open_echo(void) {
 /* A terminal whose both ends are ours: what is typed, what it is set to, how large it is. */
 static struct winsize size = {.ws_row = 17, .ws_col = 71};
 
+/* The kernel gives out the lowest number that is free, and a restore needs the one that was dumped: ours is above those
+ * that others on this machine may take meanwhile, and below 32, where CRIU gives up opening one after the other. */
+static void open_pair(int *master, int *terminal) {
+  enum { OTHERS = 16 };
+  int below[OTHERS], held = 0;
+  unsigned number = 0;
+  for (;;) {
+    must(openpty(master, terminal, NULL, NULL, &size));
+    must(ioctl(*master, TIOCGPTN, &number));
+    if (number >= OTHERS) break;
+    must(close(*terminal));
+    below[held++] = *master;
+  }
+  while (held > 0) must(close(below[--held]));
+}
+
 static void open_terminal(void) {
-  must(openpty(&out, &in, NULL, NULL, &size));
+  open_pair(&out, &in);
   struct termios settings;
   must(tcgetattr(in, &settings));
   cfmakeraw(&settings);
@@ -139,7 +155,7 @@ static void be_shell(void) {
 
 static void open_session_terminal(void) {
   interrupts = shared_memory(4096);
-  must(openpty(&out, &shell_terminal, NULL, NULL, &size));
+  open_pair(&out, &shell_terminal);
   shell = child(be_shell);
   must(close(shell_terminal));
   await(*interrupts == 1);
