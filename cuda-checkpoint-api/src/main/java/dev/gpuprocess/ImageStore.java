@@ -207,13 +207,7 @@ public final class ImageStore {
   }
 
   private ProcessImage ofProcess(ImageDirectory image) {
-    if (image.manifest().isOfJob()) {
-      throw new ImageMismatchException(
-          "%s is the image of a job with several CUDA processes: open it with JobImage.open"
-              .formatted(image.path()),
-          Failure.of("open", image.manifest().pid()));
-    }
-    return ProcessImage.of(context, new DumpedImage(image, List.of(), null));
+    return ProcessImage.ofProcess(context, new DumpedImage(image, List.of(), null));
   }
 
   private <T> T newest(Function<ImageDirectory, T> attempt, Consumer<StoredImage> skipped) {

@@ -42,7 +42,11 @@ public final class ProcessImage extends OpenedImage {
   }
 
   static ProcessImage open(EngineContext context, Path directory) {
-    DumpedImage opened = opened(context, directory);
+    return ofProcess(context, opened(context, directory));
+  }
+
+  /** Refuses the image of a job. */
+  static ProcessImage ofProcess(EngineContext context, DumpedImage opened) {
     Manifest manifest = opened.directory().manifest();
     if (manifest.isOfJob()) {
       throw new ImageMismatchException(

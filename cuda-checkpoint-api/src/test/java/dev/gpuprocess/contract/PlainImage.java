@@ -58,7 +58,9 @@ public final class PlainImage {
         "",
         SHELL_JOB,
         null,
-        files);
+        files,
+        null,
+        null);
   }
 
   /** Restores what is proven to be as it was made. */

@@ -135,7 +135,7 @@ public final class Dump {
       Path directory,
       InstantSource clock) {
     Dump dump = new Dump(operation, options, steps, true, clock);
-    boolean unused = operation.atCriu(() -> dump.run(directory));
+    operation.atCriu(() -> dump.run(directory));
     return Objects.requireNonNull(dump.written);
   }
 
@@ -151,11 +151,11 @@ public final class Dump {
   }
 
   private ImageDirectory into(Path directory) {
-    boolean unused = operation.atCriu(() -> run(directory));
+    operation.atCriu(() -> run(directory));
     return requirePublished();
   }
 
-  private boolean run(Path directory) {
+  private void run(Path directory) {
     int pid = root.pid();
     // The deadline covers the checks as well.
     BoundedDiskTask disk =
@@ -215,7 +215,6 @@ public final class Dump {
         job.forgetImage(withoutMembers);
       }
     }
-    return true;
   }
 
   private Path place(Path directory) {
@@ -267,7 +266,7 @@ public final class Dump {
       case LIVES -> {
         // An image of a process that lives on might be restored beside it one day.
         image.retractWhenClosed();
-        if (notSealed != null && mayLive()) {
+        if (notSealed != null && job.mayLive()) {
           // CRIU's error and log only say that we refused.
           image.logUnwanted();
           throw notSealed;
@@ -295,15 +294,6 @@ public final class Dump {
     } catch (ProcessUnreadableException unknown) {
       e.addSuppressed(unknown);
       return DumpEnd.UNKNOWN;
-    }
-  }
-
-  private boolean mayLive() {
-    try {
-      return root.isAlive();
-    } catch (ProcessUnreadableException unknown) {
-      LOG.debug("whether process {} lives is not known", root.pid(), unknown);
-      return true;
     }
   }
 

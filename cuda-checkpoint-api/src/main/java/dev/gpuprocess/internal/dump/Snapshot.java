@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.JobFailures;
 import dev.gpuprocess.internal.engine.JobOperation;
@@ -26,16 +25,12 @@ import java.time.InstantSource;
 import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Suspend, dump leaving the process alive, resume, as one operation: an image of a job that goes
  * on. The image gets durable after that.
  */
 public final class Snapshot {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final StateHandle self;
   private final TrackedJob job;
@@ -159,16 +154,7 @@ public final class Snapshot {
       return paused.image().publish();
     } catch (GpuCheckpointException e) {
       // Its lock was released: another verb may have ended it.
-      throw mayLive() ? RunsOn.said(e, job.name(), job.root.pid(), elapsed()) : e;
-    }
-  }
-
-  private boolean mayLive() {
-    try {
-      return job.root.isAlive();
-    } catch (ProcessUnreadableException unknown) {
-      LOG.debug("whether process {} lives is not known", job.root.pid(), unknown);
-      return true;
+      throw job.mayLive() ? RunsOn.said(e, job.name(), job.root.pid(), elapsed()) : e;
     }
   }
 

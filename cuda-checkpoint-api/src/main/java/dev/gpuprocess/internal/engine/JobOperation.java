@@ -20,7 +20,6 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -84,7 +83,7 @@ public final class JobOperation {
             name,
             kind,
             job.context.state(),
-            Duration.ofNanos(Math.max(0, Durations.left(end))));
+            Durations.remaining(end));
     if (member == null) {
       others.add(lock);
     } else {
@@ -200,10 +199,10 @@ public final class JobOperation {
   }
 
   /** Runs a dump. Readers keep away from the members until it has ended. */
-  public <T> T atCriu(Supplier<T> body) {
+  public void atCriu(Runnable body) {
     mark(true);
     try {
-      return body.get();
+      body.run();
     } finally {
       mark(false);
     }

@@ -93,12 +93,9 @@ public final class MemberScan {
   }
 
   private Optional<TrackedProcess> member(ProcessIdentity process) {
-    if (isGone(process)) {
-      return Optional.empty();
-    }
     BoundedCall.requireCapacity(process, verb);
     TrackedProcess target = TrackedProcess.of(context, process);
-    if (isAtRest(target)) {
+    if (target.isGone() || isAtRest(target)) {
       return Optional.empty();
     }
     return Optional.ofNullable(state(target))
@@ -107,10 +104,6 @@ public final class MemberScan {
               target.isAt(state);
               return target;
             });
-  }
-
-  private static boolean isGone(ProcessIdentity process) {
-    return !process.isAlive() || ProcFs.isEnding(process.pid());
   }
 
   /** Whether it is stopped, and has nothing to do with CUDA. */

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
@@ -13,6 +14,8 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The processes behind a series of state objects, which are moved together: the CUDA processes of a
@@ -20,6 +23,8 @@ import org.jspecify.annotations.Nullable;
  * time.
  */
 public final class TrackedJob {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   public final EngineContext context;
 
@@ -83,6 +88,16 @@ public final class TrackedJob {
 
   void remove(TrackedProcess member) {
     members = members.stream().filter(each -> !each.equals(member)).toList();
+  }
+
+  /** Whether its root lives, or that is not known. */
+  public boolean mayLive() {
+    try {
+      return root.isAlive();
+    } catch (ProcessUnreadableException unknown) {
+      LOG.debug("whether process {} lives is not known", root.pid(), unknown);
+      return true;
+    }
   }
 
   /** What it is called in a sentence. */

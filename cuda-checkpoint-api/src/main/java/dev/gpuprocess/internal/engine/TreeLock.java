@@ -43,7 +43,7 @@ final class TreeLock {
     Duration part = Durations.bounded(patience).dividedBy(FIRST_PART);
     part = smaller(larger(part, LEAST), MOST);
     while (true) {
-      Duration left = Duration.ofNanos(Math.max(0, Durations.left(end)));
+      Duration left = Durations.remaining(end);
       // What would be left after it is no time for another attempt.
       boolean isLast = part.multipliedBy(3).compareTo(left) > 0;
       try {
@@ -98,7 +98,7 @@ final class TreeLock {
     // A later attempt begins here too, and the entries were removed when all were let go.
     next.forEach(each -> each.target().note("lock", ProcessLock.Kind.MOVE));
     do {
-      Suspension.lock(next, Duration.ofNanos(Math.max(0, Durations.left(end))));
+      Suspension.lock(next, Durations.remaining(end));
       next = newcomers();
     } while (!next.isEmpty());
   }

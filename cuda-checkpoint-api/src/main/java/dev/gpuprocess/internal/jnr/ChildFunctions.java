@@ -21,6 +21,9 @@ public interface ChildFunctions {
 
   int posix_spawn_file_actions_init(Pointer actions);
 
+  int posix_spawn_file_actions_addopen(
+      Pointer actions, int number, @In byte[] path, int flags, int mode);
+
   int posix_spawn_file_actions_adddup2(Pointer actions, int from, int to);
 
   int posix_spawn_file_actions_addclosefrom_np(Pointer actions, int from);

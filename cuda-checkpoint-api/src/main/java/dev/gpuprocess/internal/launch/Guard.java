@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.internal.os.ChildStart;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PacketSocketPair;
 import dev.gpuprocess.internal.os.PidDescriptor;
@@ -24,7 +23,6 @@ final class Guard {
   private static final byte TERMINATE = 't';
   private static final byte KILL = 'k';
   private static final byte LET_GO = 'l';
-  private static final Path NOWHERE = Path.of("/dev/null");
 
   private final PacketSocketPair socket;
   private final PidDescriptor process;
@@ -56,11 +54,13 @@ final class Guard {
             .map(text -> text.getBytes(StandardCharsets.US_ASCII))
             .toList();
     PacketSocketPair socket = PacketSocketPair.make();
-    int nowhere = Libc.open(NOWHERE, Libc.O_RDWR);
     try {
       int pid =
           ChildStart.start(
-              program, arguments, false, List.of(socket.theirs(), nowhere, nowhere, held.number()));
+              program,
+              arguments,
+              variable -> false,
+              List.of(socket.theirs(), ChildStart.NOWHERE, ChildStart.NOWHERE, held.number()));
       socket.closeTheirs();
       Guard guard = new Guard(socket, PidDescriptor.open(pid));
       Optional<byte[]> said = socket.receive(limit);
@@ -73,8 +73,6 @@ final class Guard {
     } catch (IOException | RuntimeException e) {
       socket.close();
       throw e;
-    } finally {
-      Libc.close(nowhere);
     }
   }
 

@@ -4,7 +4,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.LaunchException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.os.ChildStart;
-import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.OutputPipe;
 import dev.gpuprocess.internal.os.PacketSocketPair;
@@ -30,7 +29,6 @@ import org.jspecify.annotations.Nullable;
  */
 final class JobStart implements AutoCloseable {
 
-  private static final Path NOWHERE = Path.of("/dev/null");
   private static final int MESSAGE_BYTES = 12;
   private static final int PID = 1;
   private static final int READY = 2;
@@ -88,20 +86,15 @@ final class JobStart implements AutoCloseable {
   /**
    * Starts the job.
    *
-   * @throws LaunchException when it cannot be started
+   * @throws LaunchException when the command cannot be started as it is
+   * @throws IOException when no command could be
    * @throws OperationTimedOutException when it does not begin in time
    */
-  Started run() {
+  Started run() throws IOException {
     try (PacketSocketPair socket = PacketSocketPair.make()) {
       int pid = spawn(socket);
       socket.closeTheirs();
       return begin(socket, pid);
-    } catch (IOException e) {
-      throw new LaunchException(
-          "%s was not started: %s".formatted(options.command().get(0), e.getMessage()),
-          Failure.of("launch", 0),
-          LaunchException.Reason.OTHER,
-          e);
     }
   }
 
@@ -117,25 +110,22 @@ final class JobStart implements AutoCloseable {
     if (options.error().filter(to -> to.kind() == Output.Kind.CALLER).isPresent()) {
       error = OutputPipe.make();
     }
-    int nowhere = Libc.open(NOWHERE, Libc.O_RDWR);
     try {
       return ChildStart.start(
           program,
           StarterArguments.of(options, preload),
-          options.inheritEnvironment(),
-          List.of(
-              nowhere,
-              output == null ? nowhere : output.end(),
-              error == null ? nowhere : error.end(),
-              socket.theirs()));
+          variable -> options.inheritEnvironment(),
+          List.of(ChildStart.NOWHERE, end(output), end(error), socket.theirs()));
     } catch (NativeCallException e) {
       if (LaunchFailures.isTooLong(e.errno())) {
         throw LaunchFailures.of(options, LaunchFailures.EXEC, e.errno());
       }
       throw e;
-    } finally {
-      Libc.close(nowhere);
     }
+  }
+
+  private static int end(@Nullable OutputPipe pipe) {
+    return pipe == null ? ChildStart.NOWHERE : pipe.end();
   }
 
   private Started begin(PacketSocketPair socket, int starter) throws IOException {
@@ -206,7 +196,7 @@ final class JobStart implements AutoCloseable {
   }
 
   private Duration left() {
-    return Duration.ofNanos(Math.max(0, Durations.left(end)));
+    return Durations.remaining(end);
   }
 
   /** The starter of an isolated job ends by itself. */

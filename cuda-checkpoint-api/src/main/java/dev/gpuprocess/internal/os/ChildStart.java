@@ -8,8 +8,8 @@ import java.lang.ref.Reference;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
+import java.util.function.Predicate;
 import jnr.ffi.Pointer;
 
 /**
@@ -19,6 +19,11 @@ import jnr.ffi.Pointer;
  * lost that the locale cannot express.
  */
 public final class ChildStart {
+
+  /** In a list of descriptors: {@code /dev/null}, to be read and written. */
+  public static final int NOWHERE = -1;
+
+  private static final Path NULL_DEVICE = Path.of("/dev/null");
 
   private static final short SETSIGDEF = 0x04;
   private static final short SETSIGMASK = 0x08;
@@ -38,47 +43,43 @@ public final class ChildStart {
    *
    * @param program an absolute path
    * @param arguments all, the program's name first
-   * @param withEnvironment whether it gets the environment of this process, or an empty one
-   * @param descriptors become 0, 1, 2 and so on
+   * @param variables which of the variables of this process it gets, by name
+   * @param descriptors become 0, 1, 2 and so on; {@link #NOWHERE} is no descriptor of ours
    * @return its pid, which is its own until it is reaped by {@link PidDescriptor#reap}
    * @throws NativeCallException when it cannot be started
    */
   public static int start(
-      Path program, List<byte[]> arguments, boolean withEnvironment, List<Integer> descriptors)
+      Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> descriptors)
       throws NativeCallException {
     // Copies with numbers above those that the child uses: none gets in the way of another, and
     // none is copied onto itself, which would leave it to be closed by the exec.
     List<Integer> copies = new ArrayList<>();
     try {
       for (int descriptor : descriptors) {
-        copies.add(ChildCalls.copyAbove(descriptor, descriptors.size()));
+        copies.add(
+            descriptor == NOWHERE ? NOWHERE : ChildCalls.copyAbove(descriptor, descriptors.size()));
       }
-      return spawn(program, arguments, withEnvironment, copies);
+      return spawn(program, arguments, variables, copies);
     } finally {
       copies.forEach(Libc::close);
     }
   }
 
   private static int spawn(
-      Path program, List<byte[]> arguments, boolean withEnvironment, List<Integer> copies)
+      Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> copies)
       throws NativeCallException {
     ChildFunctions c = ChildCalls.LIBRARY;
     Pointer actions = ChildCalls.allocate(ACTIONS_BYTES);
     Pointer attributes = ChildCalls.allocate(ATTRIBUTES_BYTES);
     List<Pointer> strings = new ArrayList<>();
     Pointer argv = addresses(arguments, strings);
-    Pointer environment = withEnvironment ? environment() : addresses(List.of(), strings);
+    Pointer environment = environment(variables);
     int[] pid = new int[1];
     checkAnswer(c.posix_spawn_file_actions_init(actions), "posix_spawn_file_actions_init");
     try {
       checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
       try {
-        for (int number = 0; number < copies.size(); number++) {
-          checkAnswer(
-              c.posix_spawn_file_actions_adddup2(actions, copies.get(number), number), "adddup2");
-        }
-        checkAnswer(
-            c.posix_spawn_file_actions_addclosefrom_np(actions, copies.size()), "addclosefrom_np");
+        describeDescriptors(c, actions, copies);
         describeSignals(c, attributes);
         checkAnswer(
             c.posix_spawn(pid, NativePath.cString(program), actions, attributes, argv, environment),
@@ -92,6 +93,21 @@ public final class ChildStart {
       Reference.reachabilityFence(strings);
     }
     return pid[0];
+  }
+
+  private static void describeDescriptors(ChildFunctions c, Pointer actions, List<Integer> copies)
+      throws NativeCallException {
+    for (int number = 0; number < copies.size(); number++) {
+      int copy = copies.get(number);
+      checkAnswer(
+          copy == NOWHERE
+              ? c.posix_spawn_file_actions_addopen(
+                  actions, number, NativePath.cString(NULL_DEVICE), Libc.O_RDWR, 0)
+              : c.posix_spawn_file_actions_adddup2(actions, copy, number),
+          "descriptor " + number);
+    }
+    checkAnswer(
+        c.posix_spawn_file_actions_addclosefrom_np(actions, copies.size()), "addclosefrom_np");
   }
 
   private static void describeSignals(ChildFunctions c, Pointer attributes)
@@ -108,22 +124,40 @@ public final class ChildStart {
 
   /** An array of addresses that ends with a zero; what they point to is kept in the list. */
   private static Pointer addresses(List<byte[]> texts, List<Pointer> kept) {
-    Pointer array = ChildCalls.allocate((texts.size() + 1) * ADDRESS);
-    for (int i = 0; i < texts.size(); i++) {
-      byte[] text = Arrays.copyOf(texts.get(i), texts.get(i).length + 1);
-      Pointer copy = ChildCalls.allocate(text.length);
+    for (byte[] text : texts) {
+      Pointer copy = ChildCalls.allocate(text.length + 1);
       copy.put(0, text, 0, text.length);
       kept.add(copy);
-      array.putAddress((long) i * ADDRESS, copy.address());
     }
+    Pointer array = array(kept);
     kept.add(array);
     return array;
   }
 
-  /** {@code environ} of the C library, as it is now. */
-  private static Pointer environment() {
-    byte[] name = "environ\0".getBytes(StandardCharsets.US_ASCII);
-    Pointer variable = ChildCalls.LIBRARY.dlsym(0, name);
-    return variable.getPointer(0);
+  private static Pointer array(List<Pointer> elements) {
+    Pointer array = ChildCalls.allocate((elements.size() + 1) * ADDRESS);
+    for (int i = 0; i < elements.size(); i++) {
+      array.putAddress((long) i * ADDRESS, elements.get(i).address());
+    }
+    return array;
+  }
+
+  /** Of {@code environ} of the C library, as it is now. */
+  private static Pointer environment(Predicate<String> variables) {
+    Pointer all =
+        ChildCalls.LIBRARY.dlsym(0, "environ\0".getBytes(StandardCharsets.US_ASCII)).getPointer(0);
+    List<Pointer> kept = new ArrayList<>();
+    for (int i = 0; all != null; i++) {
+      Pointer variable = all.getPointer((long) i * ADDRESS);
+      if (variable == null) {
+        break;
+      }
+      String text = variable.getString(0, Integer.MAX_VALUE, StandardCharsets.ISO_8859_1);
+      int end = text.indexOf('=');
+      if (variables.test(end < 0 ? text : text.substring(0, end))) {
+        kept.add(variable);
+      }
+    }
+    return array(kept);
   }
 }

@@ -75,6 +75,16 @@ public final class Durations {
   }
 
   /**
+   * The time left until a moment, to wait for.
+   *
+   * @param end returned by {@link #end}
+   * @return zero when it has passed
+   */
+  public static Duration remaining(long end) {
+    return Duration.ofNanos(Math.max(0, left(end)));
+  }
+
+  /**
    * Checks that a duration is positive.
    *
    * @param name what the duration is, for the message

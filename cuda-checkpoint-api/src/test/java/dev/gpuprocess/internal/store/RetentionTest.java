@@ -54,7 +54,9 @@ class RetentionTest {
         manifest.kernel(),
         manifest.options(),
         null,
-        manifest.files());
+        manifest.files(),
+        null,
+        null);
   }
 
   private ImageDirectory image(String name, UnaryOperator<Manifest> change) {

@@ -428,7 +428,9 @@ class StagedImageTest {
         usual.kernel(),
         usual.options(),
         null,
-        files);
+        files,
+        null,
+        null);
   }
 
   /** An interrupt is a wish of the caller, and nothing that happened to a disk. */

@@ -93,7 +93,8 @@ public final class TestImages {
         manifest.options(),
         manifest.label(),
         manifest.files(),
-        manifest.memory());
+        manifest.memory(),
+        manifest.members());
   }
 
   /** Publishes an image with a memory file. */
@@ -205,7 +206,8 @@ public final class TestImages {
             "SOFT"),
         label,
         files,
-        memory);
+        memory,
+        null);
   }
 
   /** Sums the files of an image as it lies there, as somebody would who forges a manifest. */

@@ -16,8 +16,8 @@ import jnr.ffi.annotations.Out;
 
 /**
  * The functions of the C library for sockets, pipes, namespaces and processes that neither the JDK
- * nor jnr-posix offers, such as a spawn that passes on exactly the given descriptors. There is no
- * policy here, except that every result goes through {@link Libc#check}.
+ * nor jnr-posix offers. There is no policy here, except that every result goes through {@link
+ * Libc#check}.
  */
 public final class LinuxCalls {
 
@@ -34,7 +34,6 @@ public final class LinuxCalls {
   public static final int MSG_NOSIGNAL = 0x4000;
   static final int SHUT_RDWR = 2;
   public static final int F_SETFL = 4;
-  public static final int F_DUPFD_CLOEXEC = 1030;
   static final short POLLIN = 1;
 
   static final int EPIPE = 32;
@@ -87,39 +86,6 @@ public final class LinuxCalls {
     int poll(Pointer descriptors, long count, int timeoutMillis);
 
     long syscall(long number, long first, long second, long third, long fourth);
-
-    int sigemptyset(Pointer set);
-
-    int sigfillset(Pointer set);
-
-    int posix_spawn(
-        @Out int[] pid,
-        @In byte[] path,
-        Pointer actions,
-        Pointer attributes,
-        String[] arguments,
-        String[] environment);
-
-    int posix_spawn_file_actions_init(Pointer actions);
-
-    int posix_spawn_file_actions_addopen(
-        Pointer actions, int descriptor, @In byte[] path, int flags, int mode);
-
-    int posix_spawn_file_actions_adddup2(Pointer actions, int from, int to);
-
-    int posix_spawn_file_actions_addclosefrom_np(Pointer actions, int from);
-
-    int posix_spawn_file_actions_destroy(Pointer actions);
-
-    int posix_spawnattr_init(Pointer attributes);
-
-    int posix_spawnattr_setflags(Pointer attributes, short flags);
-
-    int posix_spawnattr_setsigmask(Pointer attributes, Pointer set);
-
-    int posix_spawnattr_setsigdefault(Pointer attributes, Pointer set);
-
-    int posix_spawnattr_destroy(Pointer attributes);
   }
 
   public static Functions functions() {
