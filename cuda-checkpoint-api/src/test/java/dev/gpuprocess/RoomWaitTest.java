@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -204,6 +205,27 @@ class RoomWaitTest {
     assertStaysCheckpointedAndComesBack();
   }
 
+  /** The driver may be slow for a moment, and the process would stay checkpointed for that. */
+  @Test
+  void oneLookThatIsNotAnswered_doesNotEndIt() throws InterruptedException {
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(1)).build();
+    CheckpointedProcess found =
+        (CheckpointedProcess)
+            room.checkpoints(state, full).toBuilder()
+                .timeouts(hasty)
+                .build()
+                .inspect(pattern.pid());
+    Waiter waiter = new Waiter(() -> found.resume(FOR_EVER));
+    room.machine.faults(Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofMillis(1500)));
+    int asked = full.asked.get();
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 2);
+    room.machine.clearFaults();
+    full.isFull = false;
+    waiter.thread.join(30_000);
+    assertNull(waiter.thrown.get());
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
   @Test
   void close_waitsForMemory() throws InterruptedException {
     Waiter waiter = new Waiter(suspended::close);
@@ -278,7 +300,7 @@ class RoomWaitTest {
 
   @Test
   void suspend_endsLateWhileTheGpuIsFull_isUndoneWhenThereIsRoom() {
-    Timeouts hasty = Timeouts.builder().transfer(Duration.ofMillis(200)).build();
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(1)).build();
     RunningProcess running = backAtWork().timeouts(hasty).build().process(pattern.pid());
     room.machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     assertThrows(OperationTimedOutException.class, running::suspend);

@@ -29,6 +29,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Waits until there is room on the GPUs for the restore of one or several processes. Where the
@@ -37,6 +39,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class RoomWait {
 
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   private static final long FIRST_PAUSE = 50_000_000;
   private static final long LONGEST_PAUSE = 500_000_000;
   private static final int MOST_LOOKS_IN_VAIN = 3;
@@ -53,6 +56,7 @@ public final class RoomWait {
   private boolean waited;
   private boolean looked;
   private int looksInVain;
+  private int unanswered;
 
   /** Those that are not known to have ended, or to be on a GPU already. */
   private List<TrackedProcess> waiting;
@@ -237,9 +241,16 @@ public final class RoomWait {
     Duration limit = context.timeouts().transfer();
     StateReading reading = StateReading.ask(context.cuda(), target.pid());
     try {
-      return Optional.ofNullable(reading.await(limit).value());
+      Optional<ProcessState> state = Optional.ofNullable(reading.await(limit).value());
+      unanswered = 0;
+      return state;
     } catch (TimeoutException e) {
       reading.leave();
+      unanswered++;
+      if (unanswered < MOST_LOOKS_IN_VAIN) {
+        LOG.debug("process {} is asked again later", target.pid(), e);
+        return Optional.empty();
+      }
       throw new OperationTimedOutException(
           "the driver did not answer getState on process %s within %s while it waited for GPU memory: the process may be stopped or its GPU hung"
               .formatted(target.pid(), Printable.of(limit)),
