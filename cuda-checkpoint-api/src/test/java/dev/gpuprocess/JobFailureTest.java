@@ -4,6 +4,7 @@ import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -31,12 +32,15 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What becomes of a job when a verb fails for some of its members. */
 @Tag("jdk")
 class JobFailureTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
+  private static final String STATE = "cuCheckpointProcessGetState";
   private static final String LOCK = "cuCheckpointProcessLock";
   private static final String CHECKPOINT = "cuCheckpointProcessCheckpoint";
   private static final String RESTORE = "cuCheckpointProcessRestore";
@@ -244,5 +248,20 @@ class JobFailureTest {
       assertEquals(MEMBERS - 1, waiting.join().members().size());
     }
     LaunchedTree.assertGoesOn(job, MEMBERS - 1);
+  }
+
+  /** It ends when it has been found alive already: as the driver is asked, or restores it. */
+  @ParameterizedTest
+  @ValueSource(strings = {STATE, RESTORE, UNLOCK})
+  void memberThatEndsInMidResume_isLeftOut(String function) {
+    Job job = tree.launch(0);
+    CheckpointedJob parked = running(job).suspend();
+    tree.machine().faults(Fault.in(function).pid(job.member(2)).call(1).during().kills());
+    RunningJob resumed = parked.resume();
+    assertFalse(ProcessIdentity.of(job.member(2)).filter(ProcessIdentity::isAlive).isPresent());
+    LaunchedTree.assertGoesOn(job, MEMBERS - 1);
+    resumed.suspend().resume();
+    LaunchedTree.assertGoesOn(job, MEMBERS - 1);
+    assertEquals(0, tree.entries(), "a running job leaves no entries");
   }
 }

@@ -20,6 +20,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -151,18 +152,30 @@ public final class JobOperation {
    * @throws dev.gpuprocess.error.ProcessStoppedException when one is stopped, traced or frozen
    */
   void requireReachable() {
-    if (job.isTree()) {
-      dropTheDead();
-      if (operations.isEmpty() && !job.root.isAlive()) {
-        throw new NoSuchProcessException(
-            "job %s has ended: its root is gone, and so are the CUDA processes that it had"
-                .formatted(job.root.pid()),
-            Failure.of(name, job.root.pid()));
+    withEach(
+        each -> {
+          ReachabilityCheck.require(each.target(), name);
+          each.target().adoptHeld();
+        });
+  }
+
+  /** Looks at each member. One of a tree that has ended, at whatever moment, is forgotten. */
+  private void withEach(Consumer<DriverOperation> look) {
+    for (DriverOperation each : List.copyOf(operations)) {
+      try {
+        look.accept(each);
+      } catch (NoSuchProcessException e) {
+        if (!job.isTree()) {
+          throw e;
+        }
+        drop(each);
       }
     }
-    for (DriverOperation each : operations) {
-      ReachabilityCheck.require(each.target(), name);
-      each.target().adoptHeld();
+    if (operations.isEmpty() && !job.root.isAlive()) {
+      throw new NoSuchProcessException(
+          "job %s has ended: its root is gone, and so are the CUDA processes that it had"
+              .formatted(job.root.pid()),
+          Failure.of(name, job.root.pid()));
     }
   }
 
@@ -170,15 +183,19 @@ public final class JobOperation {
   void dropTheDead() {
     for (DriverOperation each : List.copyOf(operations)) {
       if (!each.calls().isAbandoned() && each.target().isGone()) {
-        operations.remove(each);
-        job.remove(each.target());
-        each.target().forget();
-        if (each.target().key.equals(job.key())) {
-          each.lock().ifPresent(others::add);
-        } else {
-          each.releaseLock();
-        }
+        drop(each);
       }
+    }
+  }
+
+  private void drop(DriverOperation ended) {
+    operations.remove(ended);
+    job.remove(ended.target());
+    ended.target().forget();
+    if (ended.target().key.equals(job.key())) {
+      ended.lock().ifPresent(others::add);
+    } else {
+      ended.releaseLock();
     }
   }
 
@@ -270,7 +287,18 @@ public final class JobOperation {
                   job.inspection()),
           failure(null, null));
     }
-    operations.forEach(each -> each.require(expected));
+    withEach(each -> each.require(expected));
+  }
+
+  /**
+   * Makes sure that each member is in a state, or where an earlier verb of ours failed, and nobody
+   * else moved it.
+   */
+  void requireOrLeftover(ProcessState expected, Set<ProcessState> leftovers) {
+    withEach(
+        each -> {
+          ProcessState unused = each.requireOrLeftover(expected, leftovers);
+        });
   }
 
   /** Journals the state of each member, as far as it can be read. */

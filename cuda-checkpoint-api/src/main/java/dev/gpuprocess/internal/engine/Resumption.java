@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -18,6 +19,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -69,7 +71,23 @@ public final class Resumption {
     List<Member> unlocked =
         members.stream().filter(each -> found.apply(each) != ProcessState.RUNNING).toList();
     restore(in(ProcessState.CHECKPOINTED, found));
-    Member.all(unlocked, each -> unlock(each, found.apply(each)));
+    each(unlocked, member -> unlock(member, found.apply(member)));
+  }
+
+  /** Does something with all. One of several that ends meanwhile needs nothing more. */
+  private void each(List<Member> all, Consumer<Member> deed) {
+    Member.all(
+        all,
+        member -> {
+          try {
+            deed.accept(member);
+          } catch (NoSuchProcessException e) {
+            if (members.size() == 1) {
+              throw e;
+            }
+            LOG.debug("the others of its job go on", e);
+          }
+        });
   }
 
   private List<Member> in(ProcessState state, Function<Member, ProcessState> found) {
@@ -122,7 +140,7 @@ public final class Resumption {
     }
     List<GpuPair> pairs = reserved.pairs();
     try {
-      Member.all(there, each -> restore(each, pairs, room.getOrDefault(each, Reservation.NONE)));
+      each(there, each -> restore(each, pairs, room.getOrDefault(each, Reservation.NONE)));
     } finally {
       // That of an abandoned call is released when the call returns.
       room.forEach(

@@ -88,9 +88,7 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
         operation -> {
           StepRecorder measured = measured();
           operation.measuredBy(measured);
-          for (DriverOperation each : operation.each()) {
-            ProcessState unused = each.requireOrLeftover(from, leftovers);
-          }
+          operation.requireOrLeftover(from, leftovers);
           note(operation, name, ProcessLock.Kind.BRING_BACK);
           try {
             work.accept(operation);
