@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
@@ -13,7 +14,6 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.progress.RecoveryOutcome;
-import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
@@ -23,8 +23,6 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 
 /** One killed controller, and what recovery makes of what it left. */
 final class Crash {
@@ -97,24 +95,9 @@ final class Crash {
                 machine.images().toString(),
                 Integer.toString(subject.pid()),
                 Integer.toString(when.moment())));
-    try (BufferedReader out = controller.inputReader()) {
-      if (!CrashController.BEGINS.equals(out.readLine())) {
-        throw new IllegalStateException("the controller did not begin");
-      }
-      if (when.moment() < 0) {
-        LockSupport.parkNanos(when.nanos());
-        controller.destroyForcibly();
-      }
-      if (!controller.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        throw new IllegalStateException("the controller never came to " + when);
-      }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
-    } finally {
-      controller.destroyForcibly();
-    }
+    boolean unused =
+        DyingJvm.awaitEnd(
+            controller, CrashController.BEGINS, when.moment() < 0 ? when.nanos() : -1);
   }
 
   /** Recovers until nothing is left to do; false when that does not come. */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -9,15 +10,11 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -151,26 +148,9 @@ final class CriuDeath {
                 Integer.toString(subject.pid()),
                 place.toString(),
                 Integer.toString(moment)));
-    try (BufferedReader out = controller.inputReader()) {
-      if (!CriuDeathController.BEGINS.equals(out.readLine())) {
-        throw new IllegalStateException("the controller did not begin");
-      }
-      if (moment < 0) {
-        LockSupport.parkNanos(nanos);
-        killed = controller.isAlive();
-        controller.destroyForcibly();
-      }
-      if (!controller.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        throw new IllegalStateException("the controller never came to moment " + moment);
-      }
-      killed |= moment >= 0;
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
-    } finally {
-      controller.destroyForcibly();
-    }
+    killed =
+        DyingJvm.awaitEnd(controller, CriuDeathController.BEGINS, moment < 0 ? nanos : -1)
+            || moment >= 0;
     return Waiting.until(PATIENCE, () -> Signals.criuWith(MARK + "=" + place).isEmpty())
         ? fault()
         : Optional.of("the CRIU of the dead controller runs on");

@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.JobImage;
@@ -11,9 +12,6 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.progress.RecoveryOutcome;
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -24,8 +22,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
 /** Kills the controller of a job at random moments, and looks what recovery makes of the job. */
@@ -126,22 +122,7 @@ final class JobCrash {
                 machine.state().toString(),
                 machine.images().toString(),
                 Integer.toString(job.pid())));
-    try (BufferedReader out = controller.inputReader()) {
-      if (!JobCrashController.BEGINS.equals(out.readLine())) {
-        throw new IllegalStateException("the controller did not begin");
-      }
-      LockSupport.parkNanos(nanos);
-      controller.destroyForcibly();
-      if (!controller.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        throw new IllegalStateException("the controller does not die");
-      }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
-    } finally {
-      controller.destroyForcibly();
-    }
+    boolean unused = DyingJvm.awaitEnd(controller, JobCrashController.BEGINS, nanos);
   }
 
   /** Recovers once, and resumes what waits for that; whether nothing was left to do. */

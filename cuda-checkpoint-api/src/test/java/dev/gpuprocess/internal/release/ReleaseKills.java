@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.release;
 
+import java.util.stream.Stream;
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Counter;
@@ -7,14 +9,10 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 
 /**
  * Kills JVMs with SIGKILL, at random moments, while they take from forked loaders what these
@@ -28,6 +26,7 @@ public final class ReleaseKills {
 
   private static final Duration LIMIT = Duration.ofSeconds(30);
   private static final int LOADERS = 12;
+  private static final String BEGINS = "begins";
 
   /** What a warm JVM takes for the loaders that are left. */
   private static final int MOST_MICROSECONDS = 60_000;
@@ -111,32 +110,15 @@ public final class ReleaseKills {
   }
 
   private static void kill(Counter trainer, List<ProcessIdentity> loaders, int microseconds)
-      throws IOException, InterruptedException {
-    List<String> command =
-        new ArrayList<>(
-            List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-XX:+UseSerialGC",
-                "-Xmx32m",
-                "-cp",
-                System.getProperty("java.class.path"),
-                Controller.class.getName(),
-                Long.toString(trainer.pid())));
-    loaders.forEach(loader -> command.add(Integer.toString(loader.pid())));
-    Process controller =
-        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-    try (InputStream output = controller.getInputStream()) {
-      if (output.read() != '!') {
-        throw new IllegalStateException("the controller did not begin");
-      }
-      long end = System.nanoTime() + TimeUnit.MICROSECONDS.toNanos(microseconds);
-      while (System.nanoTime() < end) {
-        Thread.onSpinWait();
-      }
-    } finally {
-      controller.destroyForcibly().waitFor();
-    }
+      throws IOException {
+    List<String> arguments =
+        Stream.concat(
+                Stream.of(trainer.pid()), loaders.stream().map(loader -> (long) loader.pid()))
+            .map(String::valueOf)
+            .toList();
+    boolean unused =
+        DyingJvm.awaitEnd(
+            DyingJvm.start(Controller.class, arguments), BEGINS, microseconds * 1_000L);
   }
 
   /** What was begun can be completed. */
@@ -176,8 +158,7 @@ public final class ReleaseKills {
         ProcessIdentity loader = ProcessIdentity.of(Long.parseLong(args[i])).orElseThrow();
         Released unused = GpuRelease.of(loader, inheritance, LIMIT);
         if (i == 1) {
-          System.out.write('!');
-          System.out.flush();
+          System.out.println(BEGINS);
         }
       }
       new CountDownLatch(1).await();

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.trace;
 
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
@@ -8,12 +9,10 @@ import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
 
 /**
  * Kills JVMs with SIGKILL, at random moments, while they make system calls in threads of a process
@@ -31,6 +30,7 @@ final class RemoteCallsKills {
   private static final int MOST_MICROSECONDS = 30_000;
 
   private static final int MARGIN = 64;
+  private static final String BEGINS = "begins";
 
   private RemoteCallsKills() {}
 
@@ -78,31 +78,10 @@ final class RemoteCallsKills {
     return lost;
   }
 
-  private static void kill(Captive captive, int microseconds)
-      throws IOException, InterruptedException {
+  private static void kill(Captive captive, int microseconds) throws IOException {
     Process borrower =
-        new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-XX:+UseSerialGC",
-                "-Xmx32m",
-                "-cp",
-                System.getProperty("java.class.path"),
-                Borrower.class.getName(),
-                Integer.toString(captive.pid()))
-            .redirectError(ProcessBuilder.Redirect.INHERIT)
-            .start();
-    try (InputStream output = borrower.getInputStream()) {
-      if (output.read() != '!') {
-        throw new IllegalStateException("the borrower did not begin");
-      }
-      long end = System.nanoTime() + TimeUnit.MICROSECONDS.toNanos(microseconds);
-      while (System.nanoTime() < end) {
-        Thread.onSpinWait();
-      }
-    } finally {
-      borrower.destroyForcibly().waitFor();
-    }
+        DyingJvm.start(Borrower.class, List.of(Integer.toString(captive.pid())));
+    boolean unused = DyingJvm.awaitEnd(borrower, BEGINS, microseconds * 1_000L);
   }
 
   /** What is wrong with the process; empty when nothing is. */
@@ -148,8 +127,7 @@ final class RemoteCallsKills {
           System.exit(3);
         }
         if (first) {
-          System.out.write('!');
-          System.out.flush();
+          System.out.println(BEGINS);
         }
       }
     }

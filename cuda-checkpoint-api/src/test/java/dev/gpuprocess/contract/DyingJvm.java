@@ -1,0 +1,72 @@
+package dev.gpuprocess.contract;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/** A JVM of its own that dies in the middle of what it does. */
+public final class DyingJvm {
+
+  private static final int PATIENCE_SECONDS = 120;
+
+  private DyingJvm() {}
+
+  /**
+   * Starts a main class of the tests in a JVM that is quick to start.
+   *
+   * @param main what it runs
+   * @param arguments to that
+   * @return the JVM; its errors go where ours go
+   */
+  public static Process start(Class<?> main, List<String> arguments) throws IOException {
+    List<String> command =
+        new ArrayList<>(
+            List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC",
+                "-Xmx32m",
+                "-cp",
+                System.getProperty("java.class.path"),
+                main.getName()));
+    command.addAll(arguments);
+    return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+  }
+
+  /**
+   * Waits for its end, and kills it unless it ends by itself.
+   *
+   * @param begins its first line
+   * @param nanos how long after that it is killed; less than 0 for one that ends by itself
+   * @return whether it was killed
+   * @throws IllegalStateException when it says something else, or does not end
+   */
+  public static boolean awaitEnd(Process jvm, String begins, long nanos) {
+    try (BufferedReader output = jvm.inputReader()) {
+      if (!begins.equals(output.readLine())) {
+        throw new IllegalStateException("the JVM did not begin");
+      }
+      boolean killed = false;
+      if (nanos >= 0) {
+        LockSupport.parkNanos(nanos);
+        killed = jvm.isAlive();
+        jvm.destroyForcibly();
+      }
+      if (!jvm.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+        throw new IllegalStateException("the JVM does not end");
+      }
+      return killed;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    } finally {
+      jvm.destroyForcibly();
+    }
+  }
+}
