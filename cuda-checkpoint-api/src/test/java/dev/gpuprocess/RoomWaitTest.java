@@ -216,7 +216,8 @@ class RoomWaitTest {
                 .build()
                 .inspect(pattern.pid());
     Waiter waiter = new Waiter(() -> found.resume(FOR_EVER));
-    room.machine.faults(Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofMillis(1500)));
+    room.machine.faults(
+        Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofMillis(1500)));
     int asked = full.asked.get();
     await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 2);
     room.machine.clearFaults();

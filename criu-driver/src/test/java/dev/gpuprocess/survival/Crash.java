@@ -1,6 +1,5 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
@@ -8,6 +7,7 @@ import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;

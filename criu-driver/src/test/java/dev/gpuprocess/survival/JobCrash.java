@@ -1,11 +1,11 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.JobImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.ImageException;

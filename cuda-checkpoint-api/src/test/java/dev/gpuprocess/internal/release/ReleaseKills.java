@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.release;
 
-import java.util.stream.Stream;
 import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.Workload;
@@ -13,6 +12,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
 
 /**
  * Kills JVMs with SIGKILL, at random moments, while they take from forked loaders what these
@@ -112,8 +112,7 @@ public final class ReleaseKills {
   private static void kill(Counter trainer, List<ProcessIdentity> loaders, int microseconds)
       throws IOException {
     List<String> arguments =
-        Stream.concat(
-                Stream.of(trainer.pid()), loaders.stream().map(loader -> (long) loader.pid()))
+        Stream.concat(Stream.of(trainer.pid()), loaders.stream().map(loader -> (long) loader.pid()))
             .map(String::valueOf)
             .toList();
     boolean unused =

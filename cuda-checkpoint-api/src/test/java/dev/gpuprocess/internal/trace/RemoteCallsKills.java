@@ -79,8 +79,7 @@ final class RemoteCallsKills {
   }
 
   private static void kill(Captive captive, int microseconds) throws IOException {
-    Process borrower =
-        DyingJvm.start(Borrower.class, List.of(Integer.toString(captive.pid())));
+    Process borrower = DyingJvm.start(Borrower.class, List.of(Integer.toString(captive.pid())));
     boolean unused = DyingJvm.awaitEnd(borrower, BEGINS, microseconds * 1_000L);
   }
 
