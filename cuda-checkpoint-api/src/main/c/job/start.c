@@ -8,6 +8,7 @@
  *   join yes         standard error goes where standard output goes
  *   unset NAME, set NAME=VALUE
  *   preload PATH     goes behind what LD_PRELOAD has
+ *   socket PATH, requests PATH       requests for snapshots are taken, see requests.c
  * What is not given stays: descriptors 0 to 2, and the environment. Files are opened here, since CRIU wants those of an
  * isolated job opened inside.
  * Descriptor 3 is a SEQPACKET socket to the JVM, of struct message. Sent: PID (isolated jobs: the pid of the job; this
@@ -32,7 +33,7 @@
 enum { SOCKET = 3 };
 enum kind { PID = 1, READY = 2, FAILED = 3, GO = 4 };
 /* JobStart.java has a sentence for each */
-enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8 };
+enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8, REQUESTS = 9 };
 
 struct message {
   int32_t kind, step, value;
@@ -102,6 +103,7 @@ static void preload(const char *library) {
 }
 
 static void apply(const char *name, char *value) {
+  static const char *socket_path = "";
   const int output = O_WRONLY | O_CREAT;
   if (strcmp(name, "directory") == 0) must(chdir(value), DIRECTORY);
   if (strcmp(name, "in") == 0) open_as(0, value, O_RDONLY, FILE_IN);
@@ -113,6 +115,8 @@ static void apply(const char *name, char *value) {
   if (strcmp(name, "unset") == 0) must(unsetenv(value), EXEC);
   if (strcmp(name, "set") == 0) must(putenv(value), EXEC);
   if (strcmp(name, "preload") == 0) preload(value);
+  if (strcmp(name, "socket") == 0) socket_path = value;
+  if (strcmp(name, "requests") == 0) must(listen_for_requests(socket_path, value), REQUESTS);
 }
 
 /* glibc's posix_spawn leaves the two signals that it uses itself ignored, and hides them from sigaction. */
@@ -143,6 +147,7 @@ int start_job(int argc, char **argv) {
   while (got < 0 && errno == EINTR);
   if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM is gone, or does not want the job */
   if (getsid(0) != getpid()) must(setsid() < 0 ? -1 : 0, EXEC);
+  must(begin_to_serve(SOCKET), REQUESTS);
   execvp(argv[each + 1], argv + each + 1);
   fail(EXEC, errno);
   return 126;
