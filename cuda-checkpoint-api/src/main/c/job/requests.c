@@ -36,7 +36,7 @@
 #include "job.h"
 
 enum { MOST = 64, LINE = 640, TOKEN = 16, DEEPEST = 4096 };
-enum { TICK_MS = 100, SPEAK_TICKS = 100, LOOK_TICKS = 50 };
+enum { TICK_MS = 100, SPEAK_TICKS = 50, LOOK_TICKS = 50 };
 
 struct client {
   int fd, length, ticks;

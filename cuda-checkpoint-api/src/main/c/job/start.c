@@ -60,8 +60,13 @@ static void mount_own(const char *point, const char *type, unsigned long flags, 
   must(mount(type, point, type, flags, data), MOUNTS);
 }
 
-/* A child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. */
-static void isolate(void) {
+/* Goes on with what follows in a child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. Then
+ * the program is executed anew, so that its file is one of the new mount namespace: CRIU would not find it otherwise. */
+static void isolate(char **argv) {
+  char program[4096];
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  must(length < 0 ? -1 : 0, NAMESPACES);
+  program[length] = 0;
   long pid = syscall(SYS_clone, CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
   must(pid < 0 ? -1 : 0, NAMESPACES);
   if (pid > 0) {
@@ -72,6 +77,11 @@ static void isolate(void) {
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
   /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
   if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+  must(fcntl(SOCKET, F_SETFD, 0), EXEC);
+  argv[0] = "gpuprocess-start";
+  argv[1] = "start";
+  execv(program, argv);
+  fail(NAMESPACES, errno);
 }
 
 /* Without waiting for the other end of a pipe that has a name. */
@@ -132,13 +142,10 @@ static void reset_signals(void) {
 
 int start_job(int argc, char **argv) {
   struct message answer;
-  int each = 0;
   must(fcntl(SOCKET, F_SETFD, FD_CLOEXEC), EXEC);
   reset_signals();
-  if (argc > 1 && strcmp(argv[0], "isolate") == 0) {
-    isolate();
-    each = 2;
-  }
+  if (argc > 1 && strcmp(argv[0], "isolate") == 0) isolate(argv);
+  int each = 0;
   for (; each + 1 < argc && strcmp(argv[each], "--") != 0; each += 2) apply(argv[each], argv[each + 1]);
   if (each + 1 >= argc) return 2;
   tell(READY, 0, 0);

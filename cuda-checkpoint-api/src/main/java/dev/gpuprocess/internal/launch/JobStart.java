@@ -41,6 +41,7 @@ final class JobStart implements AutoCloseable {
   private static final Duration KILL_LIMIT = Duration.ofSeconds(60);
 
   private final LaunchOptions options;
+  private final @Nullable RequestChannel requests;
   private final Duration limit;
   private final long end;
   private @Nullable OutputPipe output;
@@ -49,10 +50,12 @@ final class JobStart implements AutoCloseable {
   /**
    * Prepares; nothing is done yet.
    *
+   * @param requests takes requests for snapshots; null for a job that makes none
    * @param limit for all of it
    */
-  JobStart(LaunchOptions options, Duration limit) {
+  JobStart(LaunchOptions options, @Nullable RequestChannel requests, Duration limit) {
     this.options = options;
+    this.requests = requests;
     this.limit = limit;
     this.end = Durations.end(limit);
   }
@@ -121,7 +124,7 @@ final class JobStart implements AutoCloseable {
     try {
       return ChildStart.start(
           program,
-          StarterArguments.of(options, preload),
+          StarterArguments.of(options, preload, requests),
           options.inheritEnvironment(),
           List.of(
               nowhere,
@@ -157,6 +160,9 @@ final class JobStart implements AutoCloseable {
       ProcessIdentity root =
           ProcessIdentity.of(pid).orElseThrow(() -> new IOException("it was killed"));
       guard = Guard.start(root, held, options.survivesExit(), left());
+      if (requests != null) {
+        requests.open();
+      }
       go(socket, held);
       return new Started(root, held, guard, given(output), given(error));
     } catch (IOException | RuntimeException e) {
