@@ -13,6 +13,7 @@
  * to a controller. It answers through the socket:
  *   begun TOKEN         who asks from now on is not in the image
  *   original TOKEN, refused: TOKEN WHY        the end
+ *   taken NAME          after a restore: the FIFO, asks-NAME, is for this process again, and not for another copy
  * Who holds connections is told by this process itself that it was restored: it has another start time, or another boot. So
  * it does not matter who restores it, and where. */
 #include <errno.h>
@@ -46,6 +47,7 @@ struct client {
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static const char *requests;
+static bool taken = true; /* whether what goes into the FIFO is of this process, as far as is known */
 static int listener = -1;
 
 static struct client clients[MOST];
@@ -147,10 +149,12 @@ static void answer_all(const char *text) {
     if (clients[each].fd >= 0 && clients[each].waits) answer(&clients[each], text);
 }
 
-/* Whether somebody takes requests. */
+/* Fails when nobody takes requests. */
+static int open_requests(void) { return taken ? open(requests, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1; }
+
 static bool send_request(void) {
   char line[LINE];
-  int fifo = open(requests, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  int fifo = open_requests();
   if (fifo < 0) return false;
   int length = snprintf(line, sizeof line, "%s %s\n", round_.urgent ? "now" : "idle", round_.token);
   bool sent = write(fifo, line, (size_t)length) == length;
@@ -159,7 +163,7 @@ static bool send_request(void) {
 }
 
 static bool is_taken(void) {
-  int fifo = open(requests, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  int fifo = open_requests();
   if (fifo >= 0) close(fifo);
   return fifo >= 0;
 }
@@ -216,6 +220,9 @@ static void obey(struct client *client) {
     snprintf(why, sizeof why, "refused:%s", rest);
     answer(client, "ok");
     answer_all(why);
+  } else if (strncmp(line, "taken ", 6) == 0 && strcmp(line + 6, requests + strlen(requests) - TOKEN) == 0) {
+    taken = true;
+    answer(client, "ok");
   } else {
     answer(client, "refused: ask with a line that is `idle` or `now`");
   }
@@ -257,6 +264,7 @@ static void look_at_self(void) {
   identify(now, sizeof now);
   if (now[0] == 0 || strcmp(now, self) == 0) return;
   memcpy(self, now, sizeof self);
+  taken = false;
   answer_all("restored");
 }
 
@@ -282,6 +290,7 @@ static void tick(void) {
 
 static void end(int status) {
   unlink(address.sun_path);
+  if (taken) unlink(requests);
   if (WIFSIGNALED(status)) {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);

@@ -186,41 +186,9 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Starts a job that may ask for snapshots of itself. Who takes its requests is a small process of
-   * this library, which is the root of the job and has the command as its child: so a program may
-   * do with signals what it likes, and nothing is preloaded into it for this. It costs some hundred
-   * KiB, is dumped and restored with the job, and
-   *
-   * <ul>
-   *   <li>takes SIGUSR1 as a request for a snapshot at the next moment at which the GPUs are idle:
-   *       they are locked for at most 50 ms, four times a second, until that succeeds and no other
-   *       verb has the job;
-   *   <li>takes SIGUSR2 as a request for a snapshot now: as {@link RunningJob#snapshot(Path,
-   *       DumpOptions)}, which holds CUDA calls back until GPU work has ended. It makes a request
-   *       that waits for idle GPUs urgent;
-   *   <li>listens on a UNIX stream socket, whose path the job has in {@code GPUPROCESS_SOCKET}, for
-   *       one line, {@code idle} or {@code now}, and answers with one line when the snapshot is
-   *       made: {@code original} to who goes on, and {@code restored} to who has come back from its
-   *       image, however often and wherever that is, and whoever restores it. A dump in between by
-   *       other verbs counts like a snapshot. Every process of the job may ask; all who wait share
-   *       a snapshot;
-   *   <li>answers {@code refused: } and a reason when there is none: it failed, one is being made,
-   *       the job is suspended, this JVM has gone (which is noticed within seconds), or the line is
-   *       another. Who is no descendant of the root is answered {@code asked} at once, as it is in
-   *       no image; other users but root are refused; who says nothing within five seconds is let
-   *       go, and 64 connections are taken at a time;
-   *   <li>passes every other signal on to the command, and ends as it does. The root of an
-   *       {@linkplain LaunchOptions.Builder#isolated isolated} job, which reaps its orphans too,
-   *       exits with 128 and the signal's number when a signal ends the command.
-   * </ul>
-   *
-   * <p>The pid to be signalled is that of {@link LaunchedJob#identity()}; the job has it in {@code
-   * GPUPROCESS_ROOT}. As the root uses no CUDA, such a job is taken with {@link LaunchedJob#job()}
-   * and not with {@link LaunchedJob#process()}. A request costs nothing until it is made. After a
-   * restore by this JVM it takes requests again; after one by another, they are refused.
-   *
-   * <p>Snapshots are made by two daemon threads of this JVM, which end with the job. One that
-   * failed and left the job suspended has it resumed. What fails ends nothing.
+   * Starts a job that may ask for snapshots of itself, as {@link RequestPlan} says. As its root is
+   * a process of this library that uses no CUDA, it is taken with {@link LaunchedJob#job()} and not
+   * with {@link LaunchedJob#process()}.
    *
    * @param options what to start, and how
    * @param plan where the snapshots go, and who is told; its directory is made if it does not exist

@@ -3,8 +3,8 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.image.PruneReport;
@@ -36,6 +36,9 @@ final class RequestedSnapshots {
 
   /** Between two attempts to find the GPUs idle, which each hold CUDA calls back. */
   private static final long PAUSE_NANOS = 250_000_000;
+
+  /** In pauses; each attempt looks at the whole job. */
+  private static final int LONGEST_PAUSE = 8;
 
   /** The GPUs are locked meanwhile. */
   private static final Duration BEGIN_LIMIT = Duration.ofSeconds(2);
@@ -147,7 +150,7 @@ final class RequestedSnapshots {
 
   /** Empty when there is nobody to be answered any more. */
   private Optional<JobImage> made(Request request, ProcessIdentity root) {
-    while (isWanted(request, root)) {
+    for (int attempt = 1; isWanted(request, root); attempt++) {
       boolean urgent = isUrgent(request);
       try {
         return Optional.of(snapshot(request, root, urgent));
@@ -157,7 +160,9 @@ final class RequestedSnapshots {
         }
         LOG.trace("job {} is not idle", root.pid(), e);
       }
-      pause(PAUSE_NANOS, () -> isSame(request, newest) && !isUrgent(request));
+      pause(
+          Math.min(attempt, LONGEST_PAUSE) * PAUSE_NANOS,
+          () -> isSame(request, newest) && !isUrgent(request));
     }
     return Optional.empty();
   }
@@ -259,8 +264,10 @@ final class RequestedSnapshots {
   /** Whether another verb has the job, which was not even touched. */
   private static boolean isOfOthers(Throwable failure) {
     return failure instanceof StaleStateException
-        || failure instanceof WrongStateException
-        || failure instanceof OperationInProgressException;
+        || failure instanceof OperationInProgressException
+        || (failure instanceof WrongStateException wrong
+            && (wrong.failure().after() == ProcessState.LOCKED
+                || wrong.failure().after() == ProcessState.CHECKPOINTED));
   }
 
   private synchronized boolean isThere(ProcessIdentity root) {
@@ -279,12 +286,12 @@ final class RequestedSnapshots {
         LOG.info("{} again, after a snapshot that failed", locked.unlock());
       }
       return true;
-    } catch (NoSuchProcessException | StaleStateException e) {
-      LOG.info("nothing is to be brought back: {}", e.getMessage());
-      return true;
-    } catch (GpuCheckpointException e) {
+    } catch (RetryLaterException e) {
       LOG.warn("job {} will be brought back: {}", root.pid(), e.getMessage());
       return false;
+    } catch (GpuCheckpointException e) {
+      LOG.warn("job {} is left as it is: {}", root.pid(), e.getMessage());
+      return true;
     }
   }
 

@@ -345,5 +345,12 @@ public final class LaunchedProcess {
     } catch (NativeCallException e) {
       LOG.warn("process {} was restored and is not followed: {}", process.pid(), e.getMessage());
     }
+    try {
+      if (requests != null) {
+        requests.taken(process, limit);
+      }
+    } catch (IOException e) {
+      LOG.warn("process {} was restored, and may not ask: {}", process.pid(), e.getMessage());
+    }
   }
 }

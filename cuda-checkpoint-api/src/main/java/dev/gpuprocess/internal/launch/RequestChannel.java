@@ -47,6 +47,7 @@ public final class RequestChannel implements AutoCloseable {
   private static final int LONGEST_REQUEST = 64;
   private static final int LONGEST_ANSWER = 500;
 
+  private final String name;
   private final Path fifo;
   private final Path socket;
   private final boolean isolated;
@@ -55,9 +56,10 @@ public final class RequestChannel implements AutoCloseable {
   private @Nullable FileChannel requests;
   private boolean closed;
 
-  private RequestChannel(Path fifo, Path socket, boolean isolated) {
-    this.fifo = fifo;
-    this.socket = socket;
+  private RequestChannel(String name, Path directory, boolean isolated) {
+    this.name = name;
+    this.fifo = directory.resolve("asks-" + name);
+    this.socket = (isolated ? MEMORY : directory).resolve("asks-" + name + ".socket");
     this.isolated = isolated;
   }
 
@@ -78,11 +80,10 @@ public final class RequestChannel implements AutoCloseable {
   static RequestChannel of(LaunchOptions options) throws IOException {
     byte[] random = new byte[NAME_BYTES];
     new SecureRandom().nextBytes(random);
-    String name = "asks-" + HexFormat.of().formatHex(random);
-    Path directory = Objects.requireNonNull(NativeFiles.path(NativeFiles.JOB).getParent());
-    boolean inside = options.isolated() && Files.isDirectory(MEMORY);
     return new RequestChannel(
-        directory.resolve(name), (inside ? MEMORY : directory).resolve(name + ".socket"), inside);
+        HexFormat.of().formatHex(random),
+        Objects.requireNonNull(NativeFiles.path(NativeFiles.JOB).getParent()),
+        options.isolated() && Files.isDirectory(MEMORY));
   }
 
   /** The socket, as the job sees it. */
@@ -170,6 +171,16 @@ public final class RequestChannel implements AutoCloseable {
                 request.token(),
                 printable.substring(0, Math.min(printable.length(), LONGEST_ANSWER))),
         limit);
+  }
+
+  /**
+   * The job has come back, and this is for it again. Of the copies of an isolated job it is for
+   * one.
+   *
+   * @throws IOException when the root does not take it in time
+   */
+  void taken(ProcessIdentity root, Duration limit) throws IOException {
+    tell(root, "taken " + name, limit);
   }
 
   private void tell(ProcessIdentity root, String words, Duration limit) throws IOException {
