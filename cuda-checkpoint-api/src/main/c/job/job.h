@@ -15,7 +15,8 @@ enum { TO_EVERYONE = 0x67706a };
  * environment; see requests.c. */
 int listen_for_requests(const char *socket_path, const char *requests_path);
 
-/* Where there is such a socket: becomes the root of a job, closes a descriptor there, and returns in its child. */
-int begin_to_serve(int to_close);
+/* Where there is such a socket: becomes the root of a job, closes a descriptor there, and returns in its child. Its own
+ * arguments are replaced by the words of the command. */
+int begin_to_serve(int to_close, char **arguments, char **words);
 
 #endif

@@ -352,7 +352,8 @@ static void serve(const sigset_t *mask) {
 }
 
 int listen_for_requests(const char *socket_path, const char *requests_path) {
-  requests = requests_path;
+  requests = strdup(requests_path); /* the arguments do not stay */
+  if (requests == NULL) return -1;
   if (strlen(socket_path) >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
     return -1;
@@ -368,8 +369,20 @@ int listen_for_requests(const char *socket_path, const char *requests_path) {
   return answer;
 }
 
-/* Returns in the child, which becomes the command. */
-int begin_to_serve(int to_close) {
+/* Everybody can read the arguments of a process, and those of this one have the job's environment in them. What does not end
+ * with a NUL is shown up to its first one. */
+static void set_title(char **arguments, char **words) {
+  char title[1024] = "gpuprocess-root:", **last = arguments;
+  while (last[1] != NULL) last++;
+  size_t length = strlen(title), size = (size_t)(*last - *arguments) + strlen(*last) + 1;
+  for (; *words != NULL && length < sizeof title; words++)
+    length += (size_t)snprintf(title + length, sizeof title - length, " %s", *words);
+  memset(*arguments, 0, size);
+  strncpy(*arguments, title, size - 2);
+  (*arguments)[size - 1] = '.';
+}
+
+int begin_to_serve(int to_close, char **arguments, char **words) {
   char pid[16];
   sigset_t all, mask;
   snprintf(pid, sizeof pid, "%d", (int)getpid());
@@ -386,6 +399,7 @@ int begin_to_serve(int to_close) {
   close(to_close);
   catch_signals();
   prctl(PR_SET_NAME, "gpuprocess-root");
+  set_title(arguments, words);
   identify(self, sizeof self);
   serve(&mask);
   return -1;

@@ -154,7 +154,7 @@ int start_job(int argc, char **argv) {
   while (got < 0 && errno == EINTR);
   if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM is gone, or does not want the job */
   if (getsid(0) != getpid()) must(setsid() < 0 ? -1 : 0, EXEC);
-  must(begin_to_serve(SOCKET), REQUESTS);
+  must(begin_to_serve(SOCKET, argv - 2, argv + each + 1), REQUESTS);
   execvp(argv[each + 1], argv + each + 1);
   fail(EXEC, errno);
   return 126;

@@ -245,6 +245,9 @@ class AskedFromInsideTest {
   @Test
   void whoAskedIsToldWhetherItIsTheOriginalOrRestored() throws IOException {
     launch();
+    List<String> shown = ProcFs.commandLine(job.identity().pid());
+    assertEquals(1, shown.size(), "others see nothing of its environment");
+    assertTrue(shown.get(0).startsWith("gpuprocess-root: sh -c mkdir "), shown::toString);
     Path socket = socket();
     assertEquals("rwx------", permissions(socket.getParent()));
     assertEquals("rwx------", permissions(socket));
