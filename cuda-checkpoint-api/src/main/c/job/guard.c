@@ -152,7 +152,9 @@ static void signal_all(int number) {
     if (!found[each].member || !found[each].alive) continue;
     int descriptor = hold(&found[each]);
     if (descriptor < 0) continue;
-    syscall(SYS_pidfd_send_signal, descriptor, number, NULL, 0);
+    siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
+    info.si_value.sival_int = TO_EVERYONE; /* a root that passes signals on need not do so */
+    syscall(SYS_pidfd_send_signal, descriptor, number, &info, 0);
     close(descriptor);
   }
 }

@@ -8,6 +8,7 @@
  *   join yes         standard error goes where standard output goes
  *   unset NAME, set NAME=VALUE
  *   preload PATH     goes behind what LD_PRELOAD has
+ *   socket PATH, requests PATH       requests for snapshots are taken, see requests.c
  * What is not given stays: descriptors 0 to 2, and the environment. Files are opened here, since CRIU wants those of an
  * isolated job opened inside.
  * Descriptor 3 is a SEQPACKET socket to the JVM, of struct message. Sent: PID (isolated jobs: the pid of the job; this
@@ -32,7 +33,7 @@
 enum { SOCKET = 3 };
 enum kind { PID = 1, READY = 2, FAILED = 3, GO = 4 };
 /* JobStart.java has a sentence for each */
-enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8 };
+enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8, REQUESTS = 9 };
 
 struct message {
   int32_t kind, step, value;
@@ -59,8 +60,13 @@ static void mount_own(const char *point, const char *type, unsigned long flags, 
   must(mount(type, point, type, flags, data), MOUNTS);
 }
 
-/* A child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. */
-static void isolate(void) {
+/* Goes on with what follows in a child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. Then
+ * the program is executed anew, so that its file is one of the new mount namespace: CRIU would not find it otherwise. */
+static void isolate(char **argv) {
+  char program[4096];
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  must(length < 0 ? -1 : 0, NAMESPACES);
+  program[length] = 0;
   long pid = syscall(SYS_clone, CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
   must(pid < 0 ? -1 : 0, NAMESPACES);
   if (pid > 0) {
@@ -71,6 +77,11 @@ static void isolate(void) {
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
   /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
   if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+  must(fcntl(SOCKET, F_SETFD, 0), EXEC);
+  argv[0] = "gpuprocess-start";
+  argv[1] = "start";
+  execv(program, argv);
+  fail(NAMESPACES, errno);
 }
 
 /* Without waiting for the other end of a pipe that has a name. */
@@ -102,6 +113,7 @@ static void preload(const char *library) {
 }
 
 static void apply(const char *name, char *value) {
+  static const char *socket_path = "";
   const int output = O_WRONLY | O_CREAT;
   if (strcmp(name, "directory") == 0) must(chdir(value), DIRECTORY);
   if (strcmp(name, "in") == 0) open_as(0, value, O_RDONLY, FILE_IN);
@@ -113,6 +125,8 @@ static void apply(const char *name, char *value) {
   if (strcmp(name, "unset") == 0) must(unsetenv(value), EXEC);
   if (strcmp(name, "set") == 0) must(putenv(value), EXEC);
   if (strcmp(name, "preload") == 0) preload(value);
+  if (strcmp(name, "socket") == 0) socket_path = value;
+  if (strcmp(name, "requests") == 0) must(listen_for_requests(socket_path, value), REQUESTS);
 }
 
 /* glibc's posix_spawn leaves the two signals that it uses itself ignored, and hides them from sigaction. */
@@ -128,13 +142,10 @@ static void reset_signals(void) {
 
 int start_job(int argc, char **argv) {
   struct message answer;
-  int each = 0;
   must(fcntl(SOCKET, F_SETFD, FD_CLOEXEC), EXEC);
   reset_signals();
-  if (argc > 1 && strcmp(argv[0], "isolate") == 0) {
-    isolate();
-    each = 2;
-  }
+  if (argc > 1 && strcmp(argv[0], "isolate") == 0) isolate(argv);
+  int each = 0;
   for (; each + 1 < argc && strcmp(argv[each], "--") != 0; each += 2) apply(argv[each], argv[each + 1]);
   if (each + 1 >= argc) return 2;
   tell(READY, 0, 0);
@@ -143,6 +154,7 @@ int start_job(int argc, char **argv) {
   while (got < 0 && errno == EINTR);
   if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM is gone, or does not want the job */
   if (getsid(0) != getpid()) must(setsid() < 0 ? -1 : 0, EXEC);
+  must(begin_to_serve(SOCKET, argv - 2, argv + each + 1), REQUESTS);
   execvp(argv[each + 1], argv + each + 1);
   fail(EXEC, errno);
   return 126;

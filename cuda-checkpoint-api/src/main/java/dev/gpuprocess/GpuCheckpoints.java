@@ -20,6 +20,7 @@ import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
@@ -181,7 +182,35 @@ public final class GpuCheckpoints {
    *     Timeouts#call()}; nothing of it is left
    */
   public LaunchedJob launch(LaunchOptions options) {
-    return new LaunchedJob(this, LaunchedProcess.launch(options, context.timeouts().call()));
+    return new LaunchedJob(this, LaunchedProcess.launch(options, null, context.timeouts().call()));
+  }
+
+  /**
+   * Starts a job that may ask for snapshots of itself, as {@link RequestPlan} says. As its root is
+   * a process of this library that uses no CUDA, it is taken with {@link LaunchedJob#job()} and not
+   * with {@link LaunchedJob#process()}.
+   *
+   * @param options what to start, and how
+   * @param plan where the snapshots go, and who is told; its directory is made if it does not exist
+   * @return the job, which runs and takes requests
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
+   *     Timeouts#call()}; nothing of it is left
+   * @throws dev.gpuprocess.error.ImageDirectoryException when the plan's directory cannot be made
+   * @throws IllegalArgumentException when the plan's store is of settings with another image key
+   */
+  public LaunchedJob launch(LaunchOptions options, RequestPlan plan) {
+    if (!plan.place().isFor(context)) {
+      throw new IllegalArgumentException(
+          "%s are read with another image key than those of this job are made with: take the store of the same GpuCheckpoints"
+              .formatted(plan.place()));
+    }
+    plan.place().make();
+    RequestChannel channel = LaunchedProcess.requests(options);
+    LaunchedJob job =
+        new LaunchedJob(this, LaunchedProcess.launch(options, channel, context.timeouts().call()));
+    new RequestedSnapshots(this, job, plan, channel).begin();
+    return job;
   }
 
   /**

@@ -71,6 +71,21 @@ public sealed interface GpuJob permits RunningJob, LockedJob, CheckpointedJob {
   }
 
   /**
+   * Starts a job that may ask for snapshots of itself, with the drivers of this machine.
+   *
+   * @param options what to start, and how
+   * @param plan where the snapshots go, and who is told
+   * @return the job, which runs
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
+   *     GpuCheckpoints#launch(LaunchOptions, RequestPlan)}
+   * @see GpuCheckpoints#launch(LaunchOptions, RequestPlan)
+   */
+  static LaunchedJob launch(LaunchOptions options, RequestPlan plan) {
+    return GpuCheckpoints.standard().launch(options, plan);
+  }
+
+  /**
    * Takes a job in whatever state it is in, with the drivers of this machine; for tools that did
    * not suspend it themselves. It only reads, and delays no verb. A job whose members are in
    * different states, because its controller died half way, is given as a {@link CheckpointedJob}

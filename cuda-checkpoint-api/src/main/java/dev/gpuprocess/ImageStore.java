@@ -32,9 +32,10 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots} makes, and
- * images that were put there. Its images are told from everything else in it, which is named and
- * left alone: half images, directories and files of others, and links, which are not followed.
+ * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots} and {@link
+ * GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions, RequestPlan)} make, and images that
+ * were put there. Its images are told from everything else in it, which is named and left alone:
+ * half images, directories and files of others, and links, which are not followed.
  *
  * <p>The order of images is that of the times in their manifests. What repeated snapshots make is
  * of a time after all that is there, and named by it, also when the clock was set back. Where the
@@ -106,6 +107,19 @@ public final class ImageStore {
   }
 
   /**
+   * Opens an image of the list as that of a job, which that of a process is too.
+   *
+   * @param image of this store
+   * @return the image, its files not yet verified
+   * @throws ImageMissingException when it is not a complete image, or was removed since
+   * @throws ImageException as {@link JobImage#open}
+   */
+  public JobImage openJob(StoredImage image) {
+    requireComplete(image);
+    return JobImage.open(context, image.directory());
+  }
+
+  /**
    * Reads what an image of the list holds.
    *
    * @param image of this store
@@ -113,7 +127,7 @@ public final class ImageStore {
    * @throws ImageException as {@link #open} and {@link ProcessImage#describe}
    */
   public DumpedTree describe(StoredImage image) {
-    return open(image).describe();
+    return openJob(image).describe();
   }
 
   /**
@@ -206,6 +220,23 @@ public final class ImageStore {
     return newest(image -> ofProcess(image).restore(options), skipped);
   }
 
+  /**
+   * Restores the newest image that verifies as a job, which that of a process is too. It is read
+   * once, and nobody removes it in between.
+   *
+   * @param options how to restore; an image that is not the one they expect is skipped
+   * @param skipped told of each newer one that does not verify, and of everything else in the
+   *     directory that is not a complete image
+   * @return the checkpointed job
+   * @throws ImageMissingException when none verifies; the message names the newest that do not
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link JobImage#restore(RestoreOptions)}
+   */
+  public CheckpointedJob restoreNewestJob(RestoreOptions options, Consumer<StoredImage> skipped) {
+    return newest(
+        image -> JobImage.of(context, new DumpedImage(image, List.of(), null)).restore(options),
+        skipped);
+  }
+
   private ProcessImage ofProcess(ImageDirectory image) {
     return ProcessImage.ofProcess(context, new DumpedImage(image, List.of(), null));
   }
@@ -272,7 +303,7 @@ public final class ImageStore {
   }
 
   /** An image that was made there just now. */
-  void made(ProcessImage image) {
+  void made(OpenedImage image) {
     known.written(new ImageDirectory(image.directory(), image.manifest()));
   }
 

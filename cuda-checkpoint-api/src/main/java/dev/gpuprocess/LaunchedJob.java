@@ -51,7 +51,7 @@ public final class LaunchedJob {
   }
 
   /**
-   * Its root, to be suspended and dumped.
+   * Its root, to be suspended and dumped; for a job that takes requests, take {@link #job()}.
    *
    * @return the running process
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#process}: a root

@@ -112,10 +112,12 @@ public final class RunningJob extends LiveJob implements GpuJob {
    *     runs, or the exception says where its members were left
    */
   public JobImage snapshot(Path directory, DumpOptions options) {
+    return snapshot(directory, options, InstantSource.system());
+  }
+
+  /** The same of an image whose manifest says when it was made by another clock. */
+  JobImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
-        () ->
-            JobImage.of(
-                self.job().context,
-                new Snapshot(self, options, InstantSource.system()).into(directory)));
+        () -> JobImage.of(self.job().context, new Snapshot(self, options, clock).into(directory)));
   }
 }

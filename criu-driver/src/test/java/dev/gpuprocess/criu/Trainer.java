@@ -44,6 +44,16 @@ final class Trainer implements AutoCloseable {
         .environment(machine.environment());
   }
 
+  /** What a shell runs; {@code $0} is the program. */
+  LaunchOptions.Builder script(String script, Object... arguments) {
+    List<String> all = new ArrayList<>(List.of("-c", script, program.toString()));
+    for (Object argument : arguments) {
+      all.add(argument.toString());
+    }
+    return LaunchOptions.builder("sh", all.toArray(String[]::new))
+        .environment(machine.environment());
+  }
+
   /** Where the simulated GPUs are. */
   Path machine() {
     return machine.directory();

@@ -11,11 +11,13 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedJob;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
+import dev.gpuprocess.RequestPlan;
 import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
@@ -166,6 +168,21 @@ class SnippetsTest {
     // [end:launch]
     assertEquals(OptionalInt.of(3), exit.code());
     assertEquals("trained\n", Files.readString(Path.of("train.log")));
+  }
+
+  @Test
+  void startsAJobThatAsksForSnapshots() throws IOException {
+    Files.writeString(
+        Path.of("train.sh"), "test -S \"$GPUPROCESS_SOCKET\" && test $PPID = $GPUPROCESS_ROOT\n");
+    Files.createDirectories(Path.of("images"));
+    // [start:requests]
+    // a job that asks for snapshots of itself
+    LaunchedJob asking =
+        GpuJob.launch(
+            LaunchOptions.builder("sh", "train.sh").build(),
+            RequestPlan.into(ImageStore.at(Path.of("images", "asked"))).build());
+    // [end:requests]
+    assertEquals(OptionalInt.of(0), asking.awaitExit(Duration.ofMinutes(1)).orElseThrow().code());
   }
 
   @Test

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.internal.launch.PreloadedLibrary;
+import dev.gpuprocess.internal.launch.JobFile;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
@@ -25,8 +25,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, the
- * performance files that other JVMs remove, and the library that is preloaded into jobs. Kept in a
- * file beside CRIU's, checksummed and signed like them; images of earlier versions have none.
+ * performance files that other JVMs remove, and the files of this library that jobs have mapped.
+ * Kept in a file beside CRIU's, checksummed and signed like them; images of earlier versions have
+ * none.
  */
 public final class CarriedState implements RestoreListener {
 
@@ -37,31 +38,29 @@ public final class CarriedState implements RestoreListener {
   private final List<JvmPerformanceFile> files;
 
   /** By path: all processes of a job have the same. */
-  private final Map<Path, PreloadedLibrary> libraries;
+  private final Map<Path, JobFile> jobFiles;
 
   private final List<Path> made = new ArrayList<>();
 
   private CarriedState(
-      List<TaskSettings> tasks,
-      List<JvmPerformanceFile> files,
-      Map<Path, PreloadedLibrary> libraries) {
+      List<TaskSettings> tasks, List<JvmPerformanceFile> files, Map<Path, JobFile> jobFiles) {
     this.tasks = tasks;
     this.files = files;
-    this.libraries = libraries;
+    this.jobFiles = jobFiles;
   }
 
   /** Collects it from a stopped tree; what cannot be read is left out. */
   static CarriedState of(int root) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
-    Map<Path, PreloadedLibrary> libraries = new LinkedHashMap<>();
+    Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
     for (int pid : tree(root)) {
       try {
         for (int task : ProcFs.threads(pid)) {
           TaskSettings.of(task).ifPresent(tasks::add);
         }
         JvmPerformanceFile.of(pid).ifPresent(files::add);
-        PreloadedLibrary.of(pid).ifPresent(library -> libraries.put(library.path(), library));
+        JobFile.of(pid).ifPresent(jobFile -> jobFiles.put(jobFile.path(), jobFile));
       } catch (IOException e) {
         LOG.warn(
             "process {} will not get back all that it and its threads have: {}",
@@ -69,12 +68,12 @@ public final class CarriedState implements RestoreListener {
             e.getMessage());
       }
     }
-    return new CarriedState(tasks, files, libraries);
+    return new CarriedState(tasks, files, jobFiles);
   }
 
   /** What {@link #read} reads. */
   byte[] text() {
-    return Stream.of(tasks, files, libraries.values())
+    return Stream.of(tasks, files, jobFiles.values())
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
@@ -96,14 +95,14 @@ public final class CarriedState implements RestoreListener {
   public static CarriedState read(int pid, Path images) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
-    Map<Path, PreloadedLibrary> libraries = new LinkedHashMap<>();
+    Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
         task.ifPresent(tasks::add);
-        Optional<PreloadedLibrary> library = PreloadedLibrary.parse(line);
-        library.ifPresent(found -> libraries.put(found.path(), found));
-        if (task.isEmpty() && library.isEmpty()) {
+        Optional<JobFile> jobFile = JobFile.parse(line);
+        jobFile.ifPresent(found -> jobFiles.put(found.path(), found));
+        if (task.isEmpty() && jobFile.isEmpty()) {
           files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
         }
       }
@@ -115,20 +114,20 @@ public final class CarriedState implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new CarriedState(tasks, files, libraries);
+    return new CarriedState(tasks, files, jobFiles);
   }
 
   /** As late as possible: until the pid exists, any JVM that starts removes these files again. */
   @Override
   public void preRestore() {
-    for (PreloadedLibrary library : libraries.values()) {
+    for (JobFile jobFile : jobFiles.values()) {
       try {
-        library.putBack();
+        jobFile.putBack();
       } catch (IOException e) {
         // If it is missing, CRIU will say so.
         LOG.warn(
             "{} cannot be put back: {}",
-            Printable.of(library.path().toString()),
+            Printable.of(jobFile.path().toString()),
             Printable.of(String.valueOf(e.getMessage())));
       }
     }

@@ -39,6 +39,7 @@ final class JobStart implements AutoCloseable {
   private static final Duration KILL_LIMIT = Duration.ofSeconds(60);
 
   private final LaunchOptions options;
+  private final @Nullable RequestChannel requests;
   private final Duration limit;
   private final long end;
   private @Nullable OutputPipe output;
@@ -47,10 +48,12 @@ final class JobStart implements AutoCloseable {
   /**
    * Prepares; nothing is done yet.
    *
+   * @param requests takes requests for snapshots; null for a job that makes none
    * @param limit for all of it
    */
-  JobStart(LaunchOptions options, Duration limit) {
+  JobStart(LaunchOptions options, @Nullable RequestChannel requests, Duration limit) {
     this.options = options;
+    this.requests = requests;
     this.limit = limit;
     this.end = Durations.end(limit);
   }
@@ -113,7 +116,7 @@ final class JobStart implements AutoCloseable {
     try {
       return ChildStart.start(
           program,
-          StarterArguments.of(options, preload),
+          StarterArguments.of(options, preload, requests),
           variable -> options.inheritEnvironment(),
           List.of(ChildStart.NOWHERE, end(output), end(error), socket.theirs()));
     } catch (NativeCallException e) {
@@ -147,6 +150,9 @@ final class JobStart implements AutoCloseable {
       ProcessIdentity root =
           ProcessIdentity.of(pid).orElseThrow(() -> new IOException("it was killed"));
       guard = Guard.start(root, held, options.survivesExit(), left());
+      if (requests != null) {
+        requests.open();
+      }
       go(socket, held);
       return new Started(root, held, guard, given(output), given(error));
     } catch (IOException | RuntimeException e) {

@@ -22,6 +22,7 @@ final class LaunchFailures {
   private static final int FILE_ERR = 6;
   static final int EXEC = 7;
   private static final int FILE_KIND = 8;
+  private static final int REQUESTS = 9;
 
   private static final Map<Integer, Reason> REASONS =
       Map.of(
@@ -46,7 +47,7 @@ final class LaunchFailures {
   /** The exception for a step that failed with an error. */
   static LaunchException of(LaunchOptions options, int step, int error) {
     String text = Libc.text(error);
-    if (step == FILE_KIND || (error == ENXIO && step != EXEC)) {
+    if (step == FILE_KIND || (error == ENXIO && step != EXEC && step != REQUESTS)) {
       return exception(
           options,
           "%s is no regular file and no character device: name another one"
@@ -85,6 +86,7 @@ final class LaunchFailures {
     return switch (step) {
       case NAMESPACES -> "a pid namespace and a mount namespace cannot be made";
       case MOUNTS -> "/proc and /dev/shm cannot be mounted in a mount namespace of its own";
+      case REQUESTS -> "the socket that takes its requests for snapshots cannot be made";
       case DIRECTORY -> "its directory " + text(options.directory());
       case FILE_IN -> "its input " + text(options.input());
       case FILE_OUT -> "its output " + text(Optional.ofNullable(options.output().file()));
@@ -101,6 +103,9 @@ final class LaunchFailures {
   private static String cure(LaunchOptions options, int step, Reason reason) {
     if (step == NAMESPACES || step == MOUNTS) {
       return "launch isolated jobs as root with CAP_SYS_ADMIN, or launch it without isolated(true)";
+    }
+    if (step == REQUESTS) {
+      return "have user.home name a directory with a short path that can be written";
     }
     if (step == EXEC && reason == Reason.MISSING) {
       return options.command().get(0).indexOf('/') < 0

@@ -42,6 +42,7 @@ public final class LaunchedProcess {
 
   private final LaunchOptions options;
   private final Duration limit;
+  private final @Nullable RequestChannel requests;
   private final @Nullable InputStream output;
   private final @Nullable InputStream error;
 
@@ -52,9 +53,14 @@ public final class LaunchedProcess {
   private boolean ended;
   private Optional<WaitStatus> status = Optional.empty();
 
-  private LaunchedProcess(LaunchOptions options, Duration limit, JobStart.Started started) {
+  private LaunchedProcess(
+      LaunchOptions options,
+      Duration limit,
+      @Nullable RequestChannel requests,
+      JobStart.Started started) {
     this.options = options;
     this.limit = limit;
+    this.requests = requests;
     this.output = started.output();
     this.error = started.error();
     this.life =
@@ -65,23 +71,48 @@ public final class LaunchedProcess {
   /**
    * Starts a job.
    *
+   * @param requests takes the requests of the job, and is closed at its end; null for a job that
+   *     makes none
    * @param limit how long that may take
    * @throws LaunchException when it cannot be started
    * @throws OperationTimedOutException when it does not begin in time
    */
-  public static LaunchedProcess launch(LaunchOptions options, Duration limit) {
-    try (JobStart start = new JobStart(options, limit)) {
-      LaunchedProcess job = new LaunchedProcess(options, limit, start.run());
+  public static LaunchedProcess launch(
+      LaunchOptions options, @Nullable RequestChannel requests, Duration limit) {
+    try (JobStart start = new JobStart(options, requests, limit)) {
+      LaunchedProcess job = new LaunchedProcess(options, limit, requests, start.run());
       JOBS.add(job);
       job.watch(job.life);
       return job;
+    } catch (RuntimeException | Error e) {
+      if (requests != null) {
+        requests.close();
+      }
+      throw e;
     } catch (IOException e) {
-      throw new LaunchException(
-          "%s was not started: %s".formatted(options.command().get(0), e.getMessage()),
-          Failure.of("launch", 0),
-          LaunchException.Reason.OTHER,
-          e);
+      throw notStarted(options, e);
     }
+  }
+
+  /**
+   * How a job of these options asks for snapshots.
+   *
+   * @throws LaunchException when there is no place for it
+   */
+  public static RequestChannel requests(LaunchOptions options) {
+    try {
+      return RequestChannel.of(options);
+    } catch (IOException e) {
+      throw notStarted(options, e);
+    }
+  }
+
+  private static LaunchException notStarted(LaunchOptions options, IOException why) {
+    return new LaunchException(
+        "%s was not started: %s".formatted(options.command().get(0), why.getMessage()),
+        Failure.of("launch", 0),
+        LaunchException.Reason.OTHER,
+        why);
   }
 
   private void watch(JobLife watched) {
@@ -106,6 +137,9 @@ public final class LaunchedProcess {
         JOBS.remove(this);
       }
       notifyAll();
+    }
+    if (requests != null && hasEnded()) {
+      requests.close();
     }
     try {
       watched.awaitRest(limit);
@@ -310,6 +344,13 @@ public final class LaunchedProcess {
       watch(next);
     } catch (NativeCallException e) {
       LOG.warn("process {} was restored and is not followed: {}", process.pid(), e.getMessage());
+    }
+    try {
+      if (requests != null) {
+        requests.taken(process, limit);
+      }
+    } catch (IOException e) {
+      LOG.warn("process {} was restored, and may not ask: {}", process.pid(), e.getMessage());
     }
   }
 }

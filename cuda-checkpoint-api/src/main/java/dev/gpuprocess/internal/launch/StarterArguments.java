@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /** The options of a job as {@code job start} reads them. */
 final class StarterArguments {
@@ -19,7 +20,8 @@ final class StarterArguments {
 
   private StarterArguments() {}
 
-  static List<byte[]> of(LaunchOptions options, Optional<Path> preload) {
+  static List<byte[]> of(
+      LaunchOptions options, Optional<Path> preload, @Nullable RequestChannel requests) {
     StarterArguments arguments = new StarterArguments();
     arguments.text("gpuprocess-start");
     arguments.text("start");
@@ -29,6 +31,10 @@ final class StarterArguments {
     arguments.files(options);
     arguments.environment(options);
     preload.ifPresent(library -> arguments.option("preload", library));
+    if (requests != null) {
+      arguments.option("socket", requests.socket());
+      arguments.option("requests", requests.fifo());
+    }
     // Last, so that it is not the directory that other paths are looked for in.
     options.directory().ifPresent(directory -> arguments.option("directory", directory));
     arguments.text("--");

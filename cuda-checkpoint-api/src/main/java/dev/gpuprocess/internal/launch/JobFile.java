@@ -14,20 +14,22 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The library with the fork handler that a job has mapped. CRIU maps it again by its path, where it
- * is not on another host, or when somebody has cleaned up: so an image carries it.
+ * A file of this library that a process of a job has mapped: the library with the fork handler, or
+ * the program that takes requests. CRIU maps it again by its path, where it is not on another host,
+ * or when somebody has cleaned up: so an image carries it. The socket for requests is beside it.
  */
-public final class PreloadedLibrary {
+public final class JobFile {
 
   private static final Pattern NAME =
-      Pattern.compile("/(?:[^/]+/)*gpuprocess-fork-handler-([0-9a-f]{32})\\.so");
+      Pattern.compile(
+          "/(?:[^/]+/)*gpuprocess-(?:fork-handler-([0-9a-f]{32})\\.so|job-([0-9a-f]{32}))");
   private static final Pattern TEXT =
       Pattern.compile("library ([0-9a-f]{2,8192}) ([0-9a-f]{2,2097152})");
   private static final long MOST_BYTES = 1 << 20;
 
   private final NativeFile file;
 
-  private PreloadedLibrary(NativeFile file) {
+  private JobFile(NativeFile file) {
     this.file = file;
   }
 
@@ -38,7 +40,7 @@ public final class PreloadedLibrary {
    * @return empty when it has none, or one that has been replaced
    * @throws IOException when it cannot be read
    */
-  public static Optional<PreloadedLibrary> of(int pid) throws IOException {
+  public static Optional<JobFile> of(int pid) throws IOException {
     for (Mapping mapping : ProcFs.memory(pid)) {
       if (NAME.matcher(mapping.name()).matches()) {
         Path path = NativePath.of(mapping.name());
@@ -51,14 +53,18 @@ public final class PreloadedLibrary {
   }
 
   /** Only what its name says is ever written. */
-  private static Optional<PreloadedLibrary> checked(String path, byte[] content) {
+  private static Optional<JobFile> checked(String path, byte[] content) {
     Matcher name = NAME.matcher(path);
     return name.matches()
-            && name.group(1).equals(NativeFile.sum(content))
+            && NativeFile.sum(content).equals(sum(name))
             && !path.contains("/../")
             && path.indexOf('\0') < 0
-        ? Optional.of(new PreloadedLibrary(new NativeFile(NativePath.of(path), content)))
+        ? Optional.of(new JobFile(new NativeFile(NativePath.of(path), content)))
         : Optional.empty();
+  }
+
+  private static String sum(Matcher name) {
+    return name.group(1) == null ? name.group(2) : name.group(1);
   }
 
   /**
@@ -83,7 +89,7 @@ public final class PreloadedLibrary {
    * @param line one line
    * @return empty when it is something else
    */
-  public static Optional<PreloadedLibrary> parse(String line) {
+  public static Optional<JobFile> parse(String line) {
     Matcher text = TEXT.matcher(line);
     if (!text.matches() || text.group(1).length() % 2 != 0 || text.group(2).length() % 2 != 0) {
       return Optional.empty();

@@ -1,0 +1,83 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.gpu.GpuPair;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** A driver of GPUs that are never idle while they are busy, and that checkpoints when told so. */
+final class GatedGpu implements CudaDriver {
+
+  /** Locks that may take longer find that the work that is under way has ended. */
+  private static final Duration WORK = Duration.ofSeconds(1);
+
+  private final CudaDriver driver;
+
+  /** Locks that gave up. */
+  final AtomicInteger refused = new AtomicInteger();
+
+  volatile boolean busy;
+
+  /** Whether a checkpoint was begun. */
+  volatile boolean atGate;
+
+  /** Opened, checkpoints go on. */
+  volatile CountDownLatch gate = new CountDownLatch(0);
+
+  GatedGpu(CudaDriver driver) {
+    this.driver = driver;
+  }
+
+  @Override
+  public int version() {
+    return driver.version();
+  }
+
+  @Override
+  public CudaAnswer<ProcessState> getState(int pid) {
+    return driver.getState(pid);
+  }
+
+  @Override
+  public CudaAnswer<Integer> getRestoreThreadId(int pid) {
+    return driver.getRestoreThreadId(pid);
+  }
+
+  @Override
+  public CudaResult lock(int pid, int timeoutMs) {
+    if (busy && timeoutMs < WORK.toMillis()) {
+      refused.incrementAndGet();
+      return CudaResult.NOT_READY;
+    }
+    return driver.lock(pid, timeoutMs);
+  }
+
+  @Override
+  public CudaResult checkpoint(int pid) {
+    atGate = true;
+    try {
+      if (!gate.await(Trainer.PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+        throw new IllegalStateException("nobody opened the gate");
+      }
+    } catch (InterruptedException e) {
+      throw new IllegalStateException("nobody interrupts a driver call", e);
+    }
+    return driver.checkpoint(pid);
+  }
+
+  @Override
+  public CudaResult restore(int pid, List<GpuPair> pairs) {
+    return driver.restore(pid, pairs);
+  }
+
+  @Override
+  public CudaResult unlock(int pid) {
+    return driver.unlock(pid);
+  }
+}
