@@ -9,8 +9,8 @@ import java.net.Socket;
 import java.util.Optional;
 
 /**
- * The network between two hosts, which fails at a message: it is lost with the connection, or one of
- * its bits is turned. Knows what a message looks like, from the protocol's side.
+ * The network between two hosts, which fails at a message: it is lost with the connection, or one
+ * of its bits is turned. Knows what a message looks like, from the protocol's side.
  */
 final class CuttingWire implements AutoCloseable {
 

@@ -111,11 +111,9 @@ class MigrationFaultsTest {
   private @Nullable Throwable[] tryOver(CheckpointedProcess process, At at) throws IOException {
     tried++;
     try (ImageReceiver listening =
-            receiver.receiveImage(
-                image(), new PageEndpoint(HERE, 0), DumpDirectories.PATIENCE);
+            receiver.receiveImage(image(), new PageEndpoint(HERE, 0), DumpDirectories.PATIENCE);
         CuttingWire wire = new CuttingWire(listening.endpoint().port(), Optional.of(at))) {
-      CompletableFuture<ProcessImage> arriving =
-          CompletableFuture.supplyAsync(listening::await);
+      CompletableFuture<ProcessImage> arriving = CompletableFuture.supplyAsync(listening::await);
       Throwable left = null;
       try {
         migrate(process, wire.port());
@@ -138,11 +136,11 @@ class MigrationFaultsTest {
     assertInstanceOf(MigrationFailedException.class, said[0], at::toString);
     assertTrue(said[0].getMessage().contains("stays checkpointed"), said[0].getMessage());
     assertEquals(CHECKPOINTED, sender.inspect(counter.pid()).state());
-    if (at.code == READY && !at.altered) {
+    if (at.code() == READY) {
       // The receiver has said it, and cannot know whether it was heard.
       assertInstanceOf(ImageKeptException.class, said[1], at::toString);
       assertEquals(counter.pid(), ProcessImage.open(image()).manifest().pid());
-    } else if (at.code != READY) {
+    } else {
       assertInstanceOf(MigrationFailedException.class, said[1], at::toString);
       assertFalse(Files.exists(image()), at::toString);
     }
@@ -184,12 +182,10 @@ class MigrationFaultsTest {
     Files.createFile(full.resolve("file"));
     try (ImageReceiver listening =
         receiver.receiveImage(full, new PageEndpoint(HERE, 0), DumpDirectories.PATIENCE)) {
-      CompletableFuture<ProcessImage> arriving =
-          CompletableFuture.supplyAsync(listening::await);
+      CompletableFuture<ProcessImage> arriving = CompletableFuture.supplyAsync(listening::await);
       MigrationFailedException refused =
           assertThrows(
-              MigrationFailedException.class,
-              () -> migrate(process, listening.endpoint().port()));
+              MigrationFailedException.class, () -> migrate(process, listening.endpoint().port()));
       assertTrue(refused.getMessage().contains("is not empty"), refused.getMessage());
       assertThrows(CompletionException.class, arriving::join);
     }
@@ -207,7 +203,7 @@ class MigrationFaultsTest {
   @Test
   void receiverWhoSaysNothingIsWaitedForUntilTheDeadline() throws IOException {
     CheckpointedProcess process = sender.process(counter.pid()).suspend();
-    try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getByName(HERE))) {
+    try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       MigrationFailedException e =
           assertThrows(
               MigrationFailedException.class,

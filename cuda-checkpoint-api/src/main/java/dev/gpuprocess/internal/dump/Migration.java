@@ -182,8 +182,7 @@ public final class Migration {
 
   private Wire connected(Duration left) {
     try {
-      return Wires.to(
-          receiver, context.imageKey(), left, Durations.plus(left, LAST_WORDS));
+      return Wires.to(receiver, context.imageKey(), left, Durations.plus(left, LAST_WORDS));
     } catch (IOException e) {
       throw failed(e);
     }

@@ -61,8 +61,7 @@ public final class Wires implements AutoCloseable {
    * @param limit for connecting
    * @param life when the connection is cut
    */
-  public static Wire to(
-      PageEndpoint there, @Nullable ImageKey key, Duration limit, Duration life)
+  public static Wire to(PageEndpoint there, @Nullable ImageKey key, Duration limit, Duration life)
       throws IOException {
     TlsSockets tls = sockets(there.tls());
     Socket raw = new Socket();
