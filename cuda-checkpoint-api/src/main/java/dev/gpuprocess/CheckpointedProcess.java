@@ -194,11 +194,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *
    * <p>By {@link MigrationMode#PAGE_SERVER} everything is an image on the receiver's disk, verified
    * and with its manifest, before anything may die here. By {@link MigrationMode#LAZY_PAGES} the
-   * tree is complete there and stands still when this host commits it; from then until all of its
-   * memory has followed it is whole on neither host, and keeps standing still here. If the hosts
-   * lose each other meanwhile, what runs there is ended, and the deadline of the options ends the
-   * wait here: the process stays checkpointed here, as at the dump. What the tree has done there in
-   * between is undone by nobody.
+   * tree is restored there while it stands still here; from the end of that restore until all of
+   * its memory has followed it is whole on neither host, and keeps standing still here. If the
+   * hosts lose each other meanwhile, what runs there is ended, and the deadline of the options ends
+   * the wait here: the process stays checkpointed here, as at the dump. What the tree has done
+   * there in between is undone by nobody.
    *
    * <p>Everything must be on the other host that the tree has open or mapped: its files, with the
    * same names and content, and its network addresses. Settings that both hosts need: {@link

@@ -64,7 +64,9 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
     try {
       LocalPort open = LocalPort.open();
       port = open;
-      helper = criu.fetchPages(images, restore.path(), open.endpoint(), limit);
+      LazyMemory fetching = criu.fetchPages(images, restore.path(), open.endpoint(), limit);
+      helper = fetching;
+      begin(open, fetching);
     } catch (IOException e) {
       throw Reception.failed(0, e);
     }
@@ -86,25 +88,20 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
       @Override
       public void postRestore(int pid) throws VetoException {
         first.postRestore(pid);
-        try {
-          begin(pid);
-        } catch (IOException e) {
-          throw new VetoException("the sender did not commit it: " + e.getMessage(), e);
+        root =
+            ProcessIdentity.of(pid)
+                .orElseThrow(() -> new VetoException("process " + pid + " has ended again"));
+        PageRelay passing = relay;
+        if (passing == null || passing.isBroken()) {
+          // What it has touched since has zeroes.
+          throw new VetoException("its memory does not come any more");
         }
       }
     };
   }
 
-  /** The tree is complete and stands still; from the commitment on it is ours. */
-  private void begin(int pid) throws IOException {
-    LocalPort met = port;
-    LazyMemory fetching = helper;
-    if (met == null || fetching == null) {
-      throw new IllegalStateException("the restore began unprepared");
-    }
-    root =
-        ProcessIdentity.of(pid)
-            .orElseThrow(() -> new IOException("process " + pid + " has ended again"));
+  /** CRIU touches memory of the tree while it restores, so that has to come from then on. */
+  private void begin(LocalPort met, LazyMemory fetching) throws IOException {
     from.send(Kind.READY);
     Message unused = from.receive(Kind.COMMIT);
     relay =

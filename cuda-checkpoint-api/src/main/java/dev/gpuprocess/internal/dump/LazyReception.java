@@ -30,8 +30,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The other end of a lazy {@link Migration}: what comes is restored here, and its memory follows.
- * The sender commits it when the tree is complete here and stands still. A tree whose memory does
- * not all come is ended, and the sender has it.
+ * The sender's tree stands still meanwhile. One whose memory does not all come is ended here, and
+ * the sender has it.
  */
 public final class LazyReception implements AutoCloseable {
 

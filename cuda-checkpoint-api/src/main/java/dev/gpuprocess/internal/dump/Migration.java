@@ -312,7 +312,7 @@ public final class Migration {
             wire,
             () -> {
               deliver(wire, image, disk);
-              // The tree is complete there and does not run: it may from now on.
+              // Everything but the memory is good there, and a restore begins.
               wire.send(Kind.COMMIT);
               isThere = true;
               relay = PageRelay.to(local, wire, Migration.this::requireAllFetched, ANSWERS_BYTES);
