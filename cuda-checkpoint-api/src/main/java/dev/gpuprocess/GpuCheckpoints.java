@@ -16,6 +16,8 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.doctor.Doctor;
+import dev.gpuprocess.internal.dump.LazyReception;
+import dev.gpuprocess.internal.dump.Reception;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -24,8 +26,10 @@ import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
@@ -233,6 +237,42 @@ public final class GpuCheckpoints {
    */
   public JobImage openJob(Path directory) {
     return JobImage.open(context, directory);
+  }
+
+  /**
+   * Begins to listen for one process or job that is {@linkplain CheckpointedProcess#migrate
+   * migrated} here by {@link dev.gpuprocess.options.MigrationMode#PAGE_SERVER}. It becomes an
+   * image.
+   *
+   * @param directory where the image will be: it must not exist yet, or be empty
+   * @param here an address of this host and a port, 0 for any; with TLS where strangers are on the
+   *     network: then only senders with a certificate of the authority are let in
+   * @param deadline for all of it, the wait for the sender included
+   * @return the receiver, which listens; close it
+   * @throws dev.gpuprocess.error.MigrationFailedException when it cannot listen there
+   */
+  public ImageReceiver receiveImage(Path directory, PageEndpoint here, Duration deadline) {
+    return new ImageReceiver(
+        context,
+        directory,
+        Reception.listen(context, here, Durations.positive("deadline", deadline)));
+  }
+
+  /**
+   * Begins to listen for one process or job that is {@linkplain CheckpointedProcess#migrate
+   * migrated} here by {@link dev.gpuprocess.options.MigrationMode#LAZY_PAGES}. It is restored at
+   * once and its memory follows.
+   *
+   * @param here an address of this host and a port, as for {@link #receiveImage}
+   * @param deadline for all of it, from the wait for the sender until all memory has come
+   * @return the receiver, which listens; close it
+   * @throws dev.gpuprocess.error.MigrationFailedException when it cannot listen there
+   */
+  public LazyReceiver receiveLazily(PageEndpoint here, Duration deadline) {
+    return new LazyReceiver(
+        context,
+        new LazyReception(
+            context, Reception.listen(context, here, Durations.positive("deadline", deadline))));
   }
 
   /**

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.images.PageRequests;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.ChildProcess;
@@ -26,7 +27,10 @@ import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.spi.LazyMemory;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -42,10 +46,11 @@ import org.jspecify.annotations.Nullable;
  * between threads.
  *
  * <p>Until {@link #await} has returned, the tree depends on it and on the host that the pages come
- * from: closing it earlier, or losing the host, kills the tree. It is a separate process in its own
- * session, and survives the death of this JVM.
+ * from. The kernel gives a tree whose helper has ended pages of zeroes, so a tree that lacks memory
+ * has to be ended before this is closed. It is a separate process in its own session, and survives
+ * the death of this JVM.
  */
-public final class LazyPages implements AutoCloseable {
+public final class LazyPages implements LazyMemory {
 
   private static final String OPERATION = "lazy pages";
   private static final String LOG_FILE = "lazy-pages.log";
@@ -179,6 +184,7 @@ public final class LazyPages implements AutoCloseable {
    * @throws dev.gpuprocess.error.OperationCancelledException if another thread closed this
    * @throws dev.gpuprocess.error.CriuException if the helper failed, and the tree with it
    */
+  @Override
   public void await() {
     try {
       Optional<ExitStatus> ended = helper.reap();
@@ -240,6 +246,11 @@ public final class LazyPages implements AutoCloseable {
         subject(request) + " cannot be reached: " + e.getMessage(),
         Failure.of(OPERATION, helper.pid()),
         e);
+  }
+
+  @Override
+  public InputStream requests(InputStream said, OutputStream answers) {
+    return new PageRequests(said, answers);
   }
 
   /** Kills the helper unless it has exited, and wakes a waiting thread. */

@@ -36,6 +36,7 @@ import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.PageReceiver;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -57,7 +58,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Closing kills it. If this JVM is killed, the server stays until a sender has connected and
  * disconnected.
  */
-public final class PageServer implements AutoCloseable {
+public final class PageServer implements PageReceiver {
 
   private static final String OPERATION = "page server";
   private static final String LOG_FILE = "page-server.log";
@@ -180,6 +181,7 @@ public final class PageServer implements AutoCloseable {
    * {@return where it is listening, with the port that the kernel picked if the request left that
    * open}
    */
+  @Override
   public PageEndpoint endpoint() {
     PageEndpoint asked = request.endpoint();
     return new PageEndpoint(asked.host(), port, asked.tls());
@@ -201,6 +203,7 @@ public final class PageServer implements AutoCloseable {
    * @throws CriuException if the transfer failed, for example because the sender went away
    * @throws IllegalStateException if it was closed, or has failed, before
    */
+  @Override
   public synchronized void await() {
     if (served) {
       return;

@@ -15,15 +15,19 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.LazyMemory;
+import dev.gpuprocess.spi.PageReceiver;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -177,6 +181,16 @@ public final class RpcCriuDriver implements CriuDriver {
    */
   public LazyPages lazyPages(LazyPagesRequest request) {
     return LazyPages.start(finder.find("lazy pages"), request);
+  }
+
+  @Override
+  public PageReceiver receivePages(Path images, Path work, PageEndpoint here, Duration deadline) {
+    return pageServer(new PageServerRequest(images, work, here, deadline));
+  }
+
+  @Override
+  public LazyMemory fetchPages(Path images, Path work, PageEndpoint source, Duration deadline) {
+    return lazyPages(new LazyPagesRequest(images, work, source, deadline));
   }
 
   /** Looks for CRIU to learn whose privileges it will have; works without one, too. */

@@ -96,6 +96,16 @@ final class TwoHosts implements AutoCloseable {
         List.of(enter(receiver)), site, pid, new PageEndpoint(SENDER_ADDRESS, port, tls));
   }
 
+  /** What runs a command on the sending host. */
+  List<String> senderCommand() {
+    return List.of(enter(sender));
+  }
+
+  /** What runs a command on the receiving host, through more. */
+  List<String> receiverCommand(String... more) {
+    return List.of(enter(receiver, more));
+  }
+
   /** CRIU on the sending host. */
   RpcCriuDriver sender() {
     return driver("criu-sender", sender);

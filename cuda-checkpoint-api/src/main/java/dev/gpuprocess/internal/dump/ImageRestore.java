@@ -26,6 +26,8 @@ import dev.gpuprocess.internal.store.VerifiedImage;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreFlag;
+import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.util.ArrayList;
@@ -50,6 +52,7 @@ public final class ImageRestore {
   private final StepRecorder steps;
   private final Optional<Isolation> isolation;
   private final ProcessKey place;
+  private final @Nullable MissingMemory missing;
 
   /** The pid that the process has or will have; of an isolated one it is known late. */
   private volatile int pid;
@@ -59,6 +62,15 @@ public final class ImageRestore {
 
   /** Prepares; nothing is done yet. */
   public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
+    this(context, image, steps, null);
+  }
+
+  /** The same of an image whose memory comes from elsewhere. */
+  ImageRestore(
+      EngineContext context,
+      ImageDirectory image,
+      StepRecorder steps,
+      @Nullable MissingMemory missing) {
     this.context = context;
     this.image = image;
     this.manifest = image.manifest();
@@ -66,6 +78,7 @@ public final class ImageRestore {
     this.isolation = Isolation.of(manifest);
     this.place = isolation.isPresent() ? ImageLock.ofItsOwn() : ImageLock.key(manifest);
     this.pid = place.pid();
+    this.missing = missing;
   }
 
   /**
@@ -191,7 +204,9 @@ public final class ImageRestore {
               RestoreReport::bytes);
       back = report.process();
       members(report.process()).forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
-      log.delete();
+      if (missing == null) {
+        log.delete();
+      }
       isNoted = true;
       return report.process();
     } catch (PidTakenException e) {
@@ -295,12 +310,21 @@ public final class ImageRestore {
       VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
+      RestoreOptions all = memory.with(options);
+      RestoreListener listener = isolation.isEmpty() ? carried : new NewPid(carried, found);
+      if (missing == null) {
+        return context
+            .criu()
+            .restore(
+                new RestoreRequest(verified.images(), log.path(), manifest.pid(), all), listener);
+      }
+      missing.prepare(log);
       return context
           .criu()
           .restore(
               new RestoreRequest(
-                  verified.images(), log.path(), manifest.pid(), memory.with(options)),
-              isolation.isEmpty() ? carried : new NewPid(carried, found));
+                  verified.images(), log.path(), manifest.pid(), all, RestoreFlag.LAZY_PAGES),
+              missing.told(listener));
     } catch (RuntimeException e) {
       carried.removeWhatWasMade();
       throw e;

@@ -120,6 +120,25 @@ public final class MemoryHandOver {
     described = handOver.memory(NativePath.text(file.toRealPath()));
   }
 
+  /**
+   * Gives a process memory of its own in the place of what it has from a file of an earlier image,
+   * which this one must not need. Does nothing where it has nothing from one.
+   *
+   * @param time for all of it
+   * @throws IOException when it cannot be done; what is left stays mapped from the file
+   */
+  public static void takeBack(ProcessIdentity process, Duration time) throws IOException {
+    List<AddressRange> mapped = HandedOver.of(process.pid());
+    if (mapped.isEmpty()) {
+      return;
+    }
+    try {
+      Holding.during(process, time, held -> new PutBack(process.pid(), held).run(mapped));
+    } catch (UntraceableException e) {
+      throw new IOException(e.getMessage(), e);
+    }
+  }
+
   /** The file that was made; empty before that. */
   public Optional<ImageFile> file() {
     return Optional.ofNullable(made);

@@ -1,0 +1,237 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageReceiver;
+import dev.gpuprocess.LazyReceiver;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.gpu.GpuMap;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.MigrationMode;
+import dev.gpuprocess.options.PageEndpoint;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Tls;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.Writer;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A node agent in a JVM of its own, which is put into the network namespace of its host. It does
+ * what it is told line by line, and answers each with a line.
+ */
+final class MigrationHost implements AutoCloseable {
+
+  private static final int ANSWER_BYTES = 512;
+
+  private final Process process;
+  private final BufferedReader answers;
+  private final Writer commands;
+  private final List<String> said = new ArrayList<>();
+
+  /**
+   * Starts one.
+   *
+   * @param prefix puts a command where the host is
+   * @param machine the simulated GPUs
+   * @param state its state directory
+   */
+  MigrationHost(List<String> prefix, Path machine, Path state) throws IOException {
+    List<String> command = new ArrayList<>(prefix);
+    command.addAll(
+        List.of(
+            TestJvm.java(),
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            TestJvm.classPath(),
+            MigrationHost.class.getName(),
+            machine.toString(),
+            state.toString()));
+    process = new ProcessBuilder(command).redirectErrorStream(true).start();
+    answers = process.inputReader(StandardCharsets.UTF_8);
+    commands = process.outputWriter(StandardCharsets.UTF_8);
+  }
+
+  /** Tells it to do something, without waiting for the answer. */
+  void begin(String command) throws IOException {
+    commands.write(command + "\n");
+    commands.flush();
+  }
+
+  /** Its next answer. */
+  String answer() throws IOException {
+    for (String line = answers.readLine(); line != null; line = answers.readLine()) {
+      if (line.startsWith("= ")) {
+        return line.substring(2);
+      }
+      said.add(line);
+    }
+    throw new AssertionError("the host ended: " + said);
+  }
+
+  /** Tells it to do something and waits until it is done. */
+  String tell(String command) throws IOException {
+    begin(command);
+    return answer();
+  }
+
+  @Override
+  public void close() {
+    process.destroyForcibly();
+    try {
+      process.waitFor();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /** The host itself. */
+  public static void main(String[] arguments) throws IOException {
+    Agent agent = new Agent(Path.of(arguments[0]), Path.of(arguments[1]));
+    BufferedReader in =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = in.readLine(); line != null; line = in.readLine()) {
+      try {
+        System.out.println("= " + agent.done(line.split(" ")));
+      } catch (GpuCheckpointException | IOException | IllegalStateException e) {
+        System.out.println("= " + e.getClass().getSimpleName() + ": " + e.getMessage());
+      }
+    }
+  }
+
+  private static final class Agent {
+
+    private final Path machine;
+    private final GpuCheckpoints checkpoints;
+    private @Nullable Tls tls;
+    private @Nullable ImageReceiver receiver;
+    private @Nullable LazyReceiver lazy;
+
+    Agent(Path machine, Path state) {
+      this.machine = machine;
+      this.checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine), LibNvml.in(machine))
+              .stateDirectory(state)
+              .build();
+    }
+
+    String done(String[] words) throws IOException {
+      return switch (words[0]) {
+        case "job" -> told(Job.launch(3, 2, 2).on(gpus()).notOurChild().start());
+        case "counter" -> told(Counter.launch(16).on(gpus()).notOurChild().start());
+        case "tls" -> {
+          tls = Tls.of(Path.of(words[1]), Path.of(words[2]), Path.of(words[3]));
+          yield "ok";
+        }
+        case "dump" -> {
+          suspended(words[1]).dump(Path.of(words[2]));
+          yield "ok";
+        }
+        case "restore" -> {
+          CheckpointedJob job = checkpoints.openJob(Path.of(words[1])).restore();
+          yield resumed(job, words);
+        }
+        case "migrate" -> {
+          PageEndpoint there = new PageEndpoint(words[3], Integer.parseInt(words[4]), tls);
+          MigrationMode mode = MigrationMode.valueOf(words[2]);
+          DumpOptions options = DumpOptions.builder().deadline(DumpDirectories.PATIENCE).build();
+          yield "ok " + suspended(words[1]).migrate(there, mode, options).steps();
+        }
+        case "receive" -> {
+          receiver =
+              checkpoints.receiveImage(Path.of(words[1]), here(words[2]), DumpDirectories.PATIENCE);
+          yield Integer.toString(receiver.endpoint().port());
+        }
+        case "received" -> resumed(opened().awaitJob().restore(), words);
+        case "lazily" -> {
+          lazy = checkpoints.receiveLazily(here(words[1]), DumpDirectories.PATIENCE);
+          yield Integer.toString(lazy.endpoint().port());
+        }
+        case "lazy" -> resumed(lazy().restoreJob(RestoreOptions.ofDefaults()), words);
+        case "memory" -> {
+          lazy().awaitMemory();
+          lazy().close();
+          yield "ok";
+        }
+        case "ask" -> ask(words);
+        case "end" -> {
+          ProcessHandle root = ProcessHandle.of(Long.parseLong(words[1])).orElseThrow();
+          root.descendants().forEach(ProcessHandle::destroyForcibly);
+          yield root.destroyForcibly() ? "ok" : "it has ended";
+        }
+        default -> throw new IOException("what is " + words[0] + "?");
+      };
+    }
+
+    private PageEndpoint here(String address) {
+      return new PageEndpoint(address, 0, tls);
+    }
+
+    private ImageReceiver opened() {
+      return Objects.requireNonNull(receiver);
+    }
+
+    private LazyReceiver lazy() {
+      return Objects.requireNonNull(lazy);
+    }
+
+    private SimulatedDriver gpus() {
+      return SimulatedDriver.builder().gpus(2).memory(2L << 30).seed("both").create(machine);
+    }
+
+    private static String told(Workload workload) {
+      InetSocketAddress address = workload.address();
+      return "%s %s %s"
+          .formatted(workload.pid(), address.getAddress().getHostAddress(), address.getPort());
+    }
+
+    private CheckpointedJob suspended(String pid) {
+      return checkpoints.job(Long.parseLong(pid)).suspend();
+    }
+
+    /** With its GPUs swapped if a last word says so. */
+    private String resumed(CheckpointedJob job, String[] words) {
+      ResumeOptions.Builder options = ResumeOptions.builder();
+      if (words[words.length - 1].equals("swapped")) {
+        List<GpuUuid> all =
+            checkpoints.gpus().read().orElseThrow().gpus().stream().map(gpu -> gpu.uuid()).toList();
+        options.gpus(GpuMap.swap(all.get(0), all.get(1)));
+      }
+      job.resume(options.build());
+      return "ok";
+    }
+
+    private static String ask(String[] words) throws IOException {
+      InetAddress address = InetAddress.getByName(words[1]);
+      String question = String.join(" ", List.of(words).subList(3, words.length));
+      try (DatagramSocket socket = new DatagramSocket(0, InetAddress.getLoopbackAddress())) {
+        socket.setSoTimeout(Math.toIntExact(DumpDirectories.PATIENCE.toMillis()));
+        socket.connect(address, Integer.parseInt(words[2]));
+        byte[] bytes = question.getBytes(StandardCharsets.UTF_8);
+        socket.send(new DatagramPacket(bytes, bytes.length));
+        DatagramPacket answer = new DatagramPacket(new byte[ANSWER_BYTES], ANSWER_BYTES);
+        socket.receive(answer);
+        return new String(answer.getData(), 0, answer.getLength(), StandardCharsets.UTF_8);
+      }
+    }
+  }
+}

@@ -1,0 +1,176 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.wire.Kind;
+import dev.gpuprocess.internal.wire.LocalPort;
+import dev.gpuprocess.internal.wire.Message;
+import dev.gpuprocess.internal.wire.PageRelay;
+import dev.gpuprocess.internal.wire.Wire;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.LazyMemory;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.VetoException;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Memory that a restored tree fetches from the host that it comes from. If it breaks the tree is
+ * ended before its helper is: the kernel would give it zeroes.
+ */
+final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final CriuDriver criu;
+  private final Wire from;
+  private final Path images;
+  private final Duration limit;
+  private final long most;
+  private final long end;
+  private @Nullable LogDirectory log;
+  private @Nullable LocalPort port;
+  private @Nullable LazyMemory helper;
+  private volatile @Nullable ProcessIdentity root;
+  private volatile @Nullable PageRelay relay;
+
+  /**
+   * Prepares; nothing is started yet.
+   *
+   * @param images the directory of CRIU's files, by its name: the helper is another process
+   * @param most how much may come, in bytes
+   */
+  FetchedMemory(CriuDriver criu, Wire from, Path images, Duration limit, long most) {
+    this.criu = criu;
+    this.from = from;
+    this.images = images;
+    this.limit = limit;
+    this.most = most;
+    this.end = Durations.end(limit);
+  }
+
+  @Override
+  public void prepare(LogDirectory restore) {
+    log = restore;
+    try {
+      LocalPort open = LocalPort.open();
+      port = open;
+      LazyMemory fetching = criu.fetchPages(images, restore.path(), open.endpoint(), limit);
+      helper = fetching;
+      begin(open, fetching);
+    } catch (IOException e) {
+      throw Reception.failed(0, e);
+    }
+  }
+
+  @Override
+  public RestoreListener told(RestoreListener first) {
+    return new RestoreListener() {
+      @Override
+      public void preRestore() throws VetoException {
+        first.preRestore();
+      }
+
+      @Override
+      public void setupNamespaces(int pid) throws VetoException {
+        first.setupNamespaces(pid);
+      }
+
+      @Override
+      public void postRestore(int pid) throws VetoException {
+        first.postRestore(pid);
+        root =
+            ProcessIdentity.of(pid)
+                .orElseThrow(() -> new VetoException("process " + pid + " has ended again"));
+        PageRelay passing = relay;
+        if (passing == null || passing.isBroken()) {
+          // What it has touched since has zeroes.
+          throw new VetoException("its memory does not come any more");
+        }
+      }
+    };
+  }
+
+  /** CRIU touches memory of the tree while it restores, so that has to come from then on. */
+  private void begin(LocalPort met, LazyMemory fetching) throws IOException {
+    from.send(Kind.READY);
+    Message unused = from.receive(Kind.COMMIT);
+    relay =
+        PageRelay.at(
+            met,
+            end,
+            from,
+            local -> fetching.requests(local.getInputStream(), local.getOutputStream()),
+            this,
+            most);
+  }
+
+  /** The sender's tree may die only if this one has everything. */
+  @Override
+  public void check() throws IOException {
+    LazyMemory fetching = helper;
+    if (fetching == null) {
+      throw new IllegalStateException("nothing fetches");
+    }
+    try {
+      fetching.await();
+    } catch (GpuCheckpointException e) {
+      throw new IOException(e.getMessage(), e);
+    }
+  }
+
+  @Override
+  public void broken() {
+    ProcessIdentity tree = root;
+    if (tree == null) {
+      return;
+    }
+    List<ProcessIdentity> all = new ArrayList<>(List.of(tree));
+    ProcFs.descendants(tree.pid()).forEach(each -> ProcessIdentity.of(each).ifPresent(all::add));
+    LOG.warn("process {} does not get all of its memory: it is ended", tree.pid());
+    for (ProcessIdentity each : all) {
+      // The handle knows the start time and kills nobody else.
+      ProcessHandle.of(each.pid())
+          .filter(handle -> each.isAlive())
+          .ifPresent(ProcessHandle::destroyForcibly);
+    }
+  }
+
+  /**
+   * Waits until all of it is here.
+   *
+   * @throws IOException when it broke; the tree was ended
+   */
+  void await() throws IOException {
+    PageRelay passing = relay;
+    if (passing == null) {
+      throw new IllegalStateException("the CRIU driver restored without telling postRestore");
+    }
+    passing.await();
+  }
+
+  @Override
+  public void close() {
+    if (relay != null) {
+      relay.close();
+    }
+    if (port != null) {
+      port.close();
+    }
+    if (helper != null) {
+      helper.close();
+    }
+    if (log != null) {
+      log.delete();
+    }
+  }
+}

@@ -1,0 +1,243 @@
+package dev.gpuprocess.internal.wire;
+
+import dev.gpuprocess.options.PageEndpoint;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.Socket;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Passes on what the CRIU of this host and that of the other say to each other, both ways. So
+ * neither of them listens to anybody but its own host, and each takes the end of its connection for
+ * the end of the transfer only if it is: when anything breaks, this JVM included, the connection to
+ * it is reset.
+ */
+public final class PageRelay implements AutoCloseable {
+
+  /** What is done when the transfer ends on this host. */
+  @FunctionalInterface
+  public interface LocalEnd {
+
+    /**
+     * The CRIU of this host has said all that it has to say. Called before the other end is told.
+     *
+     * @throws IOException when that is no good end
+     */
+    void check() throws IOException;
+
+    /** Called when the transfer broke, before the CRIU of this host can notice it. */
+    default void broken() {}
+  }
+
+  /** Takes what the CRIU of this host says from its connection. */
+  @FunctionalInterface
+  public interface Said {
+
+    /** What it says, and nothing else: the rest has been answered. */
+    InputStream of(Socket local) throws IOException;
+  }
+
+  private static final int BUFFER_BYTES = 256 << 10;
+
+  private interface Meeting {
+    Socket meet() throws IOException;
+  }
+
+  private final Wire wire;
+  private final Said said;
+  private final LocalEnd end;
+  private final long most;
+  private final AtomicLong bytes = new AtomicLong();
+  private final CountDownLatch ended = new CountDownLatch(2);
+  private final AtomicReference<@Nullable IOException> broken = new AtomicReference<>();
+  private volatile boolean refused;
+  private volatile boolean delivered;
+  private @Nullable Socket local;
+  private boolean closed;
+
+  private PageRelay(Wire wire, Said said, LocalEnd end, long most) {
+    this.wire = wire;
+    this.said = said;
+    this.end = end;
+    this.most = most;
+  }
+
+  /**
+   * Connects to the CRIU of this host and begins to pass on. Nobody else receives from the other
+   * host until it has ended.
+   *
+   * @param there where that CRIU listens
+   * @param most how much may come from the other host, in bytes
+   */
+  public static PageRelay to(PageEndpoint there, Wire wire, LocalEnd end, long most)
+      throws IOException {
+    PageRelay relay = new PageRelay(wire, Socket::getInputStream, end, most);
+    Socket socket = new Socket(there.host(), there.port());
+    relay.start(() -> socket);
+    return relay;
+  }
+
+  /**
+   * The same with a CRIU that is about to connect.
+   *
+   * @param port where it will; closed by whoever opened it, which ends the wait
+   * @param until when it must have come
+   */
+  public static PageRelay at(
+      LocalPort port, long until, Wire wire, Said said, LocalEnd end, long most) {
+    PageRelay relay = new PageRelay(wire, said, end, most);
+    relay.start(() -> port.accept(until));
+    return relay;
+  }
+
+  private void start(Meeting meeting) {
+    start(
+        "to",
+        () -> {
+          Socket met;
+          try {
+            met = meet(meeting);
+          } catch (IOException e) {
+            ended.countDown();
+            throw new IOException("the CRIU of this host did not come: " + e.getMessage(), e);
+          }
+          start("from", () -> deliver(met));
+          passOn(met);
+        });
+  }
+
+  private Socket meet(Meeting meeting) throws IOException {
+    Socket met = meeting.meet();
+    met.setTcpNoDelay(true);
+    met.setSoLinger(true, 0);
+    synchronized (this) {
+      local = met;
+      if (closed) {
+        met.close();
+      }
+    }
+    return met;
+  }
+
+  private interface Work {
+    void run() throws IOException;
+  }
+
+  private void start(String direction, Work work) {
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                work.run();
+              } catch (IOException e) {
+                breakOff(e);
+              } finally {
+                ended.countDown();
+              }
+            },
+            "migration, pages " + direction + " the other host");
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private void breakOff(IOException e) {
+    refused |= e instanceof RefusedException;
+    if (broken.compareAndSet(null, e)) {
+      end.broken();
+      reset();
+      if (!refused) {
+        wire.refuse("the pages could not be passed on: " + e.getMessage());
+      }
+    }
+  }
+
+  private void passOn(Socket met) throws IOException {
+    byte[] buffer = new byte[BUFFER_BYTES];
+    InputStream in = said.of(met);
+    for (int count = in.read(buffer); count >= 0; count = in.read(buffer)) {
+      wire.send(Kind.PAGES, buffer, count);
+      long unused = bytes.addAndGet(count);
+    }
+    end.check();
+    wire.send(Kind.PAGES_END);
+  }
+
+  private void deliver(Socket met) throws IOException {
+    OutputStream out = met.getOutputStream();
+    long came = 0;
+    for (Message next = wire.receive(); next.kind() != Kind.PAGES_END; next = wire.receive()) {
+      if (next.kind() != Kind.PAGES) {
+        throw new IOException("%s came among the pages".formatted(next.kind()));
+      }
+      came += next.content().length;
+      if (came > most) {
+        throw new IOException("more came than was offered, which was %s bytes".formatted(most));
+      }
+      out.write(next.content());
+      long unused = bytes.addAndGet(next.content().length);
+    }
+    delivered = true;
+    met.setSoLinger(false, 0);
+    met.shutdownOutput();
+  }
+
+  /**
+   * Waits until both have said all, which the deadline of the connection bounds.
+   *
+   * @throws RefusedException when the other end says that it ends here
+   * @throws IOException when it broke
+   */
+  public void await() throws IOException {
+    try {
+      ended.await();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("the thread was interrupted", e);
+    }
+    IOException why = broken.get();
+    if (why != null) {
+      throw why;
+    }
+  }
+
+  /** Whether it broke. */
+  public boolean isBroken() {
+    return broken.get() != null;
+  }
+
+  /** Whether the other end has said that it ends here. */
+  public boolean isRefused() {
+    return refused;
+  }
+
+  /** Whether the other end has said all, and the CRIU of this host has it. */
+  public boolean isDelivered() {
+    return delivered;
+  }
+
+  /** How much was passed on so far, both ways. */
+  public long bytes() {
+    return bytes.get();
+  }
+
+  private synchronized void reset() {
+    closed = true;
+    if (local != null) {
+      try {
+        local.close();
+      } catch (IOException e) {
+        throw new AssertionError("a socket closes", e);
+      }
+    }
+  }
+
+  /** Resets the connection to the CRIU of this host, unless both have said all. */
+  @Override
+  public void close() {
+    reset();
+  }
+}
