@@ -38,10 +38,12 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A process on its way to another host, when something goes wrong at each step of the way. */
 @RequiresRoot("dumps what it has started")
+@Timeout(180) // several JVMs or CRIUs after each other
 @NullUnmarked
 class MigrationFaultsTest {
 

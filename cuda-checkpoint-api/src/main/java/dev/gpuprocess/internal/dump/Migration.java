@@ -133,7 +133,7 @@ public final class Migration {
               operation.require(ProcessState.CHECKPOINTED);
               try {
                 Migration migration = new Migration(operation, receiver, mode, options, steps);
-                boolean unused = operation.atCriu(migration::depart);
+                operation.atCriu(migration::depart);
                 steps.rethrow();
                 return new MigrationReport(receiver, mode, steps.taken());
               } catch (RuntimeException e) {
@@ -144,13 +144,12 @@ public final class Migration {
   }
 
   /** A job that was launched here has not ended because it is elsewhere. */
-  private boolean depart() {
+  private void depart() {
     try (Departure departure = Departure.of(root)) {
       move();
       departure.done();
       int unused = job.advance();
       job.forget();
-      return true;
     }
   }
 
@@ -299,7 +298,7 @@ public final class Migration {
             () -> {
               describe(image, disk);
               if (mode == MigrationMode.PAGE_SERVER) {
-                told(relay).await();
+                made(relay).await();
                 deliver(wire, image, disk);
                 isThere = true;
               }
@@ -342,7 +341,7 @@ public final class Migration {
 
   /** CRIU hangs up when it was told that all is there, or when it gives up. */
   private void requireAllFetched() throws IOException {
-    if (!told(relay).isDelivered()) {
+    if (!made(relay).isDelivered()) {
       throw new IOException("CRIU has ended before all memory was fetched");
     }
   }
@@ -367,7 +366,7 @@ public final class Migration {
 
   private void deliver(Wire wire, StagedImage image, BoundedDiskTask disk) throws IOException {
     byte[] manifest =
-        disk.run("describe", () -> image.describe(told(draft)), late -> image.close());
+        disk.run("describe", () -> image.describe(made(draft)), late -> image.close());
     FileTransfer files = new FileTransfer(wire, Long.MAX_VALUE);
     for (Path file : DurableFiles.list(image.images())) {
       files.send(file);
@@ -376,7 +375,7 @@ public final class Migration {
     Message unused = wire.receive(Kind.READY);
   }
 
-  private static <T> T told(@Nullable T made) {
+  private static <T> T made(@Nullable T made) {
     if (made == null) {
       throw new IllegalStateException("the CRIU driver has left out a stage of the dump");
     }
