@@ -35,11 +35,6 @@ public final class FileTransfer {
     this.most = most;
   }
 
-  /** How much went over so far. */
-  public long bytes() {
-    return bytes;
-  }
-
   /** Sends a file. */
   public void send(Path file) throws IOException {
     long size = Files.size(file);

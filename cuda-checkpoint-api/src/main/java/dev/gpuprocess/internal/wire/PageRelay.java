@@ -6,7 +6,6 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.Socket;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
@@ -51,7 +50,6 @@ public final class PageRelay implements AutoCloseable {
   private final Said said;
   private final LocalEnd end;
   private final long most;
-  private final AtomicLong bytes = new AtomicLong();
   private final CountDownLatch ended = new CountDownLatch(2);
   private final AtomicReference<@Nullable IOException> broken = new AtomicReference<>();
   private volatile boolean refused;
@@ -160,7 +158,6 @@ public final class PageRelay implements AutoCloseable {
     InputStream in = said.of(met);
     for (int count = in.read(buffer); count >= 0; count = in.read(buffer)) {
       wire.send(Kind.PAGES, buffer, count);
-      long unused = bytes.addAndGet(count);
     }
     end.check();
     wire.send(Kind.PAGES_END);
@@ -178,7 +175,6 @@ public final class PageRelay implements AutoCloseable {
         throw new IOException("more came than was offered, which was %s bytes".formatted(most));
       }
       out.write(next.content());
-      long unused = bytes.addAndGet(next.content().length);
     }
     delivered = true;
     met.setSoLinger(false, 0);
@@ -217,11 +213,6 @@ public final class PageRelay implements AutoCloseable {
   /** Whether the other end has said all, and the CRIU of this host has it. */
   public boolean isDelivered() {
     return delivered;
-  }
-
-  /** How much was passed on so far, both ways. */
-  public long bytes() {
-    return bytes.get();
   }
 
   private synchronized void reset() {

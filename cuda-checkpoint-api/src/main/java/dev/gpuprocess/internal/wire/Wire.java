@@ -216,11 +216,6 @@ public final class Wire implements AutoCloseable {
     return e instanceof EOFException ? new IOException("it hung up", e) : e;
   }
 
-  /** Whether it was cut because its time was over. */
-  public boolean isLate() {
-    return late;
-  }
-
   /** Ends the connection at once, also while another thread reads or writes. */
   public void cut() {
     try {
