@@ -7,7 +7,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
@@ -22,7 +21,6 @@ import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -171,7 +169,7 @@ public final class Dump {
     DumpCheck check = new DumpCheck(context, root, members, directory, inTime, false);
     check.requireSupported(
         criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
-    Manifest.Options kept = keptOptions();
+    Manifest.Options kept = ManifestOptions.of(options, root, isolation);
     Path place = disk.run("find place", () -> place(directory), found -> {});
     new ReleaseStep(operation, steps, limit, tree).run(holders);
     // Journalled before the first directory is made, so that a recovery knows where to look.
@@ -233,7 +231,8 @@ public final class Dump {
     return StagedImage.create(place, root, bytes, context.imageKey(), log);
   }
 
-  private static void close(@Nullable StagedImage image) {
+  /** One that was staged, if it was, when nobody waited for it any more. */
+  static void close(@Nullable StagedImage image) {
     if (image != null) {
       image.close();
     }
@@ -252,7 +251,10 @@ public final class Dump {
   /** Returns when the process is gone: its image is complete, and all that is left of it. */
   private void ended(StagedImage image, RuntimeException e) {
     boolean complete = published != null || (isSnapshot && draft != null && notSealed == null);
-    DumpEnd end = complete ? endOf(e) : DumpEnd.LIVES; // or it died, but not because of us
+    DumpEnd end =
+        complete
+            ? DumpEnd.of(root, e, context.timeouts().call())
+            : DumpEnd.LIVES; // or it died, but not because of us
     if (isSnapshot && end != DumpEnd.LIVES) {
       // CRIU was to let it run on. If it cannot be resumed its image is published all the same.
       image.logUnwanted();
@@ -285,15 +287,6 @@ public final class Dump {
             root.pid(),
             e instanceof CriuReport unclean ? unclean.criu().exit() : e.getMessage());
       }
-    }
-  }
-
-  private DumpEnd endOf(RuntimeException e) {
-    try {
-      return DumpEnd.of(root, e, context.timeouts().call());
-    } catch (ProcessUnreadableException unknown) {
-      e.addSuppressed(unknown);
-      return DumpEnd.UNKNOWN;
     }
   }
 
@@ -383,10 +376,5 @@ public final class Dump {
           "the CRIU driver dumped process " + root.pid() + " without telling postDump");
     }
     return made;
-  }
-
-  private Manifest.Options keptOptions() {
-    boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
-    return ManifestOptions.of(options, shellJob, isolation.map(Isolation::names).orElse(null));
   }
 }

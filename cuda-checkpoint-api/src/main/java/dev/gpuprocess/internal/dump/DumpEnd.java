@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -18,7 +19,7 @@ enum DumpEnd {
   LIVES,
   /** It is gone, or was killed and is being torn down. */
   GONE,
-  /** It lives, and may still die. */
+  /** It lives and may still die, or cannot be looked at. */
   UNKNOWN;
 
   private static final long PAUSE_NANOS = 1_000_000;
@@ -30,10 +31,20 @@ enum DumpEnd {
    * Finds out.
    *
    * @param thrown what the CRIU driver ended with; what it says of the process was found out with
-   *     CRIU gone, and is believed unless the kernel says otherwise
+   *     CRIU gone, and is believed unless the kernel says otherwise; gets why the process cannot be
+   *     looked at
    * @param patience for a process that somebody still holds
    */
   static DumpEnd of(ProcessIdentity process, Throwable thrown, Duration patience) {
+    try {
+      return look(process, thrown, patience);
+    } catch (ProcessUnreadableException unknown) {
+      thrown.addSuppressed(unknown);
+      return UNKNOWN;
+    }
+  }
+
+  private static DumpEnd look(ProcessIdentity process, Throwable thrown, Duration patience) {
     Fate fate = fate(thrown);
     long begin = System.nanoTime();
     while (true) {

@@ -1,22 +1,30 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
 
 /** The options of a dump that its restore must repeat: written to the manifest and read from it. */
 public final class ManifestOptions {
 
   private ManifestOptions() {}
 
+  /**
+   * Those of a dump.
+   *
+   * @param root of the tree, which is there
+   */
   static Manifest.Options of(
-      DumpOptions dump, boolean shellJob, @Nullable List<String> hostMounts) {
+      DumpOptions dump, ProcessIdentity root, Optional<Isolation> isolation) {
+    boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
     return new Manifest.Options(
         shellJob,
         dump.tcpEstablished(),
@@ -30,7 +38,7 @@ public final class ManifestOptions {
         dump.mounts().allowMasters(),
         dump.mounts().fileSystems(),
         dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
-        hostMounts);
+        isolation.map(Isolation::names).orElse(null));
   }
 
   /**

@@ -7,7 +7,6 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MigrationFailedException;
 import dev.gpuprocess.error.MigrationInDoubtException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
@@ -24,7 +23,6 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.time.Durations;
@@ -232,11 +230,7 @@ public final class Migration {
         disk.run(
             "stage",
             () -> StagedImage.create(place, root, FILES_BYTES, context.imageKey(), log),
-            late -> {
-              if (late != null) {
-                late.close();
-              }
-            });
+            Dump::close);
     try (LocalPort port = LocalPort.open()) {
       PageEndpoint local = mode == MigrationMode.PAGE_SERVER ? port.endpoint() : LocalPort.free();
       long end = Durations.end(options.deadline());
@@ -357,9 +351,7 @@ public final class Migration {
               return true;
             },
             late -> image.close());
-    boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
-    Manifest.Options kept =
-        ManifestOptions.of(options, shellJob, isolation.map(Isolation::names).orElse(null));
+    Manifest.Options kept = ManifestOptions.of(options, root, isolation);
     String label = options.label().orElse(null);
     draft = ManifestDraft.of(job, context.criu(), kept, label, null, Instant.now());
   }
@@ -391,7 +383,7 @@ public final class Migration {
       throw why;
     }
     boolean complete = mode == MigrationMode.PAGE_SERVER || isAllFetched();
-    DumpEnd end = endOf(e);
+    DumpEnd end = DumpEnd.of(root, e, context.timeouts().call());
     if (end == DumpEnd.GONE && complete) {
       LOG.warn(
           "process {} is at {}, but CRIU's end was not clean here: {}", root.pid(), receiver, e);
@@ -437,15 +429,6 @@ public final class Migration {
       ours.addSuppressed(e);
     }
     return ours;
-  }
-
-  private DumpEnd endOf(RuntimeException e) {
-    try {
-      return DumpEnd.of(root, e, context.timeouts().call());
-    } catch (ProcessUnreadableException unknown) {
-      e.addSuppressed(unknown);
-      return DumpEnd.UNKNOWN;
-    }
   }
 
   private MigrationInDoubtException inDoubt(DumpEnd end, boolean complete, RuntimeException e) {

@@ -197,11 +197,7 @@ public final class Reception implements AutoCloseable {
                       offer.bytes(),
                       context.imageKey(),
                       LogDirectory.planned(VERB)),
-              late -> {
-                if (late != null) {
-                  late.close();
-                }
-              });
+              Dump::close);
       try {
         pages(image);
         Manifest sent = files(from, offer, directory, image.images());
