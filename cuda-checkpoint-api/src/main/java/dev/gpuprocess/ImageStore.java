@@ -176,6 +176,25 @@ public final class ImageStore {
   }
 
   /**
+   * Prunes as a part of something that goes on whatever comes of it.
+   *
+   * @param pruned told what was done, if anything was
+   * @param failed told why it could not be done
+   */
+  void prune(RetentionPolicy policy, Consumer<PruneReport> pruned, Consumer<Throwable> failed) {
+    PruneReport report;
+    try {
+      report = prune(policy);
+    } catch (RuntimeException | Error e) {
+      failed.accept(e);
+      return;
+    }
+    if (!report.removed().isEmpty() || !report.spared().isEmpty()) {
+      pruned.accept(report);
+    }
+  }
+
+  /**
    * Finds the newest image that verifies, which it reads in full.
    *
    * @return the image

@@ -7,7 +7,6 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.WrongStateException;
-import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.launch.RequestChannel.Request;
 import dev.gpuprocess.internal.store.ImageNaming;
@@ -296,16 +295,11 @@ final class RequestedSnapshots {
   }
 
   private void prune() {
-    PruneReport report;
-    try {
-      report = plan.place().prune(plan.retention());
-    } catch (RuntimeException | Error e) {
-      tell(listener -> listener.pruneFailed(e));
-      return;
-    }
-    if (!report.removed().isEmpty() || !report.spared().isEmpty()) {
-      tell(listener -> listener.pruned(report));
-    }
+    plan.place()
+        .prune(
+            plan.retention(),
+            report -> tell(listener -> listener.pruned(report)),
+            why -> tell(listener -> listener.pruneFailed(why)));
   }
 
   private void tell(Consumer<RequestListener> news) {

@@ -9,7 +9,6 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.error.WrongStateException;
-import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.Snapshot;
 import dev.gpuprocess.internal.engine.DriverOperation;
@@ -184,16 +183,11 @@ final class SnapshotSeries implements Repetition.Work {
   }
 
   private void prune() {
-    PruneReport report;
-    try {
-      report = plan.place().prune(plan.retention());
-    } catch (RuntimeException | Error e) {
-      tell(listener -> listener.pruneFailed(e));
-      return;
-    }
-    if (!report.removed().isEmpty() || !report.spared().isEmpty()) {
-      tell(listener -> listener.pruned(report));
-    }
+    plan.place()
+        .prune(
+            plan.retention(),
+            report -> tell(listener -> listener.pruned(report)),
+            why -> tell(listener -> listener.pruneFailed(why)));
   }
 
   @Override
