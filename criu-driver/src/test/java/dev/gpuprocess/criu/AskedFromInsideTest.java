@@ -414,7 +414,7 @@ class AskedFromInsideTest {
   }
 
   private static Path seen(int pid) {
-    return Path.of("/proc/" + pid + "/root/dev/shm");
+    return Path.of("/proc", Integer.toString(pid), "root", "dev", "shm");
   }
 
   @Test

@@ -31,14 +31,7 @@ class InitTest {
   private void assertReaps(List<String> prefix) throws Exception {
     RealCriu.assume();
     List<String> command = new ArrayList<>(prefix);
-    command.addAll(
-        List.of(
-            TestJvm.java(),
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            TestJvm.classPath(),
-            InitTest.class.getName(),
-            directory.toString()));
+    command.addAll(TestJvm.command(InitTest.class, directory.toString()));
     Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
     try {
       String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

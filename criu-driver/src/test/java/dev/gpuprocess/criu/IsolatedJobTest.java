@@ -141,14 +141,11 @@ class IsolatedJobTest {
     Path errors = directory.resolve("errors");
     Process restorer =
         new ProcessBuilder(
-                TestJvm.java(),
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                TestJvm.classPath(),
-                IsolatedRestorer.class.getName(),
-                trainer.machine().toString(),
-                directory.resolve("state").toString(),
-                image.directory().toString())
+                TestJvm.command(
+                    IsolatedRestorer.class,
+                    trainer.machine().toString(),
+                    directory.resolve("state").toString(),
+                    image.directory().toString()))
             .redirectErrorStream(true)
             .redirectOutput(errors.toFile())
             .start();

@@ -34,12 +34,8 @@ final class LazyRestoreJvm implements AutoCloseable {
     List<String> command = new ArrayList<>(prefix);
     command.addAll(List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"));
     command.addAll(
-        List.of(
-            TestJvm.java(),
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            TestJvm.classPath(),
-            LazyRestoreJvm.class.getName(),
+        TestJvm.command(
+            LazyRestoreJvm.class,
             site.images().toString(),
             site.work().toString(),
             Integer.toString(pid),
@@ -96,11 +92,6 @@ final class LazyRestoreJvm implements AutoCloseable {
 
   @Override
   public void close() {
-    process.destroyForcibly();
-    try {
-      process.waitFor();
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    TestJvm.end(process);
   }
 }

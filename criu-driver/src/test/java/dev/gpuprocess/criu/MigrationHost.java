@@ -56,15 +56,7 @@ final class MigrationHost implements AutoCloseable {
    */
   MigrationHost(List<String> prefix, Path machine, Path state) throws IOException {
     List<String> command = new ArrayList<>(prefix);
-    command.addAll(
-        List.of(
-            TestJvm.java(),
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            TestJvm.classPath(),
-            MigrationHost.class.getName(),
-            machine.toString(),
-            state.toString()));
+    command.addAll(TestJvm.command(MigrationHost.class, machine.toString(), state.toString()));
     process = new ProcessBuilder(command).redirectErrorStream(true).start();
     answers = process.inputReader(StandardCharsets.UTF_8);
     commands = process.outputWriter(StandardCharsets.UTF_8);
@@ -95,12 +87,7 @@ final class MigrationHost implements AutoCloseable {
 
   @Override
   public void close() {
-    process.destroyForcibly();
-    try {
-      process.waitFor();
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    TestJvm.end(process);
   }
 
   /** The host itself. */
