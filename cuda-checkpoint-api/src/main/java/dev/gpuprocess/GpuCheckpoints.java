@@ -65,6 +65,7 @@ public final class GpuCheckpoints {
               StateDirectory.standard(),
               true,
               SHARED_MEMORY,
+              false,
               null));
 
   private final EngineContext context;
@@ -358,6 +359,7 @@ public final class GpuCheckpoints {
     private StateDirectory state;
     private boolean populateAhead;
     private @Nullable Path snapshotSpool;
+    private boolean allowPeerMemory;
     private @Nullable ImageKey imageKey;
 
     private Builder(EngineContext from) {
@@ -369,6 +371,7 @@ public final class GpuCheckpoints {
       this.state = from.state();
       this.populateAhead = from.populateAhead();
       this.snapshotSpool = from.snapshotSpool();
+      this.allowPeerMemory = from.allowPeerMemory();
       this.imageKey = from.imageKey();
     }
 
@@ -493,6 +496,23 @@ public final class GpuCheckpoints {
     }
 
     /**
+     * Sets whether processes are checkpointed although they may map each other's GPU memory, as the
+     * ranks of NCCL do unless they are told otherwise. Driver 580 checkpoints such processes and
+     * cannot restore them, so that they are lost; only driver 610 and later carry such memory, of
+     * jobs with a job file. Those are refused that talk through NCCL (2.19 or later) on this
+     * machine and were started without {@code NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0
+     * NCCL_SHM_DISABLE=1} in their environment. Settings that they make for themselves later, or in
+     * {@code nccl.conf}, are not seen.
+     *
+     * @param allow true for ranks that are known to do without; false by default
+     * @return this builder
+     */
+    public Builder allowPeerMemory(boolean allow) {
+      this.allowPeerMemory = allow;
+      return this;
+    }
+
+    /**
      * Sets a key with which images are signed. Images without its signature are then not opened.
      *
      * @param key for images that leave this machine, or are kept where others can write; null, the
@@ -512,7 +532,16 @@ public final class GpuCheckpoints {
     public GpuCheckpoints build() {
       return new GpuCheckpoints(
           new EngineContext(
-              cuda, gpus, criu, listener, timeouts, state, populateAhead, snapshotSpool, imageKey));
+              cuda,
+              gpus,
+              criu,
+              listener,
+              timeouts,
+              state,
+              populateAhead,
+              snapshotSpool,
+              allowPeerMemory,
+              imageKey));
     }
   }
 

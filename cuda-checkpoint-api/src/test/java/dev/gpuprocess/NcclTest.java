@@ -5,11 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -135,6 +137,69 @@ class NcclTest {
         assertTrue(told.contains(Long.toString(second.pid())), told);
       }
     }
+  }
+
+  @Test
+  void ranksThatMayMapEachOthersMemoryAreNotTouched() {
+    try (Counter first = talking(Map.of(), 0);
+        Counter second = talking(ALL, 1)) {
+      UnsupportedByDriverException refused = assertRefused(first);
+      assertTrue(
+          refused.getMessage().contains("start the job with NCCL_P2P_DISABLE=1"),
+          refused::getMessage);
+      assertTrue(refused.getMessage().contains(Long.toString(second.pid())), refused::getMessage);
+      assertRefused(second);
+      LockedProcess locked = checkpoints.process(first.pid()).lock();
+      assertThrows(UnsupportedByDriverException.class, locked::checkpoint);
+      locked.unlock();
+      try (CheckpointedProcess suspended =
+          checkpoints.toBuilder()
+              .allowPeerMemory(true)
+              .build()
+              .process(first.pid())
+              .suspend()) {
+        assertEquals(first.pid(), suspended.pid());
+      }
+      assertEquals(101, first.increment());
+    }
+  }
+
+  private UnsupportedByDriverException assertRefused(Counter rank) {
+    RunningProcess process = checkpoints.process(rank.pid());
+    UnsupportedByDriverException refused =
+        assertThrows(UnsupportedByDriverException.class, process::suspend);
+    assertEquals(ProcessState.RUNNING, checkpoints.inspect(rank.pid()).state());
+    return refused;
+  }
+
+  @Test
+  void ranksThatDoWithoutSuchMemoryAreSuspended() {
+    try (Counter first = talking(ALL, 0);
+        Counter second = talking(ALL, 1)) {
+      checkpoints.process(first.pid()).suspend().resume();
+      assertEquals(101, first.increment());
+      assertEquals(101, second.increment());
+    }
+  }
+
+  @Test
+  void oneRankAndRanksOfOtherJobsAreSuspended() {
+    try (Counter alone = talking(Map.of("WORLD_SIZE", "1", "MASTER_PORT", "4001"), 0);
+        Counter other = talking(Map.of("WORLD_SIZE", "2", "MASTER_PORT", "4002"), 0);
+        Counter silent = rank(Map.of())) {
+      checkpoints.process(alone.pid()).suspend().resume();
+      checkpoints.process(other.pid()).suspend().resume();
+      checkpoints.process(silent.pid()).suspend().resume();
+      assertEquals(101, other.increment());
+    }
+  }
+
+  /** A rank with a communicator. */
+  private Counter talking(Map<String, String> environment, int number) {
+    Counter rank = rank(environment);
+    String answer = rank.ask("unix-bind @tmp/nccl-socket-%d-%x".formatted(number, rank.pid()));
+    assertFalse(answer.startsWith("error"), answer);
+    return rank;
   }
 
   private String lockTimedOut(Counter busy) {

@@ -24,6 +24,7 @@ import org.jspecify.annotations.Nullable;
  * @param populateAhead whether checkpoints are helped by populating memory ahead of the driver
  * @param snapshotSpool where the memory of a process goes during the pause of a snapshot; null for
  *     the image itself
+ * @param allowPeerMemory whether ranks are checkpointed that may map each other's GPU memory
  * @param imageKey signs images that are made and is asked of those that are opened; null for none
  */
 public record EngineContext(
@@ -35,6 +36,7 @@ public record EngineContext(
     StateDirectory state,
     boolean populateAhead,
     @Nullable Path snapshotSpool,
+    boolean allowPeerMemory,
     @Nullable ImageKey imageKey) {
 
   /** The GPUs, asked within a deadline. */

@@ -54,7 +54,7 @@ final class CudaFailures {
               + " uses something this driver cannot "
               + function
               + (restoring
-                  ? " (GPU pairs need driver 580 or later)"
+                  ? " (other GPUs than before need driver 580 or later; memory that it shares with other processes, as ranks of NCCL may, driver 610)"
                   : " (managed memory, for one); it is "
                       + failure.after()
                       + " at this moment, and unlock lets it run on, which suspend does by itself"),

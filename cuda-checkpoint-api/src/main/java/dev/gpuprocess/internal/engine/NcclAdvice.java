@@ -33,7 +33,7 @@ final class NcclAdvice {
               target.pid(),
               other -> other == target.pid() || usesCuda(cuda, other, limit.remaining()),
               limit::check)
-          .filter(peers -> !peers.missing().isEmpty())
+          .filter(NcclPeers::mayMapMemory)
           .map(
               peers ->
                   "; %s use NCCL in a way in which they map each other's memory, which no driver below 610 carries: start the job with %s"

@@ -36,8 +36,9 @@ public final class Suspension {
         members, each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout)));
   }
 
-  /** Checkpoints locked processes. */
+  /** Checkpoints locked processes, unless they could not be brought back. */
   public void checkpoint() {
+    PeerMemoryCheck.require(operation.job(), "checkpoint");
     Member.all(operation.members(), Suspension::checkpoint);
   }
 
@@ -68,6 +69,8 @@ public final class Suspension {
 
   /** Both, of running processes. */
   public void suspend(Duration lockTimeout) {
+    // Ranks that wait for each other need not be stopped to be told this.
+    PeerMemoryCheck.require(operation.job(), "suspend");
     lock(lockTimeout);
     // Better thrown now than after all the memory has moved to the host.
     operation.rethrow();

@@ -4,13 +4,17 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.SocketTables;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -32,6 +36,11 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
 
   private static final Pattern LIBRARY = Pattern.compile(".*/libnccl\\.so[^/]*");
 
+  /** What NCCL calls the socket through which the ranks of one machine pass memory, padded. */
+  private static final Pattern SOCKET = Pattern.compile("@tmp/nccl-socket-\\d+-\\p{XDigit}+@*");
+
+  private static final Pattern SOCKET_INODE = Pattern.compile("socket:\\[(\\d+)]");
+
   /** More are not looked at: two are enough to warn. */
   private static final int MOST = 256;
 
@@ -47,7 +56,10 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     }
   }
 
-  /** The last: PyTorch's rendezvous uses io_uring otherwise, which CRIU does not dump. */
+  /**
+   * The last: PyTorch's rendezvous uses io_uring otherwise, which CRIU does not dump. The store of
+   * torchrun itself does not look at it (2.11).
+   */
   private static final List<Setting> NEEDED =
       List.of(
           new Setting("NCCL_P2P_DISABLE", "1"),
@@ -57,6 +69,11 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
 
   private static final Set<String> NAMES =
       NEEDED.stream().map(Setting::name).collect(Collectors.toUnmodifiableSet());
+
+  /** With which PyTorch tells a rank how many there are, and where they meet. */
+  private static final String RANKS = "WORLD_SIZE";
+
+  private static final List<String> MEETING = List.of("MASTER_ADDR", "MASTER_PORT");
 
   /** Keeps copies. */
   public NcclPeers {
@@ -81,6 +98,53 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     return ranks.size() < 2
         ? Optional.empty()
         : Optional.of(new NcclPeers(ranks, missingIn(ranks)));
+  }
+
+  /**
+   * Looks for those of some processes that can have passed memory to each other: they have a
+   * communicator, as told by the socket that NCCL opens for one, from version 2.19 on, and nothing
+   * says that it is another's. Touches nothing and asks the driver nothing, so they may be locked.
+   *
+   * @param pids whose; what descends from them and from their parents is looked at
+   * @param each called again and again; what it throws ends the look
+   * @return empty when there are not at least two
+   * @throws ProcessUnreadableException when they cannot be looked at
+   */
+  public static Optional<NcclPeers> communicating(Collection<Integer> pids, Runnable each) {
+    Set<Integer> candidates = new LinkedHashSet<>();
+    Set<Integer> own = new LinkedHashSet<>(pids);
+    for (int pid : pids) {
+      own.addAll(ProcFs.descendants(pid));
+      candidates.addAll(candidates(pid));
+    }
+    Map<List<String>, List<Integer>> groups = new LinkedHashMap<>();
+    for (int candidate : candidates) {
+      each.run();
+      if (hasLoaded(candidate, each) && hasCommunicator(candidate)) {
+        Map<String, String> told = Environment.of(candidate, Set.of(RANKS, MEETING.get(0), MEETING.get(1)));
+        if (!told.getOrDefault(RANKS, "").equals("1")) {
+          List<String> meeting = MEETING.stream().map(name -> told.getOrDefault(name, "")).toList();
+          groups.computeIfAbsent(meeting, none -> new ArrayList<>()).add(candidate);
+        }
+      }
+    }
+    List<Integer> ranks =
+        groups.values().stream()
+            .filter(group -> group.size() > 1 && group.stream().anyMatch(own::contains))
+            .flatMap(List::stream)
+            .toList();
+    return ranks.isEmpty()
+        ? Optional.empty()
+        : Optional.of(new NcclPeers(ranks, missingIn(ranks)));
+  }
+
+  private static boolean hasCommunicator(int pid) {
+    Map<Long, String> names = SocketTables.unixNames(pid);
+    return ProcFs.visibleFiles(pid).stream()
+        .map(file -> SOCKET_INODE.matcher(file.target()))
+        .filter(Matcher::matches)
+        .map(inode -> names.getOrDefault(Long.valueOf(inode.group(1)), ""))
+        .anyMatch(name -> SOCKET.matcher(name).matches());
   }
 
   private static List<Integer> candidates(int pid) {
@@ -117,6 +181,11 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
       set.removeIf(each -> !each.value().equals(environment.getOrDefault(each.name(), "").strip()));
     }
     return NEEDED.stream().filter(each -> !set.contains(each)).map(Setting::toString).toList();
+  }
+
+  /** Whether a setting is missing without which they map each other's memory. */
+  public boolean mayMapMemory() {
+    return missing.stream().anyMatch(setting -> setting.startsWith("NCCL_"));
   }
 
   /** Such as {@code NCCL_P2P_DISABLE=1 USE_LIBUV=0}; empty when all are set. */

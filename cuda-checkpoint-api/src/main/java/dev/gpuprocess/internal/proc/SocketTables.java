@@ -8,13 +8,14 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 
-/**
- * The TCP sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}.
- */
+/** The sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}. */
 public final class SocketTables {
 
   /** sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode, ... */
   private static final int FIELDS = 10;
+
+  /** Num RefCount Protocol Flags Type St Inode Path */
+  private static final int UNIX_FIELDS = 8;
 
   private SocketTables() {}
 
@@ -35,6 +36,23 @@ public final class SocketTables {
           .forEach(socket -> sockets.put(socket.inode(), socket));
     }
     return sockets;
+  }
+
+  /**
+   * Reads the names of the unix sockets that have one.
+   *
+   * @param pid a process in the namespace
+   * @return by inode; one that is no file begins with {@code @}, which stands for each NUL in it;
+   *     empty when the process is gone
+   */
+  public static Map<Long, String> unixNames(long pid) {
+    Map<Long, String> names = new HashMap<>();
+    ProcFields.lines(ProcFs.read(pid, "net/unix").orElse(""))
+        .skip(1)
+        .map(line -> line.strip().split(" +", UNIX_FIELDS))
+        .filter(fields -> fields.length == UNIX_FIELDS)
+        .forEach(fields -> names.put(Long.parseLong(fields[6]), fields[7]));
+    return names;
   }
 
   private static TcpSocket tcpSocket(String[] fields) {

@@ -114,7 +114,7 @@ final class DescriptorCheck {
 
   private static String cure(String name) {
     return name.equals("io_uring")
-        ? "close it first, or start the program with UV_USE_IO_URING=0 (libuv, uvloop), or USE_LIBUV=0 (PyTorch's rendezvous)"
+        ? "close it first, or start the program with UV_USE_IO_URING=0 (libuv, uvloop), USE_LIBUV=0 (PyTorch's rendezvous), or, as torchrun's own store has no such switch, on a machine with sysctl kernel.io_uring_disabled=2"
         : "close it first";
   }
 
