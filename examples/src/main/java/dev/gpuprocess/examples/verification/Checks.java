@@ -42,7 +42,7 @@ final class Checks {
   private void print(Outcome outcome) {
     String verdict = outcome.verdict().name().toLowerCase(Locale.ROOT);
     List<String> numbers = outcome.numbers().lines().toList();
-    out.printf(Locale.ROOT, "  %-26s%-9s%s%n", outcome.what(), verdict, numbers.get(0));
-    numbers.stream().skip(1).forEach(more -> out.println(" ".repeat(37) + more));
+    out.printf(Locale.ROOT, "  %-28s%-9s%s%n", outcome.what(), verdict, numbers.get(0));
+    numbers.stream().skip(1).forEach(more -> out.println(" ".repeat(39) + more));
   }
 }

@@ -1,7 +1,11 @@
 package dev.gpuprocess.examples.verification;
 
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.LaunchedJob;
 import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
@@ -10,16 +14,18 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 
 /**
- * A PyTorch training run ({@code trainer.py}) that writes a line {@code step loss} for each step.
- * It stays the same run when CRIU has restored it.
+ * A {@link TrainingProgram} that runs. It stays the same run when CRIU has restored it, and when it
+ * is a tree of processes closing it ends all of them.
  */
 final class Trainer implements AutoCloseable {
 
@@ -32,6 +38,10 @@ final class Trainer implements AutoCloseable {
 
   private static final Duration PATIENCE = Duration.ofMinutes(3);
   private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
+
+  /** Its parent takes note of its end at once, as not every init does, and tells its pid. */
+  private static final String KEEPER = "setsid \"$@\" >/dev/null & echo $!; exec >/dev/null; wait";
+
   private static final String LOOK =
       "import torch, sys; sys.exit(None if torch.cuda.is_available() else 'PyTorch sees no GPU')";
 
@@ -64,38 +74,56 @@ final class Trainer implements AutoCloseable {
   }
 
   /**
-   * Starts a run.
+   * Starts a run that is no child of this JVM, as somebody else's job is not.
    *
    * @param scratch where its files are
    * @param name of this run
-   * @param steps how many
-   * @param mebibytes of GPU memory to hold besides the model
-   * @param loaders who makes its data
+   * @param program what it runs
    */
-  static Trainer start(Scratch scratch, String name, int steps, int mebibytes, Loaders loaders) {
-    Path script = scratch.resolve("trainer.py");
-    Path losses = scratch.resolve(name + ".losses");
+  static Trainer start(Scratch scratch, String name, TrainingProgram program) {
     Path errors = scratch.resolve(name + ".errors");
+    List<String> command = new ArrayList<>(List.of("sh", "-c", KEEPER, "sh"));
     try {
-      writeScript(script);
-      Files.createFile(losses);
-      List<String> command =
-          List.of(
-              "python3",
-              script.toString(),
-              losses.toString(),
-              Integer.toString(steps),
-              Integer.toString(mebibytes),
-              loaders.name().toLowerCase(Locale.ROOT));
-      Process process = builder(errors, command).start();
-      ProcessIdentity identity =
-          ProcessIdentity.of(process.pid())
-              .orElseThrow(() -> new IllegalStateException("the trainer ended at once"));
-      return new Trainer(identity, losses, errors);
+      Path losses = prepare(scratch, name, program);
+      command.addAll(program.command(scratch.resolve(program.script()), losses));
+      ProcessBuilder builder =
+          builder(errors, command).redirectOutput(ProcessBuilder.Redirect.PIPE);
+      builder.environment().putAll(program.environment());
+      Process keeper = builder.start();
+      try (BufferedReader told = keeper.inputReader(StandardCharsets.US_ASCII)) {
+        int pid = Integer.parseInt(Objects.requireNonNull(told.readLine(), "no pid was told"));
+        ProcessIdentity identity =
+            ProcessIdentity.of(pid)
+                .orElseThrow(() -> new IllegalStateException("it ended: " + lastLine(errors)));
+        return new Trainer(identity, losses, errors);
+      }
     } catch (IOException e) {
-      throw new UncheckedIOException("cannot start the trainer", e);
+      throw new UncheckedIOException("cannot start " + program.script(), e);
     }
   }
+
+  /** Starts a run as a job of this JVM, which stays the one that the job tells of. */
+  static Launched launch(
+      GpuCheckpoints checkpoints, Scratch scratch, String name, TrainingProgram program) {
+    Path errors = scratch.resolve(name + ".errors");
+    try {
+      Path losses = prepare(scratch, name, program);
+      List<String> command = program.command(scratch.resolve(program.script()), losses);
+      LaunchedJob job =
+          checkpoints.launch(
+              LaunchOptions.builder(
+                      command.get(0), command.subList(1, command.size()).toArray(String[]::new))
+                  .environment(program.environment())
+                  .error(LaunchOptions.Output.to(errors))
+                  .build());
+      return new Launched(job, new Trainer(job.identity(), losses, errors));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot start " + program.script(), e);
+    }
+  }
+
+  /** A run that this JVM has launched. */
+  record Launched(LaunchedJob job, Trainer trainer) {}
 
   /** Nothing of this JVM stays open in it: a pipe that leads outside could not be restored. */
   private static ProcessBuilder builder(Path errors, List<String> command) {
@@ -105,16 +133,18 @@ final class Trainer implements AutoCloseable {
         .redirectError(errors.toFile());
   }
 
-  private static void writeScript(Path script) throws IOException {
-    if (Files.exists(script)) {
-      return;
-    }
-    try (InputStream in = Trainer.class.getResourceAsStream("trainer.py")) {
-      if (in == null) {
-        throw new IOException("this jar was built without trainer.py");
+  private static Path prepare(Scratch scratch, String name, TrainingProgram program)
+      throws IOException {
+    Path script = scratch.resolve(program.script());
+    if (!Files.exists(script)) {
+      try (InputStream in = Trainer.class.getResourceAsStream(program.script())) {
+        if (in == null) {
+          throw new IOException("this jar was built without " + program.script());
+        }
+        Files.copy(in, script);
       }
-      Files.copy(in, script);
     }
+    return Files.createFile(scratch.resolve(name + ".losses"));
   }
 
   int pid() {
@@ -180,14 +210,19 @@ final class Trainer implements AutoCloseable {
     }
   }
 
-  /** Ends this very process, and no other that may have got its pid. */
+  /** Ends these very processes, and no others that may have got their pids. */
   @Override
   public void close() {
-    ProcessHandle.of(identity.pid())
-        .filter(handle -> identity.isAlive())
-        .ifPresent(ProcessHandle::destroyForcibly);
+    List<ProcessHandle> tree =
+        ProcessHandle.of(identity.pid())
+            .filter(handle -> identity.isAlive())
+            .map(handle -> Stream.concat(Stream.of(handle), handle.descendants()).toList())
+            .orElse(List.of());
+    List<ProcessIdentity> ended =
+        tree.stream().flatMap(handle -> ProcessIdentity.of(handle.pid()).stream()).toList();
+    tree.forEach(ProcessHandle::destroyForcibly);
     long deadline = System.nanoTime() + PATIENCE.toNanos();
-    while (identity.isAlive()) {
+    while (ended.stream().anyMatch(ProcessIdentity::isAlive)) {
       if (System.nanoTime() - deadline >= 0) {
         throw new IllegalStateException("trainer " + identity.pid() + " does not die");
       }

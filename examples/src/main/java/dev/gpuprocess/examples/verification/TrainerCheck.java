@@ -81,7 +81,7 @@ final class TrainerCheck {
   }
 
   private Trainer start(Scratch scratch, String name) {
-    return Trainer.start(scratch, name, STEPS, mebibytes, loaders);
+    return Trainer.start(scratch, name, TrainingProgram.trainer(STEPS, mebibytes, loaders));
   }
 
   private DumpOptions options() {

@@ -1,7 +1,7 @@
 """A small training run that repeats itself bit by bit: trainer.py LOSSES STEPS MEBIBYTES LOADERS
 
 Appends a line "step loss" to the file LOSSES after each step, and "done SUM" at the end, where SUM is over all of the
-MEBIBYTES of GPU memory that it holds besides the model. LOADERS says how the two processes that make its data start:
+MEBIBYTES of GPU memory that it holds besides the model. LOADERS says how the four processes that make its data start:
 spawn or fork, or none when it makes them itself. It knows nothing of checkpoints.
 """
 
@@ -33,7 +33,7 @@ class Rows(torch.utils.data.Dataset):
 def batches(steps: int, loaders: str) -> torch.utils.data.DataLoader:
     if loaders == "none":
         return torch.utils.data.DataLoader(Rows(steps), batch_size=None)
-    return torch.utils.data.DataLoader(Rows(steps), batch_size=None, num_workers=2, multiprocessing_context=loaders)
+    return torch.utils.data.DataLoader(Rows(steps), batch_size=None, num_workers=4, multiprocessing_context=loaders)
 
 
 def main(path: str, steps: int, mebibytes: int, loaders: str) -> None:
@@ -59,5 +59,4 @@ def main(path: str, steps: int, mebibytes: int, loaders: str) -> None:
 
 
 if __name__ == "__main__":
-    os.setsid()
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

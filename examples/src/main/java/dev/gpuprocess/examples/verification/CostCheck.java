@@ -1,0 +1,87 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.fixtures.Job;
+import java.io.PrintStream;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+
+/** How suspend and resume grow with the number of processes at the same memory in all. */
+final class CostCheck {
+
+  private static final int[] PROCESSES = {1, 2, 4, 8};
+  private static final int ROUNDS = 3;
+
+  private final GpuCheckpoints checkpoints;
+  private final Machine machine;
+  private final PrintStream out;
+  private final int mebibytes;
+
+  CostCheck(Machine machine, PrintStream out, int mebibytes) {
+    this.machine = machine;
+    this.checkpoints = machine.checkpoints();
+    this.out = out;
+    this.mebibytes = mebibytes;
+  }
+
+  Outcome run() {
+    String what = "cost, %s MiB in all".formatted(mebibytes);
+    List<String> rows = new ArrayList<>();
+    rows.add("processes  MiB each  suspend s         resume s          best of " + ROUNDS);
+    double first = 0;
+    for (int processes : PROCESSES) {
+      int each = mebibytes / processes;
+      try (Job job = machine.on(Job.launch(processes, 1, 0, each)).start()) {
+        double[] suspend = new double[ROUNDS];
+        double[] resume = new double[ROUNDS];
+        for (int round = 0; round < ROUNDS; round++) {
+          Timing timing = new Timing();
+          CheckpointedJob suspended =
+              timing.of("suspend", () -> checkpoints.job(job.pid()).suspend());
+          suspend[round] = timing.last();
+          timing.of("resume", suspended::resume);
+          resume[round] = timing.last();
+        }
+        for (int member = 0; member < processes; member++) {
+          if (!job.verify(member).startsWith("ok ")) {
+            return Outcome.failed(what, "member " + member + ": " + job.verify(member));
+          }
+        }
+        double best = least(suspend) + least(resume);
+        first = first == 0 ? best : first;
+        rows.add(
+            String.format(
+                Locale.ROOT,
+                "%9d  %8d  %-16s  %-16s  %.2f + %.2f, %.2f of one",
+                processes,
+                each,
+                text(suspend),
+                text(resume),
+                least(suspend),
+                least(resume),
+                best / first));
+        out.println("  " + rows.get(rows.size() - 1));
+      }
+    }
+    return Outcome.passed(what, String.join("\n", rows));
+  }
+
+  private static double least(double[] seconds) {
+    double least = Double.MAX_VALUE;
+    for (double each : seconds) {
+      least = Math.min(least, each);
+    }
+    return least;
+  }
+
+  private static String text(double[] seconds) {
+    List<String> texts = new ArrayList<>();
+    for (double each : seconds) {
+      texts.add(String.format(Locale.ROOT, "%.2f", each));
+    }
+    return String.join(" ", texts);
+  }
+}

@@ -1,0 +1,35 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.GpuJob;
+import dev.gpuprocess.JobMember;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/** The members of a job in a line: {@code 2 CUDA processes below 4711: 4713 (612 MiB), ...}. */
+final class Members {
+
+  private static final int MOST = 8;
+
+  private Members() {}
+
+  static String text(GpuJob job) {
+    List<JobMember> members = job.members();
+    String each = members.stream().limit(MOST).map(Members::text).collect(Collectors.joining(", "));
+    String which =
+        members.size() == 1 && members.get(0).pid() == job.root().pid()
+            ? "1 CUDA process, the root: "
+            : "%s CUDA processes below %s: ".formatted(members.size(), job.root().pid());
+    return which + each;
+  }
+
+  private static String text(JobMember member) {
+    return member.gpuBytes().isEmpty()
+        ? member.pid() + " (no GPU memory)"
+        : "%s (%s MiB)"
+        .formatted(
+            member.pid(),
+            member.gpuBytes().values().stream()
+                .map(bytes -> Long.toString(bytes >> 20))
+                .collect(Collectors.joining(" + ")));
+  }
+}

@@ -1,0 +1,60 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuMap;
+import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.options.ResumeOptions;
+import java.io.PrintStream;
+import java.util.List;
+import java.util.Set;
+
+/** A training run moves to another GPU in the middle, and back, and its losses stay the same. */
+final class OtherGpuCheck {
+
+  static final String WHAT = "to the other GPU and back";
+
+  private OtherGpuCheck() {}
+
+  static Outcome run(Machine machine, PrintStream out, TrainingProgram program) {
+    List<GpuUuid> gpus =
+        machine.checkpoints().gpus().gpus().orElse(List.of()).stream().map(Gpu::uuid).toList();
+    try (Scratch scratch = Scratch.create();
+        Trainer reference = Trainer.start(scratch, "undisturbed", program);
+        Trainer trainer = Trainer.start(scratch, "moved", program)) {
+      Timing timing = new Timing();
+      trainer.awaitStep(program.steps() / 4);
+      RunningJob job = machine.checkpoints().job(trainer.pid());
+      Set<GpuUuid> first = where(job);
+      GpuUuid home = first.iterator().next();
+      GpuUuid other = gpus.stream().filter(gpu -> !gpu.equals(home)).findFirst().orElseThrow();
+      RunningJob moved = timing.of("there", () -> move(job, other));
+      Set<GpuUuid> second = where(machine.checkpoints().job(trainer.pid()));
+      out.println("  from " + first + " to " + second);
+      trainer.awaitStep(program.steps() / 2);
+      timing.of("back", () -> move(moved, home));
+      Set<GpuUuid> third = where(machine.checkpoints().job(trainer.pid()));
+      List<String> lines = trainer.awaitEnd();
+      boolean right =
+          first.equals(Set.of(home))
+              && second.equals(Set.of(other))
+              && third.equals(first)
+              && lines.equals(reference.awaitEnd());
+      String numbers = "from %s to %s to %s: %s".formatted(first, second, third, timing);
+      return right
+          ? Outcome.passed(
+              WHAT, program.steps() + " losses and the sum equal an undisturbed run's\n" + numbers)
+          : Outcome.failed(WHAT, "losses or GPUs differ\n" + numbers);
+    }
+  }
+
+  private static RunningJob move(RunningJob job, GpuUuid target) {
+    return job.suspend().resume(ResumeOptions.builder().gpus(GpuMap.to(target)).build());
+  }
+
+  private static Set<GpuUuid> where(RunningJob job) {
+    return job.members().get(0).gpuBytes().keySet();
+  }
+}
