@@ -97,8 +97,9 @@ record Gadgets(long call, Restorer restorer) {
   }
 
   private static OptionalLong search(byte[] text, long at, byte[] wanted) {
-    for (int i = 0; i + wanted.length <= text.length; i++) {
-      if (text[i] == wanted[0] && matches(text, i, wanted)) {
+    int last = wanted.length - 1;
+    for (int i = 0; i + last < text.length; i++) {
+      if (text[i] == wanted[0] && text[i + last] == wanted[last] && matches(text, i, wanted)) {
         return OptionalLong.of(at + i);
       }
     }

@@ -39,6 +39,9 @@ final class Tracee {
 
   private static final long PAUSE = 100_000;
 
+  /** A thread can be in one system call for as long as a checkpoint takes. */
+  private static final long LONGEST_PAUSE = 1_000_000;
+
   private final Ptrace ptrace;
   private final int task;
   private final boolean filtered;
@@ -87,7 +90,7 @@ final class Tracee {
   }
 
   /**
-   * Waits until it stops. Signals that it was about to get are delivered first.
+   * Waits until it stops after an interrupt. Signals that it was about to get are delivered first.
    *
    * @param end when to give up, by the clock of {@link System#nanoTime}
    * @return TRAP or GROUP
@@ -95,6 +98,8 @@ final class Tracee {
   Stop awaitTrap(long end) throws UntraceableException, NativeCallException {
     Stop stop = await(end);
     while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {
+      // A stop of another kind takes back the interrupt that was asked for before it.
+      ptrace.interrupt(task);
       ptrace.resume(task, stop == Stop.SIGNAL ? signal : 0);
       stop = await(end);
     }
@@ -151,6 +156,7 @@ final class Tracee {
   private Optional<Stop> await(BooleanSupplier over)
       throws UntraceableException, NativeCallException {
     long patience = System.nanoTime() + YIELDING;
+    long pause = PAUSE;
     while (true) {
       boolean late = System.nanoTime() - patience > 0;
       Optional<Integer> status = ptrace.change(task);
@@ -167,7 +173,8 @@ final class Tracee {
         throw gone();
       }
       if (late) {
-        LockSupport.parkNanos(PAUSE);
+        LockSupport.parkNanos(pause);
+        pause = Math.min(2 * pause, LONGEST_PAUSE);
       } else {
         Thread.yield();
       }

@@ -45,6 +45,9 @@ final class ManifestMutants {
   private static final List<String> NUMBERS =
       List.of("-1", "1.5", "1e400", "-9223372036854775809", "1e2147483647", "NaN", "Infinity");
 
+  /** Deeper than JSON is read; with its indentation a manifest grows by the square of it. */
+  private static final int DEEP = 300;
+
   private final List<Mutant> all = new ArrayList<>();
   private final String original;
 
@@ -78,7 +81,7 @@ final class ManifestMutants {
     boolean anyList = path.equals(".commandLine");
     List<JsonElement> impossible = new ArrayList<>();
     impossible.add(JsonNull.INSTANCE);
-    impossible.add(nested(1000));
+    impossible.add(nested(DEEP));
     NUMBERS.forEach(number -> impossible.add(JsonPaths.raw(number)));
     if (!anyText) {
       impossible.add(new JsonPrimitive("../../etc/passwd"));

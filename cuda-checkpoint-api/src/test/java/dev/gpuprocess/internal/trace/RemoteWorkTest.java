@@ -42,6 +42,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class RemoteWorkTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);
+  private static final int INTERRUPTS = 50;
   private static final int POPULATE_WRITE = 23;
   private static final int READ = 1;
   private static final int PRIVATE_FIXED = 0x12;
@@ -331,6 +332,36 @@ class RemoteWorkTest {
                       }));
       assertEquals(Untraceable.Reason.GONE, gone.why().reason());
     }
+  }
+
+  /** The kernel forgets it at a stop of another kind. */
+  @Test
+  void anInterruptIsHeededByAThreadThatComesToASystemCallFirst() throws Exception {
+    try (Holder holder = Holder.launch(1).notOurChild().start()) {
+      int pid = Math.toIntExact(holder.pid());
+      ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
+      for (int i = 0; i < INTERRUPTS; i++) {
+        long nanos = i * 4_000L;
+        Tracee.Stop stop =
+            TracerThread.run(pid, Ptrace::new, ptrace -> interruptTwice(ptrace, process, nanos));
+        assertEquals(Tracee.Stop.TRAP, stop);
+      }
+    }
+  }
+
+  /** The second time when it is about to go back into its call, or is there already. */
+  private static Tracee.Stop interruptTwice(Ptrace ptrace, ProcessIdentity process, long nanos)
+      throws UntraceableException, NativeCallException {
+    Tracee thread = Tracee.seize(ptrace, process, process.pid());
+    thread.beginInterrupt();
+    assertEquals(Tracee.Stop.TRAP, thread.awaitTrap(System.nanoTime() + LIMIT.toNanos()));
+    long until = System.nanoTime() + nanos;
+    boolean going = true;
+    while (going) {
+      going = thread.toSystemCall(() -> System.nanoTime() - until > 0);
+    }
+    thread.beginInterrupt();
+    return thread.awaitTrap(System.nanoTime() + LIMIT.toNanos());
   }
 
   @Test
