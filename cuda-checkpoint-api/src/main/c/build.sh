@@ -1,6 +1,7 @@
 #!/bin/sh
-# Compiles what a launched job needs into the directory given, with gcc alone: `job`, which starts and guards a job, and
-# `fork-handler.so`, which is preloaded into one. Called by Maven.
+# Compiles what a launched job needs into the directory given, with gcc alone: `job`, which starts and guards a job,
+# `fork-handler.so`, which is preloaded into one, and `cuda-call`, which makes a call of the driver that needs the job's file.
+# Called by Maven.
 #
 #   build.sh DIRECTORY STAMP
 #
@@ -10,10 +11,12 @@ mkdir -p "$1" "$(dirname "$2")"
 out=$(cd "$1" && pwd)
 stamp=$(cd "$(dirname "$2")" && pwd)/${2##*/}
 cd "$(dirname "$0")"
-if [ -e "$stamp" ] && [ -e "$out/job" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
+if [ -e "$stamp" ] && [ -e "$out/job" ] && [ -e "$out/cuda-call" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
 # Static: it runs where there is another C library, and what is preloaded into the job is not preloaded into it.
 gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -o "$out/job" job/*.c
 # Without what came after glibc 2.17: it is loaded into programs of any age.
 gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -s -Wl,-z,nodelete -Wl,-z,now \
   -Wl,-soname,gpuprocess-fork-handler.so -o "$out/fork-handler.so" fork_handler.c
+# Not static: it loads libcuda.
+gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -s -o "$out/cuda-call" cuda_call.c -ldl
 touch "$stamp"

@@ -20,7 +20,7 @@ flags="-std=c11 -D_GNU_SOURCE -include old_names.h -O2 -Wall -Wextra -Werror"
 library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete"
 sim=sim
 shared="$sim/machine.c $sim/card.c $sim/references.c $sim/faults.c $sim/neighbour.c"
-driver="$shared $sim/process.c $sim/memory.c $sim/save_area.c $sim/control_target.c $sim/checkpoint_serve.c
+driver="$shared $sim/process.c $sim/memory.c $sim/save_area.c $sim/control_target.c $sim/checkpoint_serve.c $sim/job_file.c
   $sim/api_device.c $sim/api_memory.c $sim/api_launch.c $sim/api_errors.c"
 gcc $library -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" \
   $driver $sim/control_caller.c $sim/call_file.c $sim/api_checkpoint.c -ldl -lpthread

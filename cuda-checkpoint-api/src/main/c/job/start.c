@@ -7,6 +7,7 @@
  *   out+ PATH, err+ PATH      the same, appended to
  *   join yes         standard error goes where standard output goes
  *   unset NAME, set NAME=VALUE
+ *   job-file PATH    made, empty, and CUDA_CHECKPOINT_JOB_FILE names it
  *   preload PATH     goes behind what LD_PRELOAD has
  *   socket PATH, requests PATH       requests for snapshots are taken, see requests.c
  * What is not given stays: descriptors 0 to 2, and the environment. Files are opened here, since CRIU wants those of an
@@ -33,7 +34,7 @@
 enum { SOCKET = 3 };
 enum kind { PID = 1, READY = 2, FAILED = 3, GO = 4 };
 /* JobStart.java has a sentence for each */
-enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8, REQUESTS = 9 };
+enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8, REQUESTS = 9, JOB_FILE = 10 };
 
 struct message {
   int32_t kind, step, value;
@@ -112,6 +113,15 @@ static void preload(const char *library) {
   }
 }
 
+/* In the /dev/shm of an isolated job there is no other way to make it. It is the job's alone. */
+static void make_job_file(const char *path) {
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  must(file, JOB_FILE);
+  must(fchmod(file, 0600), JOB_FILE);
+  close(file);
+  must(setenv("CUDA_CHECKPOINT_JOB_FILE", path, 1), EXEC);
+}
+
 static void apply(const char *name, char *value) {
   static const char *socket_path = "";
   const int output = O_WRONLY | O_CREAT;
@@ -124,6 +134,7 @@ static void apply(const char *name, char *value) {
   if (strcmp(name, "join") == 0) must(dup2(1, 2), FILE_ERR);
   if (strcmp(name, "unset") == 0) must(unsetenv(value), EXEC);
   if (strcmp(name, "set") == 0) must(putenv(value), EXEC);
+  if (strcmp(name, "job-file") == 0) make_job_file(value);
   if (strcmp(name, "preload") == 0) preload(value);
   if (strcmp(name, "socket") == 0) socket_path = value;
   if (strcmp(name, "requests") == 0) must(listen_for_requests(socket_path, value), REQUESTS);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "job_file.h"
 
 static bool all_zero(const void *bytes, size_t size) {
   const unsigned char *b = bytes;
@@ -16,6 +17,7 @@ static CUresult send(const char *function, int pid, struct control_call *call) {
   struct fault fault = fault_of(function, pid);
   if (fault.hit && fault.moment == FAULT_BEFORE && fault_happens(&fault)) return fault.answer;
   call->fault = fault;
+  job_file_name(call);
   CUresult result = control_send(pid, call);
   if (fault.hit && fault.moment == FAULT_AFTER && fault_happens(&fault)) return fault.answer;
   return result;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "job_file.h"
 #include "memory.h"
 #include "neighbour.h"
 #include "process.h"
@@ -55,6 +56,11 @@ static CUresult checkpoint(void) {
     p->state = CU_PROCESS_STATE_FAILED;
     return fault_answer != 0 ? fault_answer : result;
   }
+  result = job_file_left();
+  if (result != CUDA_SUCCESS) {
+    p->state = CU_PROCESS_STATE_FAILED;
+    return result;
+  }
   p->busy_until = 0; /* the clock may be another one after a dump and restore */
   card_leave(p->record);
   p->record = -1;
@@ -100,9 +106,11 @@ static CUresult restore(const struct control_call *call) {
   struct process *p = &the_process;
   if (p->state != CU_PROCESS_STATE_CHECKPOINTED) return CUDA_ERROR_ILLEGAL_STATE;
   if (p->poisoned) return CUDA_ERROR_OPERATING_SYSTEM;
+  CUresult result = job_file_knows();
+  if (result != CUDA_SUCCESS) return result;
   machine_reload();
   int new_index[SIM_MAX_GPUS], old_index[SIM_MAX_GPUS];
-  CUresult result = map_gpus(call, new_index);
+  result = map_gpus(call, new_index);
   if (result != CUDA_SUCCESS) return result;
   memcpy(old_index, p->gpu_of, sizeof old_index);
   for (int i = 0; i < p->devices; i++) p->gpu_of[i] = new_index[p->gpu_of[i]];
@@ -115,6 +123,7 @@ static CUresult restore(const struct control_call *call) {
     return result;
   }
   result = memory_to_gpu(middle);
+  if (result == CUDA_SUCCESS) result = job_file_returned();
   if (result != CUDA_SUCCESS) {
     p->state = CU_PROCESS_STATE_FAILED;
     return fault_answer != 0 ? fault_answer : result;
@@ -128,7 +137,9 @@ static CUresult restore(const struct control_call *call) {
 
 static CUresult serve(struct control_call *call) {
   bool copies = call->operation == CHECKPOINT || call->operation == RESTORE;
+  bool moves = call->operation != GET_STATE && call->operation != GET_THREAD;
   if (!copies && !middle()) return fault_answer;
+  if (moves && job_file_same(call) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
   switch (call->operation) {
     case GET_STATE: call->value = (int)the_process.state; return CUDA_SUCCESS;
     case GET_THREAD: call->value = gettid(); return CUDA_SUCCESS;

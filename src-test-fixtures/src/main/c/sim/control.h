@@ -18,6 +18,7 @@ struct control_call {
   int32_t result;
   int32_t value;                 /* the state or the thread id */
   uint32_t pairs_count;
+  uint64_t job_device, job_inode; /* of the job file that the caller's environment names; 0 for none */
   CUcheckpointGpuPair pairs[SIM_MAX_GPUS];
   struct fault fault;
 };

@@ -6,7 +6,8 @@
  *   context_memory  LIBCUDA_SIM_CONTEXT_MEMORY   bytes that a context takes by itself (128m)
  *   save_overhead   LIBCUDA_SIM_SAVE_OVERHEAD    bytes of host memory that a checkpoint takes for a context (1m);
  *                                                driver 580 takes 553013248
- *   driver_version  LIBCUDA_SIM_DRIVER_VERSION   as cuDriverGetVersion gives it: 13000 is driver 580, 12080 is 570
+ *   driver_version  LIBCUDA_SIM_DRIVER_VERSION   as cuDriverGetVersion gives it: 13010 is driver 590, which has
+ *                                                job files (job_file.h), 13000 is 580, 12080 is 570
  *   bandwidth       LIBCUDA_SIM_BANDWIDTH        MB/s of checkpoint and restore copies; 0 is as fast as memcpy (0)
  *   checkpoint_bandwidth  LIBCUDA_SIM_CHECKPOINT_BANDWIDTH  the same of a checkpoint alone (bandwidth); driver 580 on
  *                                                an H200: 5000. The kernel's populating of the area is not paced

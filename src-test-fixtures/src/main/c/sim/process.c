@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "job_file.h"
 #include "memory.h"
 #include "neighbour.h"
 
@@ -82,6 +83,7 @@ CUresult process_initialise(void) {
     p->known_gpus = m->gpus;
     memcpy(p->known, m->uuid, sizeof p->known);
     if (p->devices == 0) result = CUDA_ERROR_NO_DEVICE;
+    else if (job_file_join() != 0) result = CUDA_ERROR_OPERATING_SYSTEM;
     else if (control_start() != 0) result = CUDA_ERROR_OPERATING_SYSTEM;
     else {
       if (!fork_handled) pthread_atfork(before_fork, in_parent, in_child);

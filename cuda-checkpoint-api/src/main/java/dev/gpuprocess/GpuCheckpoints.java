@@ -180,6 +180,14 @@ public final class GpuCheckpoints {
    * Starts a job as a child of this JVM, prepared for being dumped and restored. Needs Linux 5.4
    * and glibc 2.34 on x86_64.
    *
+   * <p>Where the CUDA driver is 590 or later, the job gets an empty file, named by {@code
+   * CUDA_CHECKPOINT_JOB_FILE} in its environment, in which the driver keeps what it must know to
+   * checkpoint several processes of one job. Images carry it, each restore gets a copy of its own,
+   * and it is removed when the job has ended. A variable of this name that is set is left as it is,
+   * and there is none when the variable is among the {@linkplain
+   * LaunchOptions.Builder#removeEnvironment removed} ones. This was tried on the simulated driver
+   * only: what a real one makes of an empty file is not known.
+   *
    * @param options what to start, and how
    * @return the job, which runs
    * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
@@ -187,7 +195,7 @@ public final class GpuCheckpoints {
    *     Timeouts#call()}; nothing of it is left
    */
   public LaunchedJob launch(LaunchOptions options) {
-    return new LaunchedJob(this, LaunchedProcess.launch(options, null, context.timeouts().call()));
+    return new LaunchedJob(this, LaunchedProcess.launch(options, null, context));
   }
 
   /**
@@ -212,8 +220,7 @@ public final class GpuCheckpoints {
     }
     plan.place().make();
     RequestChannel channel = LaunchedProcess.requests(options);
-    LaunchedJob job =
-        new LaunchedJob(this, LaunchedProcess.launch(options, channel, context.timeouts().call()));
+    LaunchedJob job = new LaunchedJob(this, LaunchedProcess.launch(options, channel, context));
     new RequestedSnapshots(this, job, plan, channel).begin();
     return job;
   }

@@ -67,6 +67,8 @@ public final class JobImage extends OpenedImage {
    *     altered; CRIU was not started
    * @throws dev.gpuprocess.error.ImageMismatchException when it is not the image that the options
    *     expect; nothing was done
+   * @throws dev.gpuprocess.error.JobFileException when something else is where the job file of
+   *     driver 590 was, or the file cannot be put there; nothing was done
    * @throws dev.gpuprocess.error.PidTakenException when a pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the job
    *     is left

@@ -88,6 +88,8 @@ public final class ProcessImage extends OpenedImage {
    *     altered; CRIU was not started
    * @throws ImageMismatchException when it is not the image that the options expect; nothing was
    *     done
+   * @throws dev.gpuprocess.error.JobFileException when something else is where the job file of
+   *     driver 590 was, or the file cannot be put there; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left

@@ -23,12 +23,18 @@ final class Trainer implements AutoCloseable {
   /**
    * The simulated NVML does not list a process of another pid namespace: there is room to spare.
    */
-  private final SimulatedDriver machine = SimulatedDriver.builder().memory(32L << 30).create();
+  private final SimulatedDriver machine;
 
   private final Path program;
   final GpuCheckpoints checkpoints;
 
   Trainer(Path directory) {
+    this(directory, 13000);
+  }
+
+  /** With a driver of another version, as {@link SimulatedDriver.Builder#driverVersion} has it. */
+  Trainer(Path directory, int driverVersion) {
+    machine = SimulatedDriver.builder().memory(32L << 30).driverVersion(driverVersion).create();
     program = TestTools.compile(Trainer.class, "trainer", directory, "-ldl");
     checkpoints =
         GpuCheckpoints.builder()

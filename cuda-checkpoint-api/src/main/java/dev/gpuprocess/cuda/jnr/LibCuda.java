@@ -8,13 +8,22 @@ import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.jnr.CudaFunctions;
+import dev.gpuprocess.internal.launch.CudaCall;
+import dev.gpuprocess.internal.launch.CudaCall.Answer;
+import dev.gpuprocess.internal.launch.CudaJobFile;
+import dev.gpuprocess.internal.text.Printable;
+import java.io.IOException;
 import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.ToIntBiFunction;
 import java.util.function.ToIntFunction;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
@@ -27,6 +36,12 @@ import org.jspecify.annotations.Nullable;
  * {@code libcuda.so.1} through JNR. The library is loaded at the first call and each function is
  * looked up at its first call, so an older driver works for the functions that it has. {@code
  * cuInit} is never called: the checkpoint functions do not need it, and the caller needs no GPU.
+ *
+ * <p>With driver 590 and later (CUDA 13.1) a call about a process that was started with {@code
+ * CUDA_CHECKPOINT_JOB_FILE} in its environment is made by a small program with the same file there,
+ * as the driver takes the job file of the caller's environment, of which a JVM has only one. Calls
+ * for different jobs and processes so run side by side; each takes some milliseconds longer. This
+ * was tried on the simulated driver only.
  */
 public final class LibCuda implements CudaDriver {
 
@@ -38,6 +53,9 @@ public final class LibCuda implements CudaDriver {
 
   private final NativeLibrary<CudaFunctions> library;
   private final Map<Integer, CudaResult> results = new ConcurrentHashMap<>();
+
+  /** The version, once it is known. */
+  private volatile int supported;
 
   private LibCuda(@Nullable Path directory) {
     library = new NativeLibrary<>(CudaFunctions.class, "libcuda.so.1", directory);
@@ -76,56 +94,64 @@ public final class LibCuda implements CudaDriver {
 
   @Override
   public CudaAnswer<ProcessState> getState(int pid) {
-    IntByReference state = new IntByReference();
-    int code =
-        call("cuCheckpointProcessGetState", cuda -> cuda.cuCheckpointProcessGetState(pid, state));
+    Answer answer =
+        read(
+            "cuCheckpointProcessGetState",
+            pid,
+            (cuda, state) -> cuda.cuCheckpointProcessGetState(pid, state));
     // What the call wrote means nothing unless it succeeded.
-    return code == 0
-        ? new CudaAnswer<>(CudaResult.SUCCESS, ProcessState.of(state.intValue()))
-        : CudaAnswer.failed(result(code));
+    return answer.result() == 0
+        ? new CudaAnswer<>(CudaResult.SUCCESS, ProcessState.of(answer.value()))
+        : CudaAnswer.failed(result(answer.result()));
   }
 
   @Override
   public CudaAnswer<Integer> getRestoreThreadId(int pid) {
-    IntByReference tid = new IntByReference();
-    int code =
-        call(
+    Answer answer =
+        read(
             "cuCheckpointProcessGetRestoreThreadId",
-            cuda -> cuda.cuCheckpointProcessGetRestoreThreadId(pid, tid));
-    return code == 0
-        ? new CudaAnswer<>(CudaResult.SUCCESS, tid.intValue())
-        : CudaAnswer.failed(result(code));
+            pid,
+            (cuda, tid) -> cuda.cuCheckpointProcessGetRestoreThreadId(pid, tid));
+    return answer.result() == 0
+        ? new CudaAnswer<>(CudaResult.SUCCESS, answer.value())
+        : CudaAnswer.failed(result(answer.result()));
   }
 
   @Override
   public CudaResult lock(int pid, int timeoutMs) {
-    return result(
-        call(
-            "cuCheckpointProcessLock",
-            cuda -> {
-              Pointer args = zeroed(cuda, ARGS_BYTES);
-              args.putInt(0, timeoutMs);
-              return cuda.cuCheckpointProcessLock(pid, args);
-            }));
+    return move(
+        "cuCheckpointProcessLock",
+        pid,
+        timeoutMs,
+        List.of(),
+        cuda -> {
+          Pointer args = zeroed(cuda, ARGS_BYTES);
+          args.putInt(0, timeoutMs);
+          return cuda.cuCheckpointProcessLock(pid, args);
+        });
   }
 
   @Override
   public CudaResult checkpoint(int pid) {
-    return result(
-        call(
-            "cuCheckpointProcessCheckpoint",
-            cuda -> cuda.cuCheckpointProcessCheckpoint(pid, null)));
+    return move(
+        "cuCheckpointProcessCheckpoint",
+        pid,
+        0,
+        List.of(),
+        cuda -> cuda.cuCheckpointProcessCheckpoint(pid, null));
   }
 
   @Override
   public CudaResult restore(int pid, List<GpuPair> pairs) {
-    return result(
-        call(
-            "cuCheckpointProcessRestore",
-            cuda ->
-                pairs.isEmpty()
-                    ? cuda.cuCheckpointProcessRestore(pid, null)
-                    : restoreElsewhere(cuda, pid, pairs)));
+    return move(
+        "cuCheckpointProcessRestore",
+        pid,
+        0,
+        pairs,
+        cuda ->
+            pairs.isEmpty()
+                ? cuda.cuCheckpointProcessRestore(pid, null)
+                : restoreElsewhere(cuda, pid, pairs));
   }
 
   private static int restoreElsewhere(CudaFunctions cuda, int pid, List<GpuPair> pairs) {
@@ -148,8 +174,80 @@ public final class LibCuda implements CudaDriver {
 
   @Override
   public CudaResult unlock(int pid) {
+    return move(
+        "cuCheckpointProcessUnlock",
+        pid,
+        0,
+        List.of(),
+        cuda -> cuda.cuCheckpointProcessUnlock(pid, null));
+  }
+
+  private Answer read(
+      String function, int pid, ToIntBiFunction<CudaFunctions, IntByReference> body) {
+    return withJobFile(function, pid, 0, List.of())
+        .orElseGet(
+            () -> {
+              IntByReference value = new IntByReference();
+              int code = call(function, cuda -> body.applyAsInt(cuda, value));
+              return new Answer(code, value.intValue());
+            });
+  }
+
+  private CudaResult move(
+      String function,
+      int pid,
+      int timeoutMs,
+      List<GpuPair> pairs,
+      ToIntFunction<CudaFunctions> body) {
     return result(
-        call("cuCheckpointProcessUnlock", cuda -> cuda.cuCheckpointProcessUnlock(pid, null)));
+        withJobFile(function, pid, timeoutMs, pairs)
+            .map(Answer::result)
+            .orElseGet(() -> call(function, body)));
+  }
+
+  /**
+   * Makes a call about a process of a job that has a job file; see {@link CudaCall}.
+   *
+   * @return empty when it has none, or this driver keeps none
+   */
+  private Optional<Answer> withJobFile(
+      String function, int pid, int timeoutMs, List<GpuPair> pairs) {
+    Optional<Path> jobFile = keepsJobFiles() ? jobFile(pid) : Optional.empty();
+    if (jobFile.isEmpty()) {
+      return Optional.empty();
+    }
+    ByteBuffer all = ByteBuffer.allocate(PAIR_BYTES * pairs.size());
+    pairs.forEach(pair -> all.put(pair.from().bytes()).put(pair.to().bytes()));
+    try {
+      return Optional.of(
+          CudaCall.make(jobFile.get(), library.toString(), function, pid, timeoutMs, all.array()));
+    } catch (IOException e) {
+      throw new NoCudaDriverException(
+          "%s cannot be called for process %s, whose job has the job file %s, by a program of its own: %s"
+              .formatted(library, pid, Printable.of(jobFile.get().toString()), e.getMessage()),
+          Failure.of(function, pid),
+          e);
+    }
+  }
+
+  private static Optional<Path> jobFile(int pid) {
+    try {
+      return CudaJobFile.reach(pid);
+    } catch (ProcessUnreadableException e) {
+      return Optional.empty(); // the driver itself says who may not control whom
+    }
+  }
+
+  /** An older driver is asked once. */
+  private boolean keepsJobFiles() {
+    int known = supported;
+    if (known == 0) {
+      IntByReference found = new IntByReference();
+      int code = call("cuDriverGetVersion", cuda -> cuda.cuDriverGetVersion(found));
+      known = code == 0 ? found.intValue() : 0;
+      supported = known;
+    }
+    return CudaJobFile.isKnownTo(known);
   }
 
   /**

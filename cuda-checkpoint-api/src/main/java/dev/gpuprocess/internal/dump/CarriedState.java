@@ -1,7 +1,10 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.JobFile;
+import dev.gpuprocess.internal.lock.NamedLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
@@ -25,9 +28,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, the
- * performance files that other JVMs remove, and the files of this library that jobs have mapped.
- * Kept in a file beside CRIU's, checksummed and signed like them; images of earlier versions have
- * none.
+ * performance files that other JVMs remove, the files of this library that jobs have mapped, and
+ * the CUDA driver's job file. Kept in a file beside CRIU's, checksummed and signed like them;
+ * images of earlier versions have none.
  */
 public final class CarriedState implements RestoreListener {
 
@@ -40,17 +43,28 @@ public final class CarriedState implements RestoreListener {
   /** By path: all processes of a job have the same. */
   private final Map<Path, JobFile> jobFiles;
 
+  private final Map<Path, CarriedJobFile> cudaJobFiles;
+
   private final List<Path> made = new ArrayList<>();
 
   private CarriedState(
-      List<TaskSettings> tasks, List<JvmPerformanceFile> files, Map<Path, JobFile> jobFiles) {
+      List<TaskSettings> tasks,
+      List<JvmPerformanceFile> files,
+      Map<Path, JobFile> jobFiles,
+      Map<Path, CarriedJobFile> cudaJobFiles) {
     this.tasks = tasks;
     this.files = files;
     this.jobFiles = jobFiles;
+    this.cudaJobFiles = cudaJobFiles;
   }
 
-  /** Collects it from a stopped tree; what cannot be read is left out. */
-  static CarriedState of(int root) {
+  /**
+   * Collects it from a stopped tree. What cannot be read is left out, but not a job file.
+   *
+   * @param cudaVersion of the driver, which may keep job files
+   * @throws dev.gpuprocess.error.JobFileException when it has one that cannot be carried
+   */
+  static CarriedState of(int root, int cudaVersion) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
@@ -68,12 +82,29 @@ public final class CarriedState implements RestoreListener {
             e.getMessage());
       }
     }
-    return new CarriedState(tasks, files, jobFiles);
+    return new CarriedState(tasks, files, jobFiles, cudaJobFiles(root, cudaVersion));
+  }
+
+  /**
+   * The job files of a tree, by path: all processes of a job have the same.
+   *
+   * @param cudaVersion of the driver, which may keep none
+   * @throws dev.gpuprocess.error.JobFileException when it has one that cannot be carried
+   */
+  static Map<Path, CarriedJobFile> cudaJobFiles(int root, int cudaVersion) {
+    Map<Path, CarriedJobFile> found = new LinkedHashMap<>();
+    if (CudaJobFile.isKnownTo(cudaVersion)) {
+      boolean isolated = Isolation.of(root).isPresent();
+      for (int pid : tree(root)) {
+        CarriedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
+      }
+    }
+    return found;
   }
 
   /** What {@link #read} reads. */
   byte[] text() {
-    return Stream.of(tasks, files, jobFiles.values())
+    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values())
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
@@ -96,13 +127,16 @@ public final class CarriedState implements RestoreListener {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
+    Map<Path, CarriedJobFile> cudaJobFiles = new LinkedHashMap<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
         task.ifPresent(tasks::add);
         Optional<JobFile> jobFile = JobFile.parse(line);
         jobFile.ifPresent(found -> jobFiles.put(found.path(), found));
-        if (task.isEmpty() && jobFile.isEmpty()) {
+        Optional<CarriedJobFile> cudaJobFile = CarriedJobFile.parse(line);
+        cudaJobFile.ifPresent(found -> cudaJobFiles.put(found.path(), found));
+        if (task.isEmpty() && jobFile.isEmpty() && cudaJobFile.isEmpty()) {
           files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
         }
       }
@@ -114,7 +148,26 @@ public final class CarriedState implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new CarriedState(tasks, files, jobFiles);
+    return new CarriedState(tasks, files, jobFiles, cudaJobFiles);
+  }
+
+  /**
+   * Puts copies of the CUDA driver's job files where the processes expect them. To be done before
+   * CRIU is started.
+   *
+   * @param pid of the root in the image
+   * @return to be released when the processes are there
+   * @throws dev.gpuprocess.error.JobFileException when something else is there
+   */
+  List<NamedLock> putCudaJobFilesBack(int pid, StateDirectory state) {
+    List<NamedLock> held = new ArrayList<>();
+    try {
+      cudaJobFiles.values().forEach(file -> file.putBack(pid, state).ifPresent(held::add));
+      return held;
+    } catch (RuntimeException e) {
+      held.forEach(NamedLock::close);
+      throw e;
+    }
   }
 
   /** As late as possible: until the pid exists, any JVM that starts removes these files again. */

@@ -354,7 +354,9 @@ public final class Dump {
               // CRIU holds the tree now: nobody leaves it any more.
               TreeCheck.requireInTree(operation);
               handOver.requireRecorded(image.images());
-              image.add(CarriedState.FILE, CarriedState.of(root.pid()).text());
+              image.add(
+                  CarriedState.FILE,
+                  CarriedState.of(root.pid(), job.context.cuda().version()).text());
               return true;
             },
             late -> image.close());

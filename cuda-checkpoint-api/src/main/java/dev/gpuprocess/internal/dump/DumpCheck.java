@@ -82,6 +82,8 @@ public final class DumpCheck {
         }
       }
     }
+    Map<Path, CarriedJobFile> unusedFiles =
+        CarriedState.cudaJobFiles(process.pid(), context.cuda().version());
     requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
   }
 

@@ -15,6 +15,7 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -309,6 +310,7 @@ public final class ImageRestore {
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
+    List<NamedLock> jobFiles = carried.putCudaJobFilesBack(manifest.pid(), context.state());
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       RestoreOptions all = memory.with(options);
       RestoreListener listener = isolation.isEmpty() ? carried : new NewPid(carried, found);
@@ -328,6 +330,8 @@ public final class ImageRestore {
     } catch (RuntimeException e) {
       carried.removeWhatWasMade();
       throw e;
+    } finally {
+      jobFiles.forEach(NamedLock::closeAndForget);
     }
   }
 

@@ -1,14 +1,11 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.internal.jnr.FileFunctions;
-import dev.gpuprocess.internal.os.NativeLibraries;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -18,7 +15,6 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import jnr.ffi.Runtime;
 
 /**
  * The file in which a JVM keeps its counters, {@code /tmp/hsperfdata_USER/PID}. The JVM has it
@@ -38,31 +34,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
       Pattern.compile("jvm (\\d{1,10}) (\\d{1,10}) ([0-9a-f]{2,2000}) ([0-9a-f]*)");
   private static final long MOST_BYTES = 1 << 20;
 
-  private static final int O_WRONLY = 1;
-  private static final int O_CREAT = 0100;
-  private static final int O_EXCL = 0200;
-  private static final int O_NOFOLLOW = ARM.IS ? 0100000 : 0400000;
-  private static final int O_DIRECTORY = ARM.IS ? 040000 : 0200000;
-  private static final int O_CLOEXEC = 02000000;
   private static final int OWNER_ONLY = 0600;
-  private static final int DIRECTORY_MODE = 0755;
-
-  private static final class ARM {
-    static final boolean IS = "aarch64".equals(System.getProperty("os.arch"));
-  }
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final FileFunctions LIBRARY = NativeLibraries.load(FileFunctions.class, "c");
-
-    static int check(long result, String call, Path path) throws IOException {
-      if (result < 0) {
-        int errno = Runtime.getRuntime(LIBRARY).getLastError();
-        throw new FileSystemException(path.toString(), null, call + ": " + LIBRARY.strerror(errno));
-      }
-      return Math.toIntExact(result);
-    }
-  }
 
   /**
    * Reads that of a process.
@@ -105,39 +77,14 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
       return false;
     }
     Path parent = Objects.requireNonNull(path.getParent());
-    boolean made = C.LIBRARY.mkdir(NativePath.cString(parent), DIRECTORY_MODE) == 0;
-    int directory =
-        C.check(
-            C.LIBRARY.open(NativePath.cString(parent), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-            "open",
-            parent);
-    try {
+    boolean made = ForeignDirectory.make(parent);
+    try (ForeignDirectory directory = ForeignDirectory.open(parent)) {
       if (made) {
-        C.check(C.LIBRARY.fchown(directory, user, group), "fchown", parent);
+        directory.give(user, group);
       }
-      write(directory);
+      directory.create(
+          Objects.requireNonNull(path.getFileName()), user, group, OWNER_ONLY, content);
       return true;
-    } finally {
-      C.LIBRARY.close(directory);
-    }
-  }
-
-  private void write(int directory) throws IOException {
-    byte[] name = NativePath.cString(Objects.requireNonNull(path.getFileName()));
-    int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    int file = C.check(C.LIBRARY.openat(directory, name, flags, OWNER_ONLY), "create", path);
-    try {
-      long written = C.check(C.LIBRARY.write(file, content, content.length), "write", path);
-      if (written != content.length) {
-        throw new FileSystemException(path.toString(), null, "no room for it");
-      }
-      C.check(C.LIBRARY.fchmod(file, OWNER_ONLY), "fchmod", path);
-      C.check(C.LIBRARY.fchown(file, user, group), "fchown", path);
-    } catch (IOException e) {
-      C.LIBRARY.unlinkat(directory, name, 0);
-      throw e;
-    } finally {
-      C.LIBRARY.close(file);
     }
   }
 

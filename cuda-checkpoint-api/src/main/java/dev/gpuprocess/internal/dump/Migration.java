@@ -347,7 +347,8 @@ public final class Migration {
             () -> {
               // CRIU holds the tree now: nobody leaves it any more.
               TreeCheck.requireInTree(operation);
-              image.add(CarriedState.FILE, CarriedState.of(root.pid()).text());
+              image.add(
+                  CarriedState.FILE, CarriedState.of(root.pid(), context.cuda().version()).text());
               return true;
             },
             late -> image.close());

@@ -40,6 +40,7 @@ final class JobStart implements AutoCloseable {
 
   private final LaunchOptions options;
   private final @Nullable RequestChannel requests;
+  private final @Nullable CudaJobFile jobFile;
   private final Duration limit;
   private final long end;
   private @Nullable OutputPipe output;
@@ -49,11 +50,17 @@ final class JobStart implements AutoCloseable {
    * Prepares; nothing is done yet.
    *
    * @param requests takes requests for snapshots; null for a job that makes none
+   * @param jobFile is made for the job; null for none
    * @param limit for all of it
    */
-  JobStart(LaunchOptions options, @Nullable RequestChannel requests, Duration limit) {
+  JobStart(
+      LaunchOptions options,
+      @Nullable RequestChannel requests,
+      @Nullable CudaJobFile jobFile,
+      Duration limit) {
     this.options = options;
     this.requests = requests;
+    this.jobFile = jobFile;
     this.limit = limit;
     this.end = Durations.end(limit);
   }
@@ -116,7 +123,7 @@ final class JobStart implements AutoCloseable {
     try {
       return ChildStart.start(
           program,
-          StarterArguments.of(options, preload, requests),
+          StarterArguments.of(options, preload, requests, jobFile),
           variable -> options.inheritEnvironment(),
           List.of(ChildStart.NOWHERE, end(output), end(error), socket.theirs()));
     } catch (NativeCallException e) {

@@ -23,6 +23,7 @@ final class LaunchFailures {
   static final int EXEC = 7;
   private static final int FILE_KIND = 8;
   private static final int REQUESTS = 9;
+  private static final int JOB_FILE = 10;
 
   private static final Map<Integer, Reason> REASONS =
       Map.of(
@@ -47,7 +48,8 @@ final class LaunchFailures {
   /** The exception for a step that failed with an error. */
   static LaunchException of(LaunchOptions options, int step, int error) {
     String text = Libc.text(error);
-    if (step == FILE_KIND || (error == ENXIO && step != EXEC && step != REQUESTS)) {
+    if (step == FILE_KIND
+        || (error == ENXIO && step != EXEC && step != REQUESTS && step != JOB_FILE)) {
       return exception(
           options,
           "%s is no regular file and no character device: name another one"
@@ -87,6 +89,7 @@ final class LaunchFailures {
       case NAMESPACES -> "a pid namespace and a mount namespace cannot be made";
       case MOUNTS -> "/proc and /dev/shm cannot be mounted in a mount namespace of its own";
       case REQUESTS -> "the socket that takes its requests for snapshots cannot be made";
+      case JOB_FILE -> "the job file of the CUDA driver cannot be made";
       case DIRECTORY -> "its directory " + text(options.directory());
       case FILE_IN -> "its input " + text(options.input());
       case FILE_OUT -> "its output " + text(Optional.ofNullable(options.output().file()));
@@ -106,6 +109,9 @@ final class LaunchFailures {
     }
     if (step == REQUESTS) {
       return "have user.home name a directory with a short path that can be written";
+    }
+    if (step == JOB_FILE) {
+      return "make room in the state directory, and in the /dev/shm of an isolated job, or remove CUDA_CHECKPOINT_JOB_FILE from its environment";
     }
     if (step == EXEC && reason == Reason.MISSING) {
       return options.command().get(0).indexOf('/') < 0

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.LaunchException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -43,6 +44,7 @@ public final class LaunchedProcess {
   private final LaunchOptions options;
   private final Duration limit;
   private final @Nullable RequestChannel requests;
+  private final @Nullable CudaJobFile jobFile;
   private final @Nullable InputStream output;
   private final @Nullable InputStream error;
 
@@ -57,10 +59,12 @@ public final class LaunchedProcess {
       LaunchOptions options,
       Duration limit,
       @Nullable RequestChannel requests,
+      @Nullable CudaJobFile jobFile,
       JobStart.Started started) {
     this.options = options;
     this.limit = limit;
     this.requests = requests;
+    this.jobFile = jobFile;
     this.output = started.output();
     this.error = started.error();
     this.life =
@@ -73,17 +77,24 @@ public final class LaunchedProcess {
    *
    * @param requests takes the requests of the job, and is closed at its end; null for a job that
    *     makes none
-   * @param limit how long that may take
+   * @param context of the driver that may want a job file, and of the place for it
    * @throws LaunchException when it cannot be started
    * @throws OperationTimedOutException when it does not begin in time
    */
   public static LaunchedProcess launch(
-      LaunchOptions options, @Nullable RequestChannel requests, Duration limit) {
-    try (JobStart start = new JobStart(options, requests, limit)) {
-      LaunchedProcess job = new LaunchedProcess(options, limit, requests, start.run());
-      JOBS.add(job);
-      job.watch(job.life);
-      return job;
+      LaunchOptions options, @Nullable RequestChannel requests, EngineContext context) {
+    Duration limit = context.timeouts().call();
+    CudaJobFile jobFile = null;
+    boolean begun = false;
+    try {
+      jobFile = CudaJobFile.of(options, context.cuda(), context.state()).orElse(null);
+      try (JobStart start = new JobStart(options, requests, jobFile, limit)) {
+        LaunchedProcess job = new LaunchedProcess(options, limit, requests, jobFile, start.run());
+        begun = true;
+        JOBS.add(job);
+        job.watch(job.life);
+        return job;
+      }
     } catch (RuntimeException | Error e) {
       if (requests != null) {
         requests.close();
@@ -91,6 +102,12 @@ public final class LaunchedProcess {
       throw e;
     } catch (IOException e) {
       throw notStarted(options, e);
+    } finally {
+      if (jobFile != null && begun) {
+        jobFile.begun();
+      } else if (jobFile != null) {
+        jobFile.ended();
+      }
     }
   }
 
@@ -145,6 +162,10 @@ public final class LaunchedProcess {
       watched.awaitRest(limit);
     } catch (IOException | RuntimeException e) {
       LOG.warn("what process {} leaves is not reaped: {}", watched.root.pid(), e.getMessage());
+    }
+    if (jobFile != null) {
+      // If it is in an image: a restore puts the file back.
+      jobFile.ended();
     }
     synchronized (this) {
       watched.over = true;

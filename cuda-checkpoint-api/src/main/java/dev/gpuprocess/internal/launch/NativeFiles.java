@@ -13,6 +13,7 @@ final class NativeFiles {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   static final String JOB = "job";
+  static final String CUDA_CALL = "cuda-call";
   static final String FORK_HANDLER = "fork-handler.so";
 
   private static @Nullable Path directory;

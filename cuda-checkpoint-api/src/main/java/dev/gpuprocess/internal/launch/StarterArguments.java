@@ -21,7 +21,10 @@ final class StarterArguments {
   private StarterArguments() {}
 
   static List<byte[]> of(
-      LaunchOptions options, Optional<Path> preload, @Nullable RequestChannel requests) {
+      LaunchOptions options,
+      Optional<Path> preload,
+      @Nullable RequestChannel requests,
+      @Nullable CudaJobFile jobFile) {
     StarterArguments arguments = new StarterArguments();
     arguments.text("gpuprocess-start");
     arguments.text("start");
@@ -31,6 +34,9 @@ final class StarterArguments {
     arguments.files(options);
     arguments.environment(options);
     preload.ifPresent(library -> arguments.option("preload", library));
+    if (jobFile != null) {
+      arguments.option("job-file", jobFile.path());
+    }
     if (requests != null) {
       arguments.option("socket", requests.socket());
       arguments.option("requests", requests.fifo());

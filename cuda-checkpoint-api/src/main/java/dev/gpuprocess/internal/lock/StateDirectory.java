@@ -122,6 +122,34 @@ public record StateDirectory(Path path, Duration limit) {
     files().run("make", () -> make(path));
   }
 
+  /**
+   * Creates a directory in it, and itself, where they do not exist.
+   *
+   * @return its path
+   * @throws IOException as {@link #make()}
+   */
+  public Path makeDirectory(String name) throws IOException {
+    Path directory = path.resolve(name);
+    files()
+        .run(
+            "make " + name,
+            () -> {
+              make(path);
+              make(directory);
+            });
+    return directory;
+  }
+
+  /** What is in a directory in it; nothing when that does not exist. */
+  public List<Path> list(String name) throws IOException {
+    Path directory = path.resolve(name);
+    return files()
+        .get(
+            "list " + name,
+            () ->
+                isThere() ? names(directory).stream().map(directory::resolve).toList() : List.of());
+  }
+
   private static void make(Path directory) throws IOException {
     if (Files.notExists(directory, LinkOption.NOFOLLOW_LINKS)) {
       try {

@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -104,6 +105,7 @@ public final class Recovery {
         }
       }
     }
+    CudaJobFile.removeUnused(context.state());
     Optional.ofNullable(context.snapshotSpool())
         .ifPresent(place -> bounded(place, () -> Spool.removeAbandoned(place)));
     bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
