@@ -141,6 +141,19 @@ class AmdJobTest {
   }
 
   @Test
+  void carriesATreeWhoseRootDoesNotUseTheGpu() {
+    AmdWorkload child = machine.launch().notOurChild().start();
+    started.add(child);
+    assertEquals("1", child.add(1));
+    long root = ProcessHandle.of(child.pid()).flatMap(ProcessHandle::parent).orElseThrow().pid();
+    AmdJobImage image = checkpoints(criu()).amdJob(root).dump(image());
+    assertFalse(child.isAlive());
+    assertEquals(root, image.restore().root().pid());
+    assertEquals("2", child.add(1));
+    assertEquals("1", workload.add(1));
+  }
+
+  @Test
   void goesOnAfterDumpAndRestoreByCommand() {
     assertDumpsAndRestores(
         RpcCriuDriver.through(RealCriu.byCommand()).withPlugins(machine.plugins()));
@@ -242,6 +255,14 @@ class AmdJobTest {
   }
 
   @Test
+  void runsOnWhenThePluginCannotBeLoaded() throws IOException {
+    Files.writeString(machine.plugins().resolve("amdgpu_plugin.so"), "this is no library");
+    CriuException e = assertThrows(CriuException.class, () -> job().dump(image()));
+    assertTrue(e.getMessage().contains("amdgpu_plugin.so"), e.getMessage());
+    assertEquals("1", workload.add(1));
+  }
+
+  @Test
   void isNoJobOfTheCudaDriver() throws IOException {
     UnsupportedResourceException e =
         assertThrows(
@@ -328,6 +349,8 @@ class AmdJobTest {
     assertTrue(
         diagnosis.toString().contains(machine.plugins().resolve("amdgpu_plugin.so").toString()),
         diagnosis::toString);
+    String ofMachine = checkpoints(criu()).doctor().toString();
+    assertTrue(ofMachine.contains("CRIU's plugin for them is " + machine.plugins()), ofMachine);
     RpcCriuDriver without = new RpcCriuDriver().withPlugins(image());
     assertFalse(checkpoints(without).doctor(workload.pid()).isHealthy());
   }

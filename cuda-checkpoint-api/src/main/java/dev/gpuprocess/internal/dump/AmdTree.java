@@ -74,14 +74,16 @@ public final class AmdTree {
   }
 
   /**
-   * The device file by which a tree uses an AMD GPU.
+   * The device file by which a tree uses an AMD GPU and no other.
    *
-   * @return empty when it uses none
+   * @return empty when it uses none, or has one of NVIDIA's driver
    */
   public static Optional<String> deviceOf(int root) {
-    return tree(root).stream()
-        .flatMap(pid -> AmdDevices.heldBy(pid, () -> {}).stream())
-        .findFirst();
+    List<Integer> all = tree(root);
+    if (all.stream().anyMatch(pid -> !GpuHandles.of(pid, () -> {}).isEmpty())) {
+      return Optional.empty();
+    }
+    return all.stream().flatMap(pid -> AmdDevices.heldBy(pid, () -> {}).stream()).findFirst();
   }
 
   private static List<Integer> tree(int root) {

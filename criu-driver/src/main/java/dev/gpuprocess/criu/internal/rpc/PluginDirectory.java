@@ -6,6 +6,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The directory that CRIU loads plugins from for one request, below the work directory. CRIU loads
@@ -16,6 +18,8 @@ final class PluginDirectory implements AutoCloseable {
 
   /** None is loaded: the command line says so. */
   static final PluginDirectory NONE = new PluginDirectory(null, "");
+
+  private static final Logger LOG = LoggerFactory.getLogger(PluginDirectory.class);
 
   private static final String NAME = "plugins";
 
@@ -47,12 +51,17 @@ final class PluginDirectory implements AutoCloseable {
     return Optional.of(line).filter(text -> !text.isEmpty());
   }
 
-  /** CRIU has loaded what it needs. */
+  /** CRIU has ended. What it did stands, whatever becomes of the directory. */
   @Override
-  public void close() throws IOException {
-    if (link != null) {
+  public void close() {
+    if (link == null) {
+      return;
+    }
+    try {
       Files.delete(link);
       Files.delete(link.resolve("..").normalize());
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed: {}", link, e.toString());
     }
   }
 }
