@@ -1,6 +1,7 @@
 #!/bin/sh
 # Compiles everything here into the directory given, with gcc alone: libcuda.so.1, libnvidia-ml.so.1,
-# old/libcuda.so.1 (a driver without checkpoint functions), the workloads and simctl. Called by Maven.
+# old/libcuda.so.1 (a driver without checkpoint functions), the workloads, simctl and a stand-in for
+# CRIU's amdgpu_plugin.so. Called by Maven.
 #
 #   build.sh DIRECTORY [STAMP]
 #
@@ -36,6 +37,10 @@ for program in counter pattern job idle simctl; do
 done
 gcc $flags -o "$out/captive" workloads/captive.main.c -lpthread
 gcc $flags -o "$out/holder" workloads/holder.main.c workloads/udp.c workloads/holds.c -lpthread
+gcc $flags -o "$out/rocm" amd/rocm.main.c amd/machine.c workloads/udp.c -lpthread
+# Linked with nothing, because CRIU may bring a C library of its own.
+gcc $flags -fPIC -shared -fvisibility=hidden -fno-stack-protector -nostdlib -o "$out/amdgpu_plugin.so" \
+  amd/plugin.c amd/machine.c
 # Static, because some of its processes live in a root directory where there is no other file.
 gcc $flags -static -o "$out/zoo" workloads/zoo/*.c -lpthread -lrt -lutil
 touch "$stamp"

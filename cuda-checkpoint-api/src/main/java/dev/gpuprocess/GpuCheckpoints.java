@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.doctor.Doctor;
+import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.internal.dump.LazyReception;
 import dev.gpuprocess.internal.dump.Reception;
 import dev.gpuprocess.internal.engine.DriverOperation;
@@ -177,6 +178,17 @@ public final class GpuCheckpoints {
   }
 
   /**
+   * Takes a running job that uses AMD GPUs.
+   *
+   * @param rootPid the root of the tree, which need not use the GPU itself
+   * @return the job
+   * @see AmdJob#of
+   */
+  public AmdJob amdJob(long rootPid) {
+    return new AmdJob(StateHandle.next(AmdTree.find(context, rootPid), List.of()));
+  }
+
+  /**
    * Starts a job as a child of this JVM, prepared for being dumped and restored. Needs Linux 5.4
    * and glibc 2.34 on x86_64.
    *
@@ -245,6 +257,17 @@ public final class GpuCheckpoints {
    */
   public JobImage openJob(Path directory) {
     return JobImage.open(context, directory);
+  }
+
+  /**
+   * Opens an image as that of an AMD job.
+   *
+   * @param directory as given to {@link AmdJob#dump(Path)}
+   * @return the image
+   * @see AmdJobImage#open
+   */
+  public AmdJobImage openAmdJob(Path directory) {
+    return AmdJobImage.open(context, directory);
   }
 
   /**

@@ -29,6 +29,8 @@ public final class JobImage extends OpenedImage {
    * @param directory as given to {@link CheckpointedJob#dump(Path)}
    * @return the image
    * @throws dev.gpuprocess.error.ImageMissingException when there is no image
+   * @throws dev.gpuprocess.error.ImageMismatchException when it is of an AMD job; use {@link
+   *     AmdJobImage#open}
    * @throws dev.gpuprocess.error.ImageFormatException when another version of this library wrote it
    * @throws dev.gpuprocess.error.ImageCorruptException when the manifest was altered
    * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it

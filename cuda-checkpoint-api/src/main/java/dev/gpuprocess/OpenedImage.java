@@ -4,11 +4,13 @@ import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.dump.ImageKind;
 import dev.gpuprocess.internal.dump.OlderImages;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -29,9 +31,16 @@ abstract class OpenedImage {
     this.times = image.times();
   }
 
-  /** Reads the manifest of an image. */
+  /** Reads the manifest of an image that the CUDA driver restores. */
   static DumpedImage opened(EngineContext context, Path directory) {
-    return new DumpedImage(ImageDirectory.open(directory, context.imageKey()), List.of(), null);
+    return opened(context, directory, null);
+  }
+
+  /** Reads the manifest of an image that this plugin of CRIU restores, if it is not null. */
+  static DumpedImage opened(EngineContext context, Path directory, @Nullable GpuPlugin plugin) {
+    ImageDirectory image = ImageDirectory.open(directory, context.imageKey());
+    ImageKind.require(image, plugin, "open");
+    return new DumpedImage(image, List.of(), null);
   }
 
   /**

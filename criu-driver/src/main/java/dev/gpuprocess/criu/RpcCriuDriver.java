@@ -21,6 +21,7 @@ import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.GpuPlugin;
 import dev.gpuprocess.spi.LazyMemory;
 import dev.gpuprocess.spi.PageReceiver;
 import dev.gpuprocess.spi.RestoreListener;
@@ -52,11 +53,17 @@ import java.util.Set;
  *
  * <p>Cheap to create: CRIU is looked for at the first call and remembered once found. Calls block,
  * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is never
- * loaded; this library handles the CUDA state itself.
+ * loaded; this library handles the CUDA state itself. Its plugin for AMD GPUs is loaded for {@link
+ * dev.gpuprocess.AmdJob} alone, by itself. It is looked for in the directory that was {@linkplain
+ * #withPlugins named}, or else that the system property {@value PluginFinder#PROPERTY} or the
+ * environment variable {@value PluginFinder#VARIABLE} names, or else in {@code /usr/lib/criu} and
+ * the other places where CRIU's packages put plugins. As CRIU runs as root, nobody else may be able
+ * to change the file.
  */
 public final class RpcCriuDriver implements CriuDriver {
 
   private final CriuFinder finder;
+  private final PluginFinder plugins;
 
   /** Looks for CRIU where {@link CriuLocator} says. */
   public RpcCriuDriver() {
@@ -78,7 +85,24 @@ public final class RpcCriuDriver implements CriuDriver {
    * @param locator where to look
    */
   public RpcCriuDriver(CriuLocator locator) {
-    this.finder = new CriuFinder(locator);
+    this(new CriuFinder(locator), PluginFinder.ofEnvironment());
+  }
+
+  private RpcCriuDriver(CriuFinder finder, PluginFinder plugins) {
+    this.finder = finder;
+    this.plugins = plugins;
+  }
+
+  /**
+   * The same CRIU with plugins from another directory. Of what is there only the plugin that is
+   * needed is loaded.
+   *
+   * @param directory the one that has {@code amdgpu_plugin.so}, which must be of the same version
+   *     as CRIU
+   * @return a driver that looks for plugins there and nowhere else
+   */
+  public RpcCriuDriver withPlugins(Path directory) {
+    return new RpcCriuDriver(finder, PluginFinder.in(directory));
   }
 
   /**
@@ -205,6 +229,11 @@ public final class RpcCriuDriver implements CriuDriver {
     return finder.find("pass descriptors").command().direct();
   }
 
+  @Override
+  public Path locate(GpuPlugin plugin) {
+    return plugins.find(plugin);
+  }
+
   private boolean isDirect() {
     if (CurrentUser.isRoot()) {
       return true;
@@ -242,6 +271,6 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   private RpcLink link(String operation) {
-    return new RpcLink(finder.find(operation).command());
+    return new RpcLink(finder.find(operation).command(), plugins::find);
   }
 }

@@ -1,8 +1,8 @@
 package dev.gpuprocess.error;
 
 /**
- * The images were made with a CRIU plugin. This library runs CRIU without plugins: with the CUDA
- * plugin the GPU state would be restored twice.
+ * The images were made with another CRIU plugin than the restore allows. This library runs CRIU
+ * without plugins, but for AMD jobs: with the CUDA plugin the GPU state would be restored twice.
  */
 public class PluginImageException extends ImageException {
 

@@ -13,7 +13,8 @@ import org.jspecify.annotations.Nullable;
  * What an image contains ({@code manifest.json}).
  *
  * @param formatVersion the format of the image: {@link #FORMAT}, {@link #FORMAT_WITH_MEMORY} for
- *     one with memory files, {@link #FORMAT_OF_JOB} for one of a job
+ *     one with memory files, {@link #FORMAT_OF_JOB} for one of a job, {@link #FORMAT_WITH_PLUGIN}
+ *     for one that a plugin of CRIU took part in
  * @param created when the dump was made
  * @param pid the root of the process tree, and the pid it will have again; of an {@linkplain
  *     Options#isIsolated isolated} one the pid that its controller saw, while it has pid 1 inside
@@ -62,6 +63,12 @@ public record Manifest(
   public static final int FORMAT_OF_JOB = 3;
 
   /**
+   * The format of images of trees without CUDA processes that are restored with a plugin of CRIU,
+   * which earlier versions cannot do. They have no memory files.
+   */
+  public static final int FORMAT_WITH_PLUGIN = 4;
+
+  /**
    * Checks that nothing is missing or impossible.
    *
    * @throws IllegalArgumentException when a value is impossible
@@ -91,6 +98,7 @@ public record Manifest(
     requireMemory(formatVersion, files, memory);
     members = members == null ? null : List.copyOf(members);
     requireMembers(formatVersion, members, gpuBytes);
+    requirePlugin(formatVersion, options.plugin(), members);
     if (members != null && !options.isIsolated()) {
       members.stream().map(ImageMember::pid).filter(each -> each <= 1).forEach(Manifest::refuse);
     }
@@ -126,7 +134,7 @@ public record Manifest(
 
   private static void requireMembers(
       int format, @Nullable List<ImageMember> members, Map<String, Long> gpuBytes) {
-    if ((members != null) != (format == FORMAT_OF_JOB)
+    if ((members != null) != (format >= FORMAT_OF_JOB)
         || (members != null && !gpuBytes.isEmpty())) {
       throw new IllegalArgumentException(
           "format %s does not say this of CUDA processes".formatted(format));
@@ -137,13 +145,22 @@ public record Manifest(
     }
   }
 
+  private static void requirePlugin(
+      int format, @Nullable String plugin, @Nullable List<ImageMember> members) {
+    if ((plugin != null) != (format == FORMAT_WITH_PLUGIN)
+        || (plugin != null && !List.of().equals(members))) {
+      throw new IllegalArgumentException(
+          "format %s does not say this of plugins".formatted(format));
+    }
+  }
+
   /**
    * Whether it can only be restored as a job.
    *
    * @return true when other processes than the root use CUDA, or none does
    */
   public boolean isOfJob() {
-    return formatVersion == FORMAT_OF_JOB;
+    return members != null;
   }
 
   /**
@@ -196,6 +213,8 @@ public record Manifest(
    * @param cgroups the name of a {@link CgroupMode}, empty where CRIU decided
    * @param hostMounts of an {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated
    *     isolated} job the mount points at which it has what the host has there; null for any other
+   * @param plugin the plugin of CRIU that a restore needs, such as {@code amdgpu_plugin}; null for
+   *     none
    */
   public record Options(
       boolean shellJob,
@@ -210,7 +229,10 @@ public record Manifest(
       boolean masterMounts,
       List<String> fileSystems,
       String cgroups,
-      @Nullable List<String> hostMounts) {
+      @Nullable List<String> hostMounts,
+      @Nullable String plugin) {
+
+    private static final Pattern PLUGIN = Pattern.compile("[a-z][a-z0-9_]{0,63}");
 
     private static final Pattern FILE_SYSTEM = Pattern.compile("[a-z][a-z0-9_.-]{0,31}");
 
@@ -232,9 +254,12 @@ public record Manifest(
       if (hostMounts != null && !hostMounts.stream().allMatch(point -> point.startsWith("/"))) {
         throw new IllegalArgumentException("these are not mount points: " + hostMounts);
       }
+      if (plugin != null && !PLUGIN.matcher(plugin).matches()) {
+        throw new IllegalArgumentException("this is not the name of a plugin: " + plugin);
+      }
     }
 
-    /** Of a process that is not isolated; the parameters are those of the other constructor. */
+    /** Of a process that is not isolated and needs no plugin; the parameters are the first ones. */
     public Options(
         boolean shellJob,
         boolean tcpEstablished,
@@ -261,6 +286,7 @@ public record Manifest(
           masterMounts,
           fileSystems,
           cgroups,
+          null,
           null);
     }
 

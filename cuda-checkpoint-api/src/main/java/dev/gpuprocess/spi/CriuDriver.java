@@ -77,6 +77,21 @@ public interface CriuDriver {
   }
 
   /**
+   * Where a plugin is that a request may name. Only looks for the file.
+   *
+   * @param plugin which one
+   * @return its file
+   * @throws UnsupportedOptionException when this driver loads no plugins
+   * @throws dev.gpuprocess.error.PluginMissingException when it is not there, or not safe to load
+   */
+  default Path locate(GpuPlugin plugin) {
+    throw new UnsupportedOptionException(
+        "this CRIU driver loads no plugins, and %s is needed: use one that does (module dev.gpuprocess.criu)"
+            .formatted(plugin.id()),
+        Failure.of("find plugin", 0));
+  }
+
+  /**
    * Writes a process tree into the images directory. When this returns, the images are complete and
    * the tree is gone, or was killed and is being torn down, and its pid is usually free (or the
    * tree runs on, if the request says so). When it throws, the tree runs on, unless the exception

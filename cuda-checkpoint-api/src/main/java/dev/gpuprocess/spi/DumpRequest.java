@@ -3,6 +3,7 @@ package dev.gpuprocess.spi;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What to dump, where to, and how. Immutable.
@@ -12,9 +13,15 @@ import java.nio.file.Path;
  * @param work an existing directory for CRIU's log and statistics
  * @param options how to dump, with the deadline
  * @param memory where the memory goes
+ * @param plugin the plugin that CRIU loads; null for none
  */
 public record DumpRequest(
-    ProcessIdentity process, Path images, Path work, DumpOptions options, DumpMemory memory) {
+    ProcessIdentity process,
+    Path images,
+    Path work,
+    DumpOptions options,
+    DumpMemory memory,
+    @Nullable GpuPlugin plugin) {
 
   /**
    * Checks what goes together.
@@ -39,5 +46,29 @@ public record DumpRequest(
    */
   public DumpRequest(ProcessIdentity process, Path images, Path work, DumpOptions options) {
     this(process, images, work, options, DumpMemory.WHOLE);
+  }
+
+  /**
+   * A dump without a plugin.
+   *
+   * @param process the root of the tree
+   * @param images an existing, empty directory for the image files
+   * @param work an existing directory for CRIU's log and statistics
+   * @param options how to dump, with the deadline
+   * @param memory where the memory goes
+   */
+  public DumpRequest(
+      ProcessIdentity process, Path images, Path work, DumpOptions options, DumpMemory memory) {
+    this(process, images, work, options, memory, null);
+  }
+
+  /**
+   * The same with a plugin that CRIU loads.
+   *
+   * @param allowed the plugin; null for none
+   * @return a copy
+   */
+  public DumpRequest with(@Nullable GpuPlugin allowed) {
+    return new DumpRequest(process, images, work, options, memory, allowed);
   }
 }

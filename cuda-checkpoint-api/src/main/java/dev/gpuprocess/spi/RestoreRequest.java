@@ -3,6 +3,7 @@ package dev.gpuprocess.spi;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What to restore, and how. Immutable.
@@ -12,9 +13,15 @@ import java.util.Set;
  * @param pid the pid that the root of the tree had and will have
  * @param options how to restore, with the deadline
  * @param flags what else to do
+ * @param plugin the plugin that CRIU loads, which the images need; null for none
  */
 public record RestoreRequest(
-    Path images, Path work, int pid, RestoreOptions options, Set<RestoreFlag> flags) {
+    Path images,
+    Path work,
+    int pid,
+    RestoreOptions options,
+    Set<RestoreFlag> flags,
+    @Nullable GpuPlugin plugin) {
 
   /**
    * Checks the options.
@@ -41,6 +48,16 @@ public record RestoreRequest(
    */
   public RestoreRequest(
       Path images, Path work, int pid, RestoreOptions options, RestoreFlag... flags) {
-    this(images, work, pid, options, Set.of(flags));
+    this(images, work, pid, options, Set.of(flags), null);
+  }
+
+  /**
+   * The same with a plugin that CRIU loads.
+   *
+   * @param allowed the plugin; null for none
+   * @return a copy
+   */
+  public RestoreRequest with(@Nullable GpuPlugin allowed) {
+    return new RestoreRequest(images, work, pid, options, flags, allowed);
   }
 }

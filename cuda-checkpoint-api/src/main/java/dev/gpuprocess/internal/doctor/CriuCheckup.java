@@ -36,7 +36,13 @@ final class CriuCheckup {
   }
 
   void look() {
-    driver().ifPresent(this::lookAt);
+    driver()
+        .ifPresent(
+            criu -> {
+              lookAt(criu);
+              AmdCheckup amd = new AmdCheckup(checkup, context, AmdCheckup.DEVICE);
+              checkup.look(AmdCheckup.SUBJECT, context.timeouts().call(), () -> amd.look(criu));
+            });
     checkup.look(FIREWALL, context.timeouts().call(), this::lookForFirewall);
   }
 

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.dump.DumpCheck;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -63,8 +64,14 @@ public final class Doctor {
   }
 
   private void lookAt(ProcessIdentity identity, @Nullable Path image, DumpOptions options) {
-    ProcessCheckup process = new ProcessCheckup(checkup, context, identity);
+    AmdCheckup amd = new AmdCheckup(checkup, context, AmdCheckup.DEVICE);
+    boolean isAmdJob = amd.isJob(identity);
+    ProcessCheckup process = new ProcessCheckup(checkup, context, identity, !isAmdJob);
     if (!process.look()) {
+      return;
+    }
+    if (isAmdJob) {
+      lookAtAmdJob(identity, process, amd, image, options);
       return;
     }
     MemoryCheckup memory = new MemoryCheckup(checkup, context, identity);
@@ -87,6 +94,32 @@ public final class Doctor {
             options,
             DumpCheck.isOnGpu(process.state()));
     new CriuCheckup(checkup, context).driver().ifPresent(criu -> process.lookAtDump(criu, dump));
+    lookAtPlace(dump, image);
+  }
+
+  /** What the CUDA driver and NVML say is of no use there. */
+  private void lookAtAmdJob(
+      ProcessIdentity root,
+      ProcessCheckup process,
+      AmdCheckup amd,
+      @Nullable Path image,
+      DumpOptions options) {
+    TreeCheckup tree = new TreeCheckup(checkup, context, root, false, false);
+    checkup.look("children", tree::lookAtChildren);
+    DumpCheck dump =
+        new DumpCheck(
+            context, root, image == null ? Path.of("/") : image, options, GpuPlugin.AMDGPU);
+    new CriuCheckup(checkup, context)
+        .driver()
+        .ifPresent(
+            criu -> {
+              amd.lookAtPlugin(criu);
+              process.lookAtDump(criu, dump);
+            });
+    lookAtPlace(dump, image);
+  }
+
+  private void lookAtPlace(DumpCheck dump, @Nullable Path image) {
     if (image != null) {
       dump.looks()
           .forEach(

@@ -34,8 +34,16 @@ final class ProcessCheckup {
   private final DriverQuestion driver;
   private @Nullable ProcessState state;
   private boolean driverAnswers;
+  private final boolean asksDriver;
 
-  ProcessCheckup(Checkup checkup, EngineContext context, ProcessIdentity process) {
+  /**
+   * Prepares it.
+   *
+   * @param asksDriver whether it is to be asked for the state; an AMD job has none there
+   */
+  ProcessCheckup(
+      Checkup checkup, EngineContext context, ProcessIdentity process, boolean asksDriver) {
+    this.asksDriver = asksDriver;
     this.checkup = checkup;
     this.driver = new DriverQuestion(checkup, context);
     this.context = context;
@@ -79,7 +87,7 @@ final class ProcessCheckup {
     Optional<String> busy = asked.flatMap(found -> found);
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
-    } else if (reachable) {
+    } else if (reachable && asksDriver) {
       lookAtState();
     }
     return true;

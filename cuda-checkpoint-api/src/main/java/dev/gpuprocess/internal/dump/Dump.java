@@ -30,6 +30,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.InstantSource;
@@ -42,8 +43,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Dumps a checkpointed process or job into an image. The image is durable before CRIU may kill the
- * process; if that fails, the image is removed and the process stays.
+ * Dumps a checkpointed process or job, or one whose GPU state CRIU's plugin moves, into an image.
+ * The image is durable before CRIU may kill the process; if that fails, the image is removed and
+ * the process stays.
  */
 public final class Dump {
 
@@ -162,14 +164,18 @@ public final class Dump {
     ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
     TreeCheck.requireInTree(operation);
     TreeCheck tree = new TreeCheck(operation, limit, options.releaseInheritedGpu());
-    List<ProcessIdentity> holders = tree.require();
+    List<ProcessIdentity> holders = holders(tree, limit);
     CriuDriver criu = context.criu();
     DumpOptions inTime = options.toBuilder().deadline(limit.remaining()).build();
     List<ProcessIdentity> members = job.members().stream().map(each -> each.identity).toList();
-    DumpCheck check = new DumpCheck(context, root, members, directory, inTime, false);
+    GpuPlugin plugin = job.plugin();
+    DumpCheck check =
+        plugin == null
+            ? new DumpCheck(context, root, members, directory, inTime, false)
+            : new DumpCheck(context, root, directory, inTime, plugin);
     check.requireSupported(
-        criu, "stays checkpointed", operation.failure(null, ProcessState.CHECKPOINTED));
-    Manifest.Options kept = ManifestOptions.of(options, root, isolation);
+        criu, plugin == null ? "stays checkpointed" : "runs on", operation.failure(null, stays()));
+    Manifest.Options kept = ManifestOptions.of(options, root, isolation, plugin);
     Path place = disk.run("find place", () -> place(directory), found -> {});
     new ReleaseStep(operation, steps, limit, tree).run(holders);
     // Journalled before the first directory is made, so that a recovery knows where to look.
@@ -215,6 +221,20 @@ public final class Dump {
     }
   }
 
+  /** Those from which device files are to be taken. */
+  private List<ProcessIdentity> holders(TreeCheck tree, ScanLimit limit) {
+    if (job.plugin() == null) {
+      return tree.require();
+    }
+    AmdTree.require(root, "dump", limit::check);
+    return List.of();
+  }
+
+  /** The state that a dump leaves when it fails. */
+  private ProcessState stays() {
+    return job.plugin() == null ? ProcessState.CHECKPOINTED : ProcessState.RUNNING;
+  }
+
   private Path place(Path directory) {
     try {
       return ImagePlace.of(directory);
@@ -222,7 +242,7 @@ public final class Dump {
       throw new ImageDirectoryException(
           "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
               .formatted(root.pid(), directory, ImagePlace.reason(e)),
-          operation.failure(null, ProcessState.CHECKPOINTED),
+          operation.failure(null, stays()),
           e);
     }
   }
@@ -310,7 +330,7 @@ public final class Dump {
   private DumpReport criuDump(
       CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
     return criu.dump(
-        new DumpRequest(root, image.images(), image.work(), options),
+        new DumpRequest(root, image.images(), image.work(), options).with(job.plugin()),
         new DumpListener() {
           @Override
           public void postDump() {

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.release.GpuHandles;
@@ -19,6 +20,7 @@ import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -45,6 +47,7 @@ public final class DumpCheck {
   private final Path directory;
   private final DumpOptions options;
   private final boolean onGpu;
+  private final @Nullable GpuPlugin plugin;
 
   /**
    * Prepares a check.
@@ -61,6 +64,32 @@ public final class DumpCheck {
       Path directory,
       DumpOptions options,
       boolean onGpu) {
+    this(context, process, members, directory, options, onGpu, null);
+  }
+
+  /**
+   * Prepares the check of a tree whose GPU state a plugin of CRIU moves.
+   *
+   * @param plugin which one
+   */
+  public DumpCheck(
+      EngineContext context,
+      ProcessIdentity process,
+      Path directory,
+      DumpOptions options,
+      GpuPlugin plugin) {
+    this(context, process, List.of(), directory, options, false, plugin);
+  }
+
+  private DumpCheck(
+      EngineContext context,
+      ProcessIdentity process,
+      List<ProcessIdentity> members,
+      Path directory,
+      DumpOptions options,
+      boolean onGpu,
+      @Nullable GpuPlugin plugin) {
+    this.plugin = plugin;
     this.context = context;
     this.process = process;
     this.members = List.copyOf(members);
@@ -155,6 +184,9 @@ public final class DumpCheck {
    * name.
    */
   void requireSupported(CriuDriver criu, String stays, Failure failure) {
+    if (plugin != null) {
+      Path unused = criu.locate(plugin);
+    }
     List<Finding> certain =
         findings(criu).stream()
             .filter(finding -> finding.isProblem() && finding.resource() != null)
@@ -192,7 +224,14 @@ public final class DumpCheck {
   public List<Finding> findings(CriuDriver criu) {
     return criu.preflight(process, options).stream()
         .filter(found -> !isLetGo(found) && !isHandedOver(found) && !isReleased(found))
+        .filter(found -> !isOfPlugin(found))
         .toList();
+  }
+
+  /** CRIU asks the plugin about these. */
+  private boolean isOfPlugin(Finding finding) {
+    UnsupportedResource resource = finding.resource();
+    return plugin == GpuPlugin.AMDGPU && resource != null && AmdDevices.isDevice(resource.name());
   }
 
   /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */

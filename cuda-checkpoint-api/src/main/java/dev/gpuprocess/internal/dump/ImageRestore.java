@@ -27,10 +27,12 @@ import dev.gpuprocess.internal.store.VerifiedImage;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
 import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -57,6 +59,8 @@ public final class ImageRestore {
 
   /** The pid that the process has or will have; of an isolated one it is known late. */
   private volatile int pid;
+
+  private @Nullable GpuPlugin plugin;
 
   /** The process, once CRIU has brought it back. */
   private @Nullable ProcessIdentity back;
@@ -90,6 +94,25 @@ public final class ImageRestore {
    * @return the process or job, checkpointed
    */
   public StateHandle run(RestoreOptions options, boolean asJob) {
+    ImageKind.require(image, null, "restore");
+    return looked(options, asJob);
+  }
+
+  /**
+   * Restores a tree whose GPU state a plugin of CRIU restores.
+   *
+   * @param options how; what must match the dump is added from the manifest
+   * @param allowed the plugin
+   * @return the job, which runs
+   */
+  public StateHandle run(RestoreOptions options, GpuPlugin allowed) {
+    ImageKind.require(image, allowed, "restore");
+    Path unused = context.criu().locate(allowed);
+    plugin = allowed;
+    return looked(options, true);
+  }
+
+  private StateHandle looked(RestoreOptions options, boolean asJob) {
     requireExpected(options);
     Optional<LaunchedProcess> job = LaunchedProcess.take(dumped());
     try {
@@ -261,6 +284,9 @@ public final class ImageRestore {
 
   /** The same in the hands of the user. */
   private TrackedJob restored(ProcessIdentity root, boolean asJob) {
+    if (plugin != null) {
+      return TrackedJob.of(context, root, plugin);
+    }
     List<TrackedProcess> members = members(root);
     if (!asJob && members.isEmpty()) {
       // It ends at once; the next verb says so.
@@ -318,7 +344,8 @@ public final class ImageRestore {
         return context
             .criu()
             .restore(
-                new RestoreRequest(verified.images(), log.path(), manifest.pid(), all), listener);
+                new RestoreRequest(verified.images(), log.path(), manifest.pid(), all).with(plugin),
+                listener);
       }
       missing.prepare(log);
       return context

@@ -39,12 +39,14 @@ final class ManifestDraft {
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
     List<ImageMember> members = isOfJob ? members(job, kept.isIsolated()) : null;
     List<String> commandLine = ProcFs.commandLine(job.root.pid());
-    int cudaVersion = job.context.cuda().version();
-    String driverVersion = job.context.inventory().driverVersion().orElse("");
+    // Where a plugin moves the GPU state there need not be a CUDA driver.
+    boolean usesCuda = job.plugin() == null;
+    int cudaVersion = usesCuda ? job.context.cuda().version() : 0;
+    String driverVersion = usesCuda ? job.context.inventory().driverVersion().orElse("") : "";
     String criuVersion = criu.version().toString();
     return files ->
         new Manifest(
-            format(isOfJob, memory),
+            kept.plugin() == null ? format(isOfJob, memory) : Manifest.FORMAT_WITH_PLUGIN,
             now,
             job.root.pid(),
             job.root.startTicks(),

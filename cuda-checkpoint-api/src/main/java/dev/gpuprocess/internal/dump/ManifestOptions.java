@@ -8,9 +8,11 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /** The options of a dump that its restore must repeat: written to the manifest and read from it. */
 public final class ManifestOptions {
@@ -21,9 +23,13 @@ public final class ManifestOptions {
    * Those of a dump.
    *
    * @param root of the tree, which is there
+   * @param plugin the plugin of CRIU that takes part; null for none
    */
   static Manifest.Options of(
-      DumpOptions dump, ProcessIdentity root, Optional<Isolation> isolation) {
+      DumpOptions dump,
+      ProcessIdentity root,
+      Optional<Isolation> isolation,
+      @Nullable GpuPlugin plugin) {
     boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
     return new Manifest.Options(
         shellJob,
@@ -38,7 +44,8 @@ public final class ManifestOptions {
         dump.mounts().allowMasters(),
         dump.mounts().fileSystems(),
         dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
-        isolation.map(Isolation::names).orElse(null));
+        isolation.map(Isolation::names).orElse(null),
+        plugin == null ? null : plugin.id());
   }
 
   /**

@@ -352,7 +352,7 @@ public final class Migration {
               return true;
             },
             late -> image.close());
-    Manifest.Options kept = ManifestOptions.of(options, root, isolation);
+    Manifest.Options kept = ManifestOptions.of(options, root, isolation, null);
     String label = options.label().orElse(null);
     draft = ManifestDraft.of(job, context.criu(), kept, label, null, Instant.now());
   }

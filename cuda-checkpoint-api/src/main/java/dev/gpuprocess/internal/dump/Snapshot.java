@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.SnapshotTimes;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -72,7 +73,12 @@ public final class Snapshot {
 
   /** Makes the image. Whatever fails, the process is resumed. */
   public DumpedImage into(Path directory) {
-    new DumpCheck(job.context, job.root, members(), directory, options, true).require();
+    GpuPlugin plugin = job.plugin();
+    DumpCheck check =
+        plugin == null
+            ? new DumpCheck(job.context, job.root, members(), directory, options, true)
+            : new DumpCheck(job.context, job.root, directory, options, plugin);
+    check.require();
     Paused paused =
         self.job()
             .exclusively(
@@ -107,7 +113,7 @@ public final class Snapshot {
     operation.measuredBy(steps);
     operation.require(ProcessState.RUNNING);
     TreeCheck.requireInTree(operation);
-    if (options.releaseInheritedGpu()) {
+    if (options.releaseInheritedGpu() && job.plugin() == null) {
       if (job.isTree()) {
         // Nothing is taken from those that have come to use CUDA since the job was looked at.
         new MemberScan(job.context, job.root, "snapshot")
@@ -123,7 +129,9 @@ public final class Snapshot {
     long stopped = System.nanoTime();
     WrittenImage image;
     try {
-      new Suspension(operation).suspend(job.context.timeouts().lock());
+      if (job.plugin() == null) {
+        new Suspension(operation).suspend(job.context.timeouts().lock());
+      }
       steps.rethrow();
       image = Dump.written(operation, options, steps, directory, clock);
     } catch (RuntimeException | Error e) {

@@ -13,9 +13,13 @@ public final class JobFailures {
 
   private JobFailures() {}
 
-  /** Looks at every member. Does nothing where the verb was on a process by itself. */
+  /**
+   * Looks at every member. Does nothing where the verb was on a process by itself, or a plugin of
+   * CRIU moves the GPU state and nobody is a member.
+   */
   public static void tell(JobOperation operation, Throwable why) {
-    if (!operation.job().isTree() || !(why instanceof GpuCheckpointException told)) {
+    TrackedJob job = operation.job();
+    if (!job.isTree() || job.plugin() != null || !(why instanceof GpuCheckpointException told)) {
       return;
     }
     List<JobFailure.Member> members =

@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -33,13 +34,19 @@ public final class TrackedJob {
 
   private final ProcessKey key;
   private final boolean isTree;
+  private final @Nullable GpuPlugin plugin;
   private final AtomicInteger current = new AtomicInteger();
 
   /** Changed by the verb that holds all locks. */
   private volatile List<TrackedProcess> members;
 
   private TrackedJob(
-      EngineContext context, ProcessIdentity root, boolean isTree, List<TrackedProcess> members) {
+      EngineContext context,
+      ProcessIdentity root,
+      boolean isTree,
+      @Nullable GpuPlugin plugin,
+      List<TrackedProcess> members) {
+    this.plugin = plugin;
     this.context = context;
     this.root = root;
     this.key = ProcessKey.of(root);
@@ -49,20 +56,30 @@ public final class TrackedJob {
 
   /** A process by itself, whatever its children are. */
   public static TrackedJob of(TrackedProcess process) {
-    return new TrackedJob(process.context, process.identity, false, List.of(process));
+    return new TrackedJob(process.context, process.identity, false, null, List.of(process));
   }
 
   /** Processes of a tree, of which there may be none, and more may come. */
   public static TrackedJob of(
       EngineContext context, ProcessIdentity root, List<TrackedProcess> members) {
-    TrackedJob job = new TrackedJob(context, root, true, members);
+    TrackedJob job = new TrackedJob(context, root, true, null, members);
     members.forEach(each -> each.movesWith(job.key));
     return job;
+  }
+
+  /** A tree without CUDA, whose GPU state a plugin of CRIU moves. The CUDA driver is not asked. */
+  public static TrackedJob of(EngineContext context, ProcessIdentity root, GpuPlugin plugin) {
+    return new TrackedJob(context, root, true, plugin, List.of());
   }
 
   /** Whether it is a tree, in which CUDA processes come and go. */
   public boolean isTree() {
     return isTree;
+  }
+
+  /** What moves its GPU state inside CRIU's dump; null where the CUDA driver moves it before. */
+  public @Nullable GpuPlugin plugin() {
+    return plugin;
   }
 
   ProcessKey key() {
@@ -107,6 +124,9 @@ public final class TrackedJob {
 
   /** How a user gets the newest state object of it. */
   String inspection() {
+    if (plugin != null) {
+      return "AmdJob.of(%s)".formatted(root.pid());
+    }
     return (isTree ? "GpuJob" : "GpuProcess") + ".inspect(" + root.pid() + ")";
   }
 

@@ -133,6 +133,9 @@ final class RestoreRecovery extends EntryRecovery {
     Map<Integer, Holdings> held = new HashMap<>();
     Optional<Manifest> image = manifest();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
+    if (image.map(known -> known.options().plugin() != null).orElse(false)) {
+      return; // it runs, and no CUDA driver has to be asked
+    }
     image.ifPresent(
         known ->
             known

@@ -134,10 +134,10 @@ final class ManifestFile {
       throw corrupt(file, "does not begin with its format version", null);
     }
     int format = json.nextInt();
-    if (format < Manifest.FORMAT || format > Manifest.FORMAT_OF_JOB) {
+    if (format < Manifest.FORMAT || format > Manifest.FORMAT_WITH_PLUGIN) {
       throw new ImageFormatException(
           "%s has format %s and this version reads formats %s to %s: use the version that wrote it"
-              .formatted(file, format, Manifest.FORMAT, Manifest.FORMAT_OF_JOB),
+              .formatted(file, format, Manifest.FORMAT, Manifest.FORMAT_WITH_PLUGIN),
           Failure.of("open", 0));
     }
   }

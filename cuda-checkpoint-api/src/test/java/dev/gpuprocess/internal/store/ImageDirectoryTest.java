@@ -124,9 +124,9 @@ class ImageDirectoryTest {
   @Test
   void anotherVersionWroteIt() throws IOException {
     String text = Files.readString(image.resolve(ManifestFile.NAME));
-    String later = text.replace("\"formatVersion\": 1,", "\"formatVersion\": 4,\n  \"new\": {},");
+    String later = text.replace("\"formatVersion\": 1,", "\"formatVersion\": 5,\n  \"new\": {},");
     TestImages.forge(image, later.getBytes(StandardCharsets.UTF_8));
-    refused(ImageFormatException.class, "has format 4 and this version reads formats 1 to 3");
+    refused(ImageFormatException.class, "has format 5 and this version reads formats 1 to 4");
   }
 
   @Test

@@ -123,7 +123,7 @@ class ManifestFileTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"0", "4", "-1", "2147483647"})
+  @ValueSource(strings = {"0", "5", "-1", "2147483647"})
   void otherFormatsAreNamed(String version) {
     ImageFormatException e =
         assertThrows(
@@ -242,6 +242,23 @@ class ManifestFileTest {
         read(FORMAT_1).cudaProcesses());
     String none = format3().substring(0, format3().indexOf("[\n    {\n      \"pid\"")) + "[]\n}\n";
     assertEquals(List.of(), read(none).cudaProcesses());
+  }
+
+  @Test
+  void format4NamesAPlugin() {
+    String none = format3().substring(0, format3().indexOf("[\n    {\n      \"pid\"")) + "[]\n}\n";
+    String plugin =
+        none.replace("\"formatVersion\": 3", "\"formatVersion\": 4")
+            .replace(
+                "\"cgroups\": \"SOFT\"",
+                "\"cgroups\": \"SOFT\",\n    \"plugin\": \"amdgpu_plugin\"");
+    Manifest manifest = read(plugin);
+    assertEquals("amdgpu_plugin", manifest.options().plugin());
+    assertTrue(manifest.isOfJob());
+    assertEquals(plugin, new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    refused(plugin.replace("\"formatVersion\": 4", "\"formatVersion\": 3"), "of plugins");
+    refused(none.replace("\"formatVersion\": 3", "\"formatVersion\": 4"), "of plugins");
+    refused(plugin.replace("amdgpu_plugin", "../plugin"), "not the name of a plugin");
   }
 
   @Test

@@ -39,6 +39,7 @@ final class DumpFailure {
   private final DumpOptions options;
   private final @Nullable PageEndpoint pageServer;
   private final ProcessIdentity root;
+  private final boolean loadsPlugin;
   private final String subject;
   private final DumpStages stages;
   private final CriuResult result;
@@ -48,6 +49,7 @@ final class DumpFailure {
     this.options = request.options();
     this.pageServer = request.memory().pageServer();
     this.root = request.process();
+    this.loadsPlugin = request.plugin() != null;
     this.subject = subject;
     this.stages = stages;
     this.result = result;
@@ -192,6 +194,9 @@ final class DumpFailure {
 
   /** Whether CRIU could not stop the root, as its log tells where an errno is missing. */
   private boolean neverStopped(CriuFailureBuilder builder) {
+    if (loadsPlugin && !builder.errors().isEmpty()) {
+      return false; // CRIU loads the plugin before it stops anything, and says what it fails at
+    }
     return builder.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.FileNode;
 
 /** Device files: CRIU dumps a few that have no state of their own. */
@@ -35,6 +36,8 @@ final class Devices {
         name.contains("/dev/nvidia")
             ? "suspend the process first; a forked child loses it by DumpOptions.releaseInheritedGpu(true)"
                 + " or, if started with spawn or forkserver, never has it; end a process that uses NVML but not CUDA"
-            : "close it first");
+            : AmdDevices.isDevice(name)
+                ? "dump the tree with AmdJob, which has CRIU's plugin for AMD GPUs loaded, if it is one's device; else close it first"
+                : "close it first");
   }
 }

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.PluginImageException;
 import dev.gpuprocess.internal.os.UnreadableImage;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -45,9 +46,10 @@ final class ImageSet {
    * @param subject for messages
    * @param images the directory
    * @param pid the root of the tree
+   * @param allowed the plugin that CRIU will load; null for none
    * @return whether the tree has a pid namespace of its own, with other pids in it
    */
-  static boolean require(String subject, Path images, int pid) {
+  static boolean require(String subject, Path images, int pid, @Nullable GpuPlugin allowed) {
     Failure failure = Failure.of("restore", pid);
     if (!Files.isRegularFile(images.resolve(GENERAL.get(0)))) {
       throw new ImageMissingException(
@@ -65,7 +67,11 @@ final class ImageSet {
     for (String name : OF_THE_ROOT) {
       requireFile(subject, images.resolve(name.formatted(root)), failure);
     }
-    requireNoPlugin(subject, read(subject, "inventory.img", tree::plugins, failure), failure);
+    List<String> others =
+        read(subject, "inventory.img", tree::plugins, failure).stream()
+            .filter(name -> allowed == null || !name.equals(allowed.id()))
+            .toList();
+    requireNoPlugin(subject, others, failure);
     return root == FIRST_OF_NAMESPACE;
   }
 
@@ -100,10 +106,13 @@ final class ImageSet {
   private static void requireNoPlugin(String subject, List<String> plugins, Failure failure) {
     if (!plugins.isEmpty()) {
       throw new PluginImageException(
-          "%s did not begin: the images were made with %s of CRIU, which this library does not use; restore them with criu itself"
+          "%s did not begin: the images were made with %s of CRIU, which %s; restore them with criu itself"
               .formatted(
                   subject,
-                  plugins.stream().map(name -> "the " + name).collect(Collectors.joining(" and "))),
+                  plugins.stream().map(name -> "the " + name).collect(Collectors.joining(" and ")),
+                  plugins.equals(List.of(GpuPlugin.AMDGPU.id()))
+                      ? "is loaded for AmdJobImage alone"
+                      : "this library does not use"),
           failure);
     }
   }

@@ -16,6 +16,7 @@ import dev.gpuprocess.criu.internal.tree.OwnZombies;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
@@ -72,7 +73,12 @@ public final class RestoreOperation {
     this.options = withRecordedCpu(request);
     this.request =
         new RestoreRequest(
-            request.images(), request.work(), request.pid(), options, request.flags());
+            request.images(),
+            request.work(),
+            request.pid(),
+            options,
+            request.flags(),
+            request.plugin());
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
     this.log = request.work().resolve(RpcLink.RESTORE_LOG);
@@ -97,7 +103,7 @@ public final class RestoreOperation {
     if (request.flags().contains(RestoreFlag.LAZY_PAGES)) {
       requireHelper();
     }
-    boolean ownNumbers = ImageSet.require(subject, request.images(), pid);
+    boolean ownNumbers = ImageSet.require(subject, request.images(), pid, request.plugin());
     if (!ownNumbers) {
       checkPidIsFree(pid, null);
     }
@@ -183,7 +189,41 @@ public final class RestoreOperation {
     if (!result.success() || stages.thrown() != null) {
       throw afterFailure(result, cleanup, stages);
     }
+    if (request.plugin() != null) {
+      requireDevices(result, stages);
+    }
     return report(result, stages);
+  }
+
+  private void requireDevices(CriuResult result, RestoreStages stages) {
+    try {
+      if (!DeviceResume.failed(log)) {
+        return;
+      }
+    } catch (IOException e) {
+      throw notResumed(result, stages, "cannot be seen to have started its GPU again", e);
+    }
+    throw notResumed(result, stages, "did not start its GPU again", null);
+  }
+
+  private CriuException notResumed(
+      CriuResult result, RestoreStages stages, String why, @Nullable IOException cause) {
+    CriuFailureBuilder builder = new CriuFailureBuilder("restore", subject, pid, result, log);
+    TreeOutcome outcome;
+    try {
+      outcome = afterResume(stages.root());
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("what became of process {} is not known", pid, e);
+      outcome = new TreeOutcome(Fate.UNKNOWN, "and it is not known whether the process runs");
+    }
+    return new CriuException(
+        builder.message(
+            outcome,
+            "CRIU's plugin " + why,
+            "look for the reason in CRIU's log, end the process and restore the image again"),
+        builder.failure(outcome),
+        builder.criu(),
+        cause);
   }
 
   private void checkDirectories() {

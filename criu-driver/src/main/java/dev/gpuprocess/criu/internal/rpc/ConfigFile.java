@@ -18,8 +18,9 @@ public final class ConfigFile {
   private ConfigFile() {}
 
   /** Writes the file, if there is anything to write; tells whether it did. */
-  static boolean write(DumpRequest request) throws IOException {
+  static boolean write(DumpRequest request, PluginDirectory plugins) throws IOException {
     List<String> lines = lines(request.options());
+    plugins.line().ifPresent(lines::add);
     if (request.options().ghostFiemap()) {
       lines.add("ghost-fiemap");
     }
@@ -32,8 +33,10 @@ public final class ConfigFile {
   }
 
   /** Writes the file, if there is anything to write; tells whether it did. */
-  static boolean write(RestoreRequest request) throws IOException {
-    return write(lines(request.options()), request.work());
+  static boolean write(RestoreRequest request, PluginDirectory plugins) throws IOException {
+    List<String> lines = lines(request.options());
+    plugins.line().ifPresent(lines::add);
+    return write(lines, request.work());
   }
 
   private static boolean write(List<String> lines, Path work) throws IOException {

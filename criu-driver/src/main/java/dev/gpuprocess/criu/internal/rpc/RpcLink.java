@@ -12,17 +12,22 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.GpuPlugin;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Makes requests as RPC messages to a {@code criu swrk}.
  *
  * @param command the command that starts CRIU
+ * @param plugins finds the plugins that requests name
  */
-public record RpcLink(CriuCommand command) {
+public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
 
   /** CRIU's log of a dump, in the work directory. */
   public static final String DUMP_LOG = "dump.log";
@@ -73,15 +78,16 @@ public record RpcLink(CriuCommand command) {
     return make(type, opts, request, exchange);
   }
 
-  private static CriuResult make(
+  private CriuResult make(
       criu_req_type type, criu_opts.Builder opts, DumpRequest request, Exchange exchange)
       throws IOException {
-    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work())) {
+    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
+        PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
       opts.setImagesDirFd(directories.images())
           .setWorkDirFd(directories.work())
           .setPid(request.process().pid())
           .setLogFile(DUMP_LOG);
-      if (ConfigFile.write(request)) {
+      if (ConfigFile.write(request, loaded)) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       LogFile.create(request.work().resolve(DUMP_LOG));
@@ -91,20 +97,28 @@ public record RpcLink(CriuCommand command) {
 
   public CriuResult restore(RestoreRequest request, CallContext context) throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit())) {
+        InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit());
+        PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
       criu_opts.Builder opts =
           RpcOptions.of(request)
               .setImagesDirFd(directories.images())
               .setWorkDirFd(directories.work())
               .setLogFile(RESTORE_LOG)
               .addAllInheritFd(inherited.names());
-      if (ConfigFile.write(request)) {
+      if (ConfigFile.write(request, loaded)) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       LogFile.create(request.work().resolve(RESTORE_LOG));
       return new CriuCall(command, context, inherited.descriptors())
           .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
     }
+  }
+
+  private PluginDirectory plugins(
+      @Nullable GpuPlugin plugin, Path work, ImageDirectories directories) throws IOException {
+    return plugin == null
+        ? PluginDirectory.NONE
+        : PluginDirectory.make(work, directories, plugins.apply(plugin));
   }
 
   CriuResult check(CallContext context) throws IOException {

@@ -37,6 +37,8 @@ public final class RpcOptions {
 
   private static final long MOST_SECONDS = 0xffff_ffffL / 1_000_000;
 
+  private static final int DEBUG = 4;
+
   private static final int CLONE_NEWNET = 0x4000_0000;
 
   // CRIU's masks for what to compare
@@ -135,6 +137,9 @@ public final class RpcOptions {
             .setLazyPages(request.flags().contains(RestoreFlag.LAZY_PAGES))
             .setAutoDedup(request.flags().contains(RestoreFlag.AUTO_DEDUP))
             .setRstSibling(options.asChild());
+    if (request.plugin() != null) {
+      opts.setLogLevel(DEBUG); // where alone CRIU says that a plugin failed at last
+    }
     options.root().map(Path::toString).ifPresent(opts::setRoot);
     options.join().forEach(joined -> opts.addJoinNs(of(joined)));
     options.lsmProfile().map(LsmProfile::text).ifPresent(opts::setLsmProfile);

@@ -1,0 +1,357 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.AmdJob;
+import dev.gpuprocess.AmdJobImage;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.JobImage;
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.NotAmdJobException;
+import dev.gpuprocess.error.PluginImageException;
+import dev.gpuprocess.error.PluginMissingException;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.fixtures.AmdMachine;
+import dev.gpuprocess.fixtures.AmdMachine.Failing;
+import dev.gpuprocess.fixtures.AmdWorkload;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** AMD jobs onto disk and back, with real CRIU and stand-ins for its plugin and the GPU. */
+@RequiresRoot("makes device files")
+class AmdJobTest {
+
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  private final List<Workload> started = new ArrayList<>();
+  private AmdMachine machine;
+  private AmdWorkload workload;
+
+  @BeforeEach
+  void start() {
+    RealCriu.assume();
+    machine = AmdMachine.in(tree.directory().resolve("amd"));
+    workload = machine.launch().start();
+    started.add(workload);
+  }
+
+  @AfterEach
+  void end() {
+    started.forEach(Workload::close);
+  }
+
+  private RpcCriuDriver criu() {
+    return new RpcCriuDriver().withPlugins(machine.plugins());
+  }
+
+  /** Without a CUDA driver, unless this machine has one. */
+  private GpuCheckpoints checkpoints(RpcCriuDriver criu) {
+    return GpuCheckpoints.builder().stateDirectory(tree.state()).criu(criu).build();
+  }
+
+  private AmdJob job() {
+    return checkpoints(criu()).amdJob(workload.pid());
+  }
+
+  private AmdJobImage opened() {
+    return checkpoints(criu()).openAmdJob(image());
+  }
+
+  private Path image() {
+    return tree.directory().resolve("image");
+  }
+
+  private String device(long address) {
+    return ProcFs.memory(workload.pid()).stream()
+        .filter(mapping -> mapping.start() == address)
+        .map(mapping -> mapping.name())
+        .findFirst()
+        .orElse("");
+  }
+
+  private void assertDumpsAndRestores(RpcCriuDriver criu) {
+    assertEquals("5", workload.add(5));
+    long mapping = workload.mapping();
+    AmdJobImage image = checkpoints(criu).amdJob(workload.pid()).dump(image());
+    assertFalse(workload.isAlive());
+    Manifest manifest = image.manifest();
+    assertEquals(Manifest.FORMAT_WITH_PLUGIN, manifest.formatVersion());
+    assertEquals("amdgpu_plugin", manifest.options().plugin());
+    assertEquals(List.of("amdgpu_plugin"), image.describe().plugins());
+
+    awaitEnd();
+    machine.freeMemoryOfTheDead();
+    AmdJob again = checkpoints(criu).openAmdJob(image()).restore();
+    assertEquals(workload.pid(), again.root().pid());
+    assertEquals("7", workload.add(2));
+    assertEquals(mapping, workload.mapping());
+    assertTrue(mapping == 0 || device(mapping).contains("/dev/dri/renderD"), device(mapping));
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void goesOnAfterDumpAndRestore() {
+    assertDumpsAndRestores(criu());
+    Path second = tree.directory().resolve("second");
+    AmdJob restored = job();
+    AmdJobImage image = restored.dump(second);
+    assertFalse(workload.isAlive());
+    assertEquals("8", afterRestore(image));
+  }
+
+  /** Another one collects it: this JVM, or init what CRIU restored. */
+  private void awaitEnd() {
+    assertTrue(workload.awaitExit(Duration.ofSeconds(60)));
+  }
+
+  private String afterRestore(AmdJobImage image) {
+    awaitEnd();
+    machine.freeMemoryOfTheDead();
+    AmdJob unused = image.restore();
+    return workload.add(1);
+  }
+
+  @Test
+  void carriesATreeWhoseRootDoesNotUseTheGpu() {
+    AmdWorkload child = machine.launch().notOurChild().start();
+    started.add(child);
+    assertEquals("1", child.add(1));
+    long root = ProcessHandle.of(child.pid()).flatMap(ProcessHandle::parent).orElseThrow().pid();
+    AmdJobImage image = checkpoints(criu()).amdJob(root).dump(image());
+    assertFalse(child.isAlive());
+    assertEquals(root, image.restore().root().pid());
+    assertEquals("2", child.add(1));
+    assertEquals("1", workload.add(1));
+  }
+
+  @Test
+  void goesOnAfterDumpAndRestoreByCommand() {
+    assertDumpsAndRestores(
+        RpcCriuDriver.through(RealCriu.byCommand()).withPlugins(machine.plugins()));
+  }
+
+  @Test
+  void snapshotLeavesItRunning() {
+    assertEquals("3", workload.add(3));
+    AmdJob job = job();
+    AmdJobImage image = job.snapshot(image());
+    assertTrue(image.snapshotTimes().isPresent());
+    assertEquals("4", workload.add(1));
+    image.verify();
+    AmdJobImage kept =
+        job.dump(
+            tree.directory().resolve("kept"), DumpOptions.builder().leaveRunning(true).build());
+    assertEquals("5", workload.add(1));
+    workload.kill();
+    assertEquals("4", afterRestore(image));
+    workload.kill();
+    assertEquals("5", afterRestore(kept));
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void loadsNoOtherPlugin() {
+    Path told = tree.directory().resolve("told");
+    CriuPlugin.make(machine.plugins(), told);
+    assertEquals("1", workload.add(1));
+    AmdJobImage image = job().dump(image());
+    assertEquals("2", afterRestore(image));
+    assertFalse(Files.exists(told));
+  }
+
+  @Test
+  void runsOnWhenThePluginFailsToDump() {
+    assertEquals("1", workload.add(1));
+    machine.fail(Failing.DUMP);
+    CriuException e = assertThrows(CriuException.class, () -> job().dump(image()));
+    assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
+    assertThrows(CriuException.class, () -> job().snapshot(image()));
+    assertThrows(ImageMissingException.class, this::opened);
+    assertEquals("2", workload.add(1));
+    machine.fail(Failing.NOTHING);
+    assertEquals("3", afterRestore(job().dump(image())));
+  }
+
+  @Test
+  void leavesNothingWhenThePluginFailsToRestore() {
+    assertEquals("1", workload.add(1));
+    AmdJobImage image = job().dump(image());
+    machine.fail(Failing.RESTORE);
+    assertThrows(CriuException.class, image::restore);
+    assertFalse(workload.isAlive());
+    machine.fail(Failing.NOTHING);
+    assertEquals("2", afterRestore(image));
+  }
+
+  @Test
+  void tellsWhenTheGpuDoesNotStartAgain() {
+    assertEquals("1", workload.add(1));
+    AmdJobImage image = job().dump(image());
+    awaitEnd();
+    machine.freeMemoryOfTheDead();
+    machine.fail(Failing.RESUME);
+    CriuException e = assertThrows(CriuException.class, image::restore);
+    assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
+    assertTrue(e.getMessage().contains("did not start its GPU again"), e.getMessage());
+    assertEquals("stopped", workload.add(1));
+    workload.kill();
+    machine.fail(Failing.NOTHING);
+    assertEquals("2", afterRestore(image));
+  }
+
+  @Test
+  void needsThePlugin() throws IOException {
+    Path none = Files.createDirectory(tree.directory().resolve("none"));
+    RpcCriuDriver without = new RpcCriuDriver().withPlugins(none);
+    AmdJob job = checkpoints(without).amdJob(workload.pid());
+    PluginMissingException e = assertThrows(PluginMissingException.class, () -> job.dump(image()));
+    assertTrue(e.getMessage().contains(none.toString()), e.getMessage());
+    assertThrows(PluginMissingException.class, () -> job.snapshot(image()));
+    assertFalse(Files.exists(image()));
+    assertEquals("1", workload.add(1));
+    AmdJobImage image = job().dump(image());
+    assertThrows(PluginMissingException.class, checkpoints(without).openAmdJob(image())::restore);
+    assertEquals("2", afterRestore(image));
+  }
+
+  @Test
+  void loadsNoPluginThatOthersCanChange() throws IOException {
+    Files.setPosixFilePermissions(
+        machine.plugins().resolve("amdgpu_plugin.so"),
+        PosixFilePermissions.fromString("rwxrwxrwx"));
+    PluginMissingException e =
+        assertThrows(PluginMissingException.class, () -> job().dump(image()));
+    assertTrue(e.getMessage().contains("can be written by others"), e.getMessage());
+    assertTrue(workload.isAlive());
+  }
+
+  @Test
+  void runsOnWhenThePluginCannotBeLoaded() throws IOException {
+    Files.writeString(machine.plugins().resolve("amdgpu_plugin.so"), "this is no library");
+    CriuException e = assertThrows(CriuException.class, () -> job().dump(image()));
+    assertTrue(e.getMessage().contains("amdgpu_plugin.so"), e.getMessage());
+    assertEquals("1", workload.add(1));
+  }
+
+  @Test
+  void isNoJobOfTheCudaDriver() throws IOException {
+    UnsupportedResourceException e =
+        assertThrows(
+            UnsupportedResourceException.class,
+            () -> tree.checkpoints().job(workload.pid()).suspend().dump(image()));
+    assertTrue(e.getMessage().contains("AmdJob"), e.getMessage());
+    assertEquals("1", workload.add(1));
+
+    AmdJobImage image = job().dump(image());
+    for (ImageMismatchException refused :
+        List.of(
+            assertThrows(ImageMismatchException.class, () -> tree.checkpoints().openJob(image())),
+            assertThrows(ImageMismatchException.class, () -> tree.checkpoints().open(image())))) {
+      assertTrue(refused.getMessage().contains("AmdJobImage.open"), refused.getMessage());
+    }
+    ImageMissingException none =
+        assertThrows(
+            ImageMissingException.class,
+            () ->
+                tree.checkpoints()
+                    .store(tree.directory())
+                    .restoreNewestJob(RestoreOptions.ofDefaults(), skipped -> {}));
+    assertTrue(none.getMessage().contains("AmdJobImage.open"), none.getMessage());
+    assertFalse(workload.isAlive());
+    assertEquals("2", afterRestore(image));
+  }
+
+  @Test
+  void isNeverCarriedWithoutThePlugin() throws IOException {
+    Path images = Files.createDirectories(image().resolve("images"));
+    Path work = Files.createDirectories(image().resolve("work"));
+    int pid = Math.toIntExact(workload.pid());
+    DumpRequest request =
+        new DumpRequest(
+            ProcessIdentity.of(pid).orElseThrow(), images, work, DumpOptions.ofDefaults());
+    assertThrows(CriuException.class, () -> criu().dump(request, DumpListener.NONE));
+    assertEquals("1", workload.add(1));
+
+    AmdJobImage image = job().dump(tree.directory().resolve("whole"));
+    PluginImageException e =
+        assertThrows(
+            PluginImageException.class,
+            () ->
+                criu()
+                    .restore(
+                        new RestoreRequest(
+                            image.directory().resolve("criu"),
+                            work,
+                            pid,
+                            RestoreOptions.ofDefaults()),
+                        RestoreListener.NONE));
+    assertTrue(e.getMessage().contains("AmdJobImage"), e.getMessage());
+    assertEquals("2", afterRestore(image));
+  }
+
+  @Test
+  void refusesOtherJobs() {
+    Workload idle = Workload.idle();
+    started.add(idle);
+    NotAmdJobException e =
+        assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdJob(idle.pid()));
+    assertTrue(e.getMessage().contains("GpuJob.of"), e.getMessage());
+
+    JobImage plain = tree.checkpoints().job(idle.pid()).suspend().dump(image());
+    ImageMismatchException refused = assertThrows(ImageMismatchException.class, this::opened);
+    assertTrue(refused.getMessage().contains("JobImage.open"), refused.getMessage());
+    assertFalse(plain.restore().resume().members().iterator().hasNext());
+
+    Counter counter = Counter.launch().on(tree.machine()).start();
+    started.add(counter);
+    String unused = counter.ask("open " + machine.directory().resolve("dev/kfd"));
+    e = assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdJob(counter.pid()));
+    assertTrue(e.getMessage().contains("/dev/nvidia"), e.getMessage());
+    tree.checkpoints().process(counter.pid()).suspend();
+    e = assertThrows(NotAmdJobException.class, () -> tree.checkpoints().amdJob(counter.pid()));
+    assertTrue(e.getMessage().contains("has CUDA state"), e.getMessage());
+  }
+
+  @Test
+  void doctorSaysWhatItIs() {
+    Diagnosis diagnosis = checkpoints(criu()).doctor(workload.pid());
+    assertTrue(diagnosis.isHealthy(), diagnosis::toString);
+    assertTrue(diagnosis.toString().contains("it is an AMD job"), diagnosis::toString);
+    assertTrue(
+        diagnosis.toString().contains(machine.plugins().resolve("amdgpu_plugin.so").toString()),
+        diagnosis::toString);
+    String ofMachine = checkpoints(criu()).doctor().toString();
+    assertTrue(ofMachine.contains("CRIU's plugin for them is " + machine.plugins()), ofMachine);
+    RpcCriuDriver without = new RpcCriuDriver().withPlugins(image());
+    assertFalse(checkpoints(without).doctor(workload.pid()).isHealthy());
+  }
+}

@@ -1,0 +1,83 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.dump.ImageRestore;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.spi.GpuPlugin;
+import java.nio.file.Path;
+
+/**
+ * An {@link AmdJob} on disk: one directory with CRIU's image files, those of its plugin with the
+ * GPU memory among them, and a manifest that names the plugin ({@link
+ * dev.gpuprocess.image.Manifest.Options#plugin()}). It can be restored any number of times, but
+ * only once at a time, since its processes get the pids that they had. Immutable; may be shared
+ * between threads. A restore has a deadline; methods that only read or remove files take as long as
+ * the disk does.
+ *
+ * <p>It has not been run on an AMD GPU: see {@link AmdJob}.
+ */
+public final class AmdJobImage extends OpenedImage {
+
+  private AmdJobImage(EngineContext context, DumpedImage image) {
+    super(context, image);
+  }
+
+  /**
+   * Opens an image, with the drivers of this machine. Reads only the manifest; {@link #verify} and
+   * {@link #restore} read everything.
+   *
+   * @param directory as given to {@link AmdJob#dump(Path)}
+   * @return the image
+   * @throws dev.gpuprocess.error.ImageMismatchException when it is not of an AMD job; use {@link
+   *     JobImage#open}
+   * @throws dev.gpuprocess.error.ImageException as {@link JobImage#open}
+   */
+  public static AmdJobImage open(Path directory) {
+    return GpuCheckpoints.standard().openAmdJob(directory);
+  }
+
+  static AmdJobImage open(EngineContext context, Path directory) {
+    return of(context, opened(context, directory, GpuPlugin.AMDGPU));
+  }
+
+  static AmdJobImage of(EngineContext context, DumpedImage made) {
+    return new AmdJobImage(context, made);
+  }
+
+  /**
+   * Brings the job back with CRIU and its plugin, under the pids that it had. It runs then. The
+   * image stays.
+   *
+   * @return the running job
+   * @see #restore(RestoreOptions)
+   */
+  public AmdJob restore() {
+    return restore(RestoreOptions.ofDefaults());
+  }
+
+  /**
+   * Brings the job back with CRIU and its plugin, under the pids that it had. It runs then. The
+   * image stays. Whether the GPUs have room for it only the plugin finds out.
+   *
+   * @param options how to restore; settings that must be those of the dump are taken from the
+   *     manifest
+   * @return the running job
+   * @throws dev.gpuprocess.error.PluginMissingException when CRIU's plugin for AMD GPUs is not on
+   *     this machine, or others could have changed it; nothing was done
+   * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not restore it;
+   *     nothing of the job is left
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link JobImage#restore(RestoreOptions)}
+   */
+  public AmdJob restore(RestoreOptions options) {
+    StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
+    return new AmdJob(
+        new ImageRestore(context, directory, recorder).run(options, GpuPlugin.AMDGPU));
+  }
+
+  @Override
+  public String toString() {
+    return "image of AMD job " + manifest().pid() + " in " + directory();
+  }
+}

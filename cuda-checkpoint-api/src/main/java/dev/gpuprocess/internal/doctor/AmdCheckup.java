@@ -1,0 +1,86 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.error.PluginMissingException;
+import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.AmdTree;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.GpuPlugin;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** Checks what jobs on AMD GPUs need. */
+final class AmdCheckup {
+
+  static final String SUBJECT = "AMD GPUs";
+
+  /** By which ROCm uses them. */
+  static final Path DEVICE = Path.of("/dev/kfd");
+
+  private final Checkup checkup;
+  private final EngineContext context;
+  private final Path device;
+
+  /**
+   * Prepares it.
+   *
+   * @param device {@link #DEVICE}, or what stands for it
+   */
+  AmdCheckup(Checkup checkup, EngineContext context, Path device) {
+    this.checkup = checkup;
+    this.context = context;
+    this.device = device;
+  }
+
+  /** The machine. Without such a GPU nothing is missing. */
+  void look(CriuDriver criu) {
+    boolean present = Files.exists(device);
+    Optional<Path> plugin = Optional.empty();
+    String missing = "";
+    try {
+      plugin = Optional.of(criu.locate(GpuPlugin.AMDGPU));
+    } catch (PluginMissingException | UnsupportedOptionException e) {
+      missing = String.valueOf(e.getMessage());
+    }
+    String here = present ? device + " is there" : "there is no " + device;
+    if (plugin.isPresent()) {
+      checkup.ok(SUBJECT, "%s, and CRIU's plugin for them is %s".formatted(here, plugin.get()));
+    } else if (present) {
+      checkup.warning(SUBJECT, here + ", and no job on them can be dumped", missing);
+    } else {
+      checkup.ok(SUBJECT, here);
+    }
+  }
+
+  /** What a dump of an AMD job needs besides CRIU. */
+  void lookAtPlugin(CriuDriver criu) {
+    checkup
+        .ask(SUBJECT, context.timeouts().call(), () -> criu.locate(GpuPlugin.AMDGPU))
+        .ifPresent(found -> checkup.ok(SUBJECT, "CRIU's plugin for them is " + found));
+  }
+
+  /**
+   * A process tree.
+   *
+   * @return whether it is an AMD job
+   */
+  boolean isJob(ProcessIdentity root) {
+    return checkup
+        .ask(
+            root,
+            SUBJECT,
+            context.timeouts().call(),
+            () -> AmdTree.deviceOf(root.pid()).orElse(null))
+        .map(
+            held -> {
+              checkup.ok(
+                  SUBJECT,
+                  "it is an AMD job, as it has %s open or mapped: AmdJob.of(%s) can dump and snapshot it, AmdJobImage can restore it, and it cannot be suspended"
+                      .formatted(held, root.pid()));
+              return true;
+            })
+        .orElse(false);
+  }
+}

@@ -1,0 +1,115 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotAmdJobException;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.MemberScan;
+import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.proc.AmdDevices;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.release.GpuHandles;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What makes a tree an AMD job: one of its processes has a device file of an AMD GPU open or
+ * mapped, and none uses CUDA.
+ */
+public final class AmdTree {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private AmdTree() {}
+
+  /**
+   * Finds the job of a root.
+   *
+   * @throws NoSuchProcessException when there is no such process
+   * @throws NotAmdJobException when it is none
+   */
+  public static TrackedJob find(EngineContext context, long pid) {
+    ProcessIdentity root =
+        ProcessIdentity.of(pid)
+            .filter(ProcessIdentity::isAlive)
+            .orElseThrow(
+                () ->
+                    new NoSuchProcessException(
+                        "there is no process " + pid, Failure.of("of", pid)));
+    require(root, "of", () -> {});
+    requireNoMembers(context, root);
+    return TrackedJob.of(context, root, GpuPlugin.AMDGPU);
+  }
+
+  /**
+   * Looks at what the tree has open and mapped.
+   *
+   * @param verb for exceptions
+   * @param each called often; what it throws ends the look
+   * @throws NotAmdJobException when there is no device of an AMD GPU, or one of NVIDIA's driver
+   */
+  static void require(ProcessIdentity root, String verb, Runnable each) {
+    boolean found = false;
+    for (int pid : tree(root.pid())) {
+      Optional<String> other = GpuHandles.of(pid, each).first();
+      if (other.isPresent()) {
+        throw usesCuda(root, verb, "process %s of it holds %s".formatted(pid, other.get()));
+      }
+      found |= AmdDevices.heldBy(pid, each).isPresent();
+    }
+    if (!found) {
+      throw new NotAmdJobException(
+          "job %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuJob.of(%s)"
+              .formatted(root.pid(), root.pid()),
+          Failure.of(verb, root.pid()));
+    }
+  }
+
+  /**
+   * The device file by which a tree uses an AMD GPU and no other.
+   *
+   * @return empty when it uses none, or has one of NVIDIA's driver
+   */
+  public static Optional<String> deviceOf(int root) {
+    List<Integer> all = tree(root);
+    if (all.stream().anyMatch(pid -> !GpuHandles.of(pid, () -> {}).isEmpty())) {
+      return Optional.empty();
+    }
+    return all.stream().flatMap(pid -> AmdDevices.heldBy(pid, () -> {}).stream()).findFirst();
+  }
+
+  private static List<Integer> tree(int root) {
+    List<Integer> all = new ArrayList<>(List.of(root));
+    all.addAll(ProcFs.descendants(root));
+    return all;
+  }
+
+  /** One that is checkpointed holds no device; where there is no CUDA driver there is none. */
+  private static void requireNoMembers(EngineContext context, ProcessIdentity root) {
+    List<TrackedProcess> members;
+    try {
+      members = new MemberScan(context, root, "of").all();
+    } catch (NoCudaDriverException | DriverTooOldException e) {
+      LOG.debug("no process of job {} uses CUDA: {}", root.pid(), e.getMessage());
+      return;
+    }
+    if (!members.isEmpty()) {
+      throw usesCuda(root, "of", "process %s of it has CUDA state".formatted(members.get(0).pid()));
+    }
+  }
+
+  private static NotAmdJobException usesCuda(ProcessIdentity root, String verb, String why) {
+    return new NotAmdJobException(
+        "job %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuJob.of(%s) if it uses no AMD GPU; no tool carries both"
+            .formatted(root.pid(), why, root.pid()),
+        Failure.of(verb, root.pid()));
+  }
+}
