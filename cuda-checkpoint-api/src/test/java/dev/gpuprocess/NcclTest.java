@@ -153,11 +153,7 @@ class NcclTest {
       assertThrows(UnsupportedByDriverException.class, locked::checkpoint);
       locked.unlock();
       try (CheckpointedProcess suspended =
-          checkpoints.toBuilder()
-              .allowPeerMemory(true)
-              .build()
-              .process(first.pid())
-              .suspend()) {
+          checkpoints.toBuilder().allowPeerMemory(true).build().process(first.pid()).suspend()) {
         assertEquals(first.pid(), suspended.pid());
       }
       assertEquals(101, first.increment());

@@ -121,7 +121,8 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     for (int candidate : candidates) {
       each.run();
       if (hasLoaded(candidate, each) && hasCommunicator(candidate)) {
-        Map<String, String> told = Environment.of(candidate, Set.of(RANKS, MEETING.get(0), MEETING.get(1)));
+        Map<String, String> told =
+            Environment.of(candidate, Set.of(RANKS, MEETING.get(0), MEETING.get(1)));
         if (!told.getOrDefault(RANKS, "").equals("1")) {
           List<String> meeting = MEETING.stream().map(name -> told.getOrDefault(name, "")).toList();
           groups.computeIfAbsent(meeting, none -> new ArrayList<>()).add(candidate);
@@ -133,9 +134,7 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
             .filter(group -> group.size() > 1 && group.stream().anyMatch(own::contains))
             .flatMap(List::stream)
             .toList();
-    return ranks.isEmpty()
-        ? Optional.empty()
-        : Optional.of(new NcclPeers(ranks, missingIn(ranks)));
+    return ranks.isEmpty() ? Optional.empty() : Optional.of(new NcclPeers(ranks, missingIn(ranks)));
   }
 
   private static boolean hasCommunicator(int pid) {

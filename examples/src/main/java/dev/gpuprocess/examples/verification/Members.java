@@ -26,10 +26,10 @@ final class Members {
     return member.gpuBytes().isEmpty()
         ? member.pid() + " (no GPU memory)"
         : "%s (%s MiB)"
-        .formatted(
-            member.pid(),
-            member.gpuBytes().values().stream()
-                .map(bytes -> Long.toString(bytes >> 20))
-                .collect(Collectors.joining(" + ")));
+            .formatted(
+                member.pid(),
+                member.gpuBytes().values().stream()
+                    .map(bytes -> Long.toString(bytes >> 20))
+                    .collect(Collectors.joining(" + ")));
   }
 }
