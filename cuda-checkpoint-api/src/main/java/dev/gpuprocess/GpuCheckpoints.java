@@ -204,11 +204,7 @@ public final class GpuCheckpoints {
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
   public LaunchedJob launch(LaunchOptions options, RequestPlan plan) {
-    if (!plan.place().isFor(context)) {
-      throw new IllegalArgumentException(
-          "%s are read with another image key than those of this job are made with: take the store of the same GpuCheckpoints"
-              .formatted(plan.place()));
-    }
+    plan.requireFor(context);
     plan.place().make();
     RequestChannel channel = LaunchedProcess.requests(options);
     LaunchedJob job =

@@ -120,4 +120,25 @@ public final class RunningJob extends LiveJob implements GpuJob {
     return orPoisoned(
         () -> JobImage.of(self.job().context, new Snapshot(self, options, clock).into(directory)));
   }
+
+  /**
+   * Makes snapshots of the job from now on, as {@link RunningProcess#repeatSnapshots} says of one
+   * process: at an interval, whatever fails, until it is closed or the root has ended. Each is of
+   * the members of that moment. While one of them is suspended, by whatever controller, no
+   * snapshots are made.
+   *
+   * @param plan how often, where to, and what stays; its directory is made if it does not exist
+   * @return what ends the snapshots; a job that comes back from an image needs new ones
+   * @throws dev.gpuprocess.error.WrongStateException when a member is not running now
+   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.DiskFullException when there is no room for an image
+   * @throws dev.gpuprocess.error.UnsupportedResourceException when the tree has something that CRIU
+   *     cannot dump
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #snapshot(Path, DumpOptions)}
+   *     before it takes the job off its GPUs
+   * @throws IllegalArgumentException when the plan's store is of settings with another image key
+   */
+  public RepeatedSnapshots repeatSnapshots(SnapshotPlan plan) {
+    return RepeatedSnapshots.begin(new SnapshotSubject(self.job().context, root(), true), plan);
+  }
 }
