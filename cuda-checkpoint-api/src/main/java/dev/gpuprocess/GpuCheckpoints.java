@@ -225,11 +225,7 @@ public final class GpuCheckpoints {
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
   public LaunchedJob launch(LaunchOptions options, RequestPlan plan) {
-    if (!plan.place().isFor(context)) {
-      throw new IllegalArgumentException(
-          "%s are read with another image key than those of this job are made with: take the store of the same GpuCheckpoints"
-              .formatted(plan.place()));
-    }
+    plan.requireFor(context);
     plan.place().make();
     RequestChannel channel = LaunchedProcess.requests(options);
     LaunchedJob job = new LaunchedJob(this, LaunchedProcess.launch(options, channel, context));
@@ -504,17 +500,17 @@ public final class GpuCheckpoints {
      * Sets where the memory that is {@linkplain DumpOptions.Builder#handOver handed over} goes
      * during the pause of a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot}: into
      * a file in memory there, from which it goes to the disk when the process runs again. So the
-     * disk does not count towards the pause. The file takes the place of the host memory that a
-     * suspended process needs anyway, piece by piece, and keeps it until the image is on the disk,
-     * also where that disk hangs. It is of mode 0600 in a directory of its own of mode 0700. The
-     * memory counts towards the control group of this JVM.
+     * disk does not count towards the pause. Each member of a job has such a file. It takes the
+     * place of the host memory that a suspended process needs anyway, piece by piece, and keeps it
+     * until the image is on the disk, also where that disk hangs. It is of mode 0600 in a directory
+     * of its own of mode 0700. The memory counts towards the control group of this JVM.
      *
-     * <p>Where there is too little memory or room, where the directory is not on tmpfs or others
-     * could replace what is in it, the memory goes to the disk during the pause, and the {@link
-     * dev.gpuprocess.progress.Step#note() note} of the step {@code hand over} says why. Images that
-     * are on tmpfs themselves need no such detour. What a killed controller leaves in the directory
-     * is removed by the next snapshot that uses it, and by {@link GpuCheckpoints#recover()} with
-     * this setting.
+     * <p>Where there is too little memory or room for all members, where the directory is not on
+     * tmpfs or others could replace what is in it, the memory goes to the disk during the pause,
+     * and the {@link dev.gpuprocess.progress.Step#note() note} of the step {@code hand over} says
+     * why. Images that are on tmpfs themselves need no such detour. What a killed controller leaves
+     * in the directory is removed by the next snapshot that uses it, and by {@link
+     * GpuCheckpoints#recover()} with this setting.
      *
      * @param directory on tmpfs, which is several times as fast when it is mounted with {@code
      *     huge=always}; by default {@code /dev/shm}; null to write to the disk at once

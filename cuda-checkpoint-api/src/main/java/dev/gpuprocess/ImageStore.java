@@ -32,10 +32,11 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots} and {@link
- * GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions, RequestPlan)} make, and images that
- * were put there. Its images are told from everything else in it, which is named and left alone:
- * half images, directories and files of others, and links, which are not followed.
+ * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots}, {@link
+ * RunningJob#repeatSnapshots} and {@link GpuCheckpoints#launch(
+ * dev.gpuprocess.options.LaunchOptions, RequestPlan)} make, and images that were put there. Its
+ * images are told from everything else in it, which is named and left alone: half images,
+ * directories and files of others, and links, which are not followed.
  *
  * <p>The order of images is that of the times in their manifests. What repeated snapshots make is
  * of a time after all that is there, and named by it, also when the clock was set back. Where the
@@ -322,7 +323,7 @@ public final class ImageStore {
   }
 
   /** An image that was made there just now. */
-  void made(OpenedImage image) {
+  void made(SavedImage image) {
     known.written(new ImageDirectory(image.directory(), image.manifest()));
   }
 

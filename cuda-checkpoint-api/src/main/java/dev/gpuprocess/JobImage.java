@@ -16,7 +16,7 @@ import java.nio.file.Path;
  * between threads. A restore has a deadline; methods that only read or remove files take as long as
  * the disk does.
  */
-public final class JobImage extends OpenedImage {
+public final class JobImage extends SavedImage {
 
   private JobImage(EngineContext context, DumpedImage image) {
     super(context, image);

@@ -19,7 +19,7 @@ import java.nio.file.Path;
  * threads. A restore has a deadline; methods that only read or remove files take as long as the
  * disk does.
  */
-public final class ProcessImage extends OpenedImage {
+public final class ProcessImage extends SavedImage {
 
   private ProcessImage(EngineContext context, DumpedImage image) {
     super(context, image);

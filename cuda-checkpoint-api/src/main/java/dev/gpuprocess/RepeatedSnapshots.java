@@ -3,7 +3,6 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.time.Repetition;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
@@ -11,31 +10,30 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The snapshots that are made of a process from time to time, by two daemon threads. They end with
- * {@link #close()} or with the process. When this JVM dies in the middle of one, {@link
- * GpuCheckpoints#recover()} mends what it leaves, and the images before it are where they were. May
- * be used from any thread.
+ * The snapshots that are made of a process or job from time to time, by two daemon threads. They
+ * end with {@link #close()}, or with the process or the root of the job: its dump is its end. When
+ * this JVM dies in the middle of one, {@link GpuCheckpoints#recover()} mends what it leaves, and
+ * the images before it are where they were. May be used from any thread.
  */
 public final class RepeatedSnapshots implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final ProcessIdentity process;
+  private final SnapshotSubject subject;
   private final SnapshotPlan plan;
   private final SnapshotSeries series;
   private final Repetition repetition;
 
-  private RepeatedSnapshots(EngineContext context, ProcessIdentity process, SnapshotPlan plan) {
-    this.process = process;
+  private RepeatedSnapshots(SnapshotSubject subject, SnapshotPlan plan) {
+    this.subject = subject;
     this.plan = plan;
-    this.series = new SnapshotSeries(context, process, plan);
+    this.series = new SnapshotSeries(subject, plan);
     this.repetition =
-        new Repetition(series, plan.interval(), "gpuprocess snapshots of " + process.pid());
+        new Repetition(series, plan.interval(), "gpuprocess snapshots of " + subject.root().pid());
   }
 
-  static RepeatedSnapshots begin(
-      EngineContext context, ProcessIdentity process, SnapshotPlan plan) {
-    RepeatedSnapshots snapshots = new RepeatedSnapshots(context, process, plan);
+  static RepeatedSnapshots begin(SnapshotSubject subject, SnapshotPlan plan) {
+    RepeatedSnapshots snapshots = new RepeatedSnapshots(subject, plan);
     snapshots.series.requirePossible();
     snapshots.repetition.start();
     return snapshots;
@@ -44,10 +42,10 @@ public final class RepeatedSnapshots implements AutoCloseable {
   /**
    * Which process they are of.
    *
-   * @return its pid and start time
+   * @return its pid and start time; of a job those of its root
    */
   public ProcessIdentity process() {
-    return process;
+    return subject.root();
   }
 
   /**
@@ -55,14 +53,14 @@ public final class RepeatedSnapshots implements AutoCloseable {
    *
    * @return empty until there is one; it may have been removed since
    */
-  public Optional<ProcessImage> last() {
+  public Optional<SavedImage> last() {
     return series.last();
   }
 
   /**
    * Whether more will be made.
    *
-   * @return false when this was closed or the process has ended
+   * @return false when this was closed, or the process or the root of the job has ended
    */
   public boolean isActive() {
     return !repetition.isOver();
@@ -72,15 +70,17 @@ public final class RepeatedSnapshots implements AutoCloseable {
    * Makes one now, on this thread, besides those that are due. The listener is told as of any
    * other.
    *
-   * @return the image
+   * @return a {@link ProcessImage} of a process, and a {@link JobImage} of a job
    * @throws OperationInProgressException when one is being made, or another verb is at work
-   * @throws NoSuchProcessException when the process has ended
-   * @throws dev.gpuprocess.error.WrongStateException when the process is not running
+   * @throws NoSuchProcessException when the process or the root of the job has ended
+   * @throws dev.gpuprocess.error.WrongStateException when the process, or a member of the job, is
+   *     not running
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#snapshot(
+   *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)} and {@link RunningJob#snapshot(
    *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}
    * @throws IllegalStateException when this was closed
    */
-  public ProcessImage snapshotNow() {
+  public SavedImage snapshotNow() {
     if (!repetition.tryTake()) {
       throw refusal();
     }
@@ -94,16 +94,16 @@ public final class RepeatedSnapshots implements AutoCloseable {
   private RuntimeException refusal() {
     if (!repetition.isOver()) {
       return new OperationInProgressException(
-          "a snapshot of process %s is being made: ask again when the listener is told of it"
-              .formatted(process.pid()),
-          Failure.of("snapshot", process.pid()));
+          "a snapshot of %s is being made: ask again when the listener is told of it"
+              .formatted(subject.name()),
+          Failure.of("snapshot", subject.root().pid()));
     }
-    return process.isAlive()
+    return subject.root().isAlive()
         ? new IllegalStateException(
-            "the snapshots of process %s were closed: begin new ones".formatted(process.pid()))
+            "the snapshots of %s were closed: begin new ones".formatted(subject.name()))
         : new NoSuchProcessException(
-            "process %s has ended, and its snapshots with it".formatted(process.pid()),
-            Failure.of("snapshot", process.pid()));
+            "%s has ended, and its snapshots with it".formatted(subject.name()),
+            Failure.of("snapshot", subject.root().pid()));
   }
 
   /**
@@ -116,12 +116,12 @@ public final class RepeatedSnapshots implements AutoCloseable {
   public void close() {
     repetition.close();
     if (!repetition.awaitEnd(plan.patience())) {
-      LOG.info("a snapshot of process {} goes on after the close", process.pid());
+      LOG.info("a snapshot of {} goes on after the close", subject.name());
     }
   }
 
   @Override
   public String toString() {
-    return "snapshots of process %s to %s".formatted(process.pid(), plan.place().directory());
+    return "snapshots of %s to %s".formatted(subject.name(), plan.place().directory());
   }
 }

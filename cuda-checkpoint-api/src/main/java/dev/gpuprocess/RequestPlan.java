@@ -1,12 +1,9 @@
 package dev.gpuprocess;
 
-import static java.util.Objects.requireNonNull;
-
-import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.RetentionPolicy;
-
 /**
- * Where the snapshots go that a launched job asks for, and which of them stay. Immutable.
+ * Where the snapshots go that a launched job asks for, and which of them stay. Immutable. Its
+ * listener is told of no {@linkplain SnapshotListener#skipped skipped} snapshots: who asks in vain
+ * is refused, and the listener told of a {@linkplain SnapshotListener#failed failed} one.
  *
  * <p>A job that is {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
  * RequestPlan) launched} with a plan has a small process of this library as its root, and the
@@ -44,18 +41,10 @@ import dev.gpuprocess.options.RetentionPolicy;
  * <p>The snapshots are made by daemon threads of this JVM, which end with the job. One that failed
  * and left the job suspended has it resumed. Nothing that fails ends this.
  */
-public final class RequestPlan {
-
-  private final ImageStore place;
-  private final RetentionPolicy retention;
-  private final DumpOptions options;
-  private final RequestListener listener;
+public final class RequestPlan extends Plan {
 
   private RequestPlan(Builder from) {
-    this.place = from.place;
-    this.retention = from.retention;
-    this.options = from.options;
-    this.listener = from.listener;
+    super(from);
   }
 
   /**
@@ -69,85 +58,15 @@ public final class RequestPlan {
     return new Builder(place);
   }
 
-  /**
-   * Where the images are.
-   *
-   * @return their store
-   */
-  public ImageStore place() {
-    return place;
-  }
-
-  /**
-   * Which images stay.
-   *
-   * @return applied after each image that is made
-   */
-  public RetentionPolicy retention() {
-    return retention;
-  }
-
-  /**
-   * How each image is made.
-   *
-   * @return the options of each snapshot
-   */
-  public DumpOptions options() {
-    return options;
-  }
-
-  /**
-   * Who is told.
-   *
-   * @return the listener
-   */
-  public RequestListener listener() {
-    return listener;
-  }
-
   /** Builds {@link RequestPlan}. Not for use by several threads. */
-  public static final class Builder {
-
-    private final ImageStore place;
-    private RetentionPolicy retention = RetentionPolicy.ofDefaults();
-    private DumpOptions options = DumpOptions.ofDefaults();
-    private RequestListener listener = RequestListener.NONE;
+  public static final class Builder extends Plan.Builder<Builder> {
 
     private Builder(ImageStore place) {
-      this.place = requireNonNull(place, "place");
+      super(place);
     }
 
-    /**
-     * Sets which images stay.
-     *
-     * @param policy by default {@link RetentionPolicy#ofDefaults()}
-     * @return this builder
-     */
-    public Builder retention(RetentionPolicy policy) {
-      this.retention = requireNonNull(policy, "policy");
-      return this;
-    }
-
-    /**
-     * Sets how each image is made.
-     *
-     * @param options by default {@link DumpOptions#ofDefaults()}; the job is left running whatever
-     *     they say
-     * @return this builder
-     */
-    public Builder options(DumpOptions options) {
-      this.options = requireNonNull(options, "options");
-      return this;
-    }
-
-    /**
-     * Sets who is told of each snapshot.
-     *
-     * @param listener by default nobody
-     * @return this builder
-     */
-    public Builder listener(RequestListener listener) {
-      this.listener = requireNonNull(listener, "listener");
+    @Override
+    Builder self() {
       return this;
     }
 

@@ -1,26 +1,16 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.RetryLaterException;
-import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.launch.RequestChannel.Request;
-import dev.gpuprocess.internal.store.ImageNaming;
-import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.time.Duration;
-import java.time.InstantSource;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
-import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -44,8 +34,8 @@ final class RequestedSnapshots {
 
   private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
-  private static final ResumeOptions A_WHILE =
-      ResumeOptions.builder().waitForMemory(Duration.ofSeconds(10)).build();
+  /** Between two attempts to bring the job back. */
+  private static final long BRING_BACK_NANOS = 1_000_000_000;
 
   private final GpuCheckpoints checkpoints;
   private final LaunchedJob job;
@@ -94,6 +84,7 @@ final class RequestedSnapshots {
         LOG.warn("job {} takes more requests", job.identity().pid(), e);
       }
     }
+    plan.tell(listener -> listener.ended(false));
   }
 
   /** The next one that is asked for by another token; null when the job has ended. */
@@ -122,48 +113,50 @@ final class RequestedSnapshots {
 
   private void answer(Request request) {
     ProcessIdentity root = job.identity();
-    JobImage image;
-    try {
-      Optional<JobImage> made = made(request, root);
-      if (made.isEmpty()) {
-        LOG.debug("who asked for a snapshot of job {} has ended, or was restored", root.pid());
-        return;
-      }
-      image = made.get();
-    } catch (RuntimeException | Error e) {
-      if (!isThere(root)) {
-        LOG.debug("job {} has ended, or is in an image", root.pid(), e);
-        return;
-      }
-      String why = String.valueOf(e.getMessage());
-      answer(() -> channel.refused(root, request, why, ANSWER_LIMIT), root);
-      tell(listener -> listener.failed(e));
-      bringBack(e, root);
-      return;
-    }
-    answer(() -> channel.original(root, request, ANSWER_LIMIT), root);
-    plan.place().made(image);
-    tell(listener -> listener.made(image));
-    prune();
-  }
-
-  /** Empty when there is nobody to be answered any more. */
-  private Optional<JobImage> made(Request request, ProcessIdentity root) {
-    for (int attempt = 1; isWanted(request, root); attempt++) {
+    for (int attempts = 1; isWanted(request, root); attempts++) {
       boolean urgent = isUrgent(request);
+      SnapshotAttempt attempt = attempt(request, root, urgent);
+      SavedImage image;
       try {
-        return Optional.of(snapshot(request, root, urgent));
-      } catch (GpuCheckpointException e) {
-        if (urgent || !(e instanceof LockTimeoutException || isOfOthers(e))) {
-          throw e;
+        image = attempt.make();
+      } catch (RuntimeException | Error e) {
+        if (urgent || !isNotIdle(e)) {
+          refuse(request, root, attempt, e);
+          return;
         }
         LOG.trace("job {} is not idle", root.pid(), e);
+        pause(
+            Math.min(attempts, LONGEST_PAUSE) * PAUSE_NANOS,
+            () -> isSame(request, newest) && !isUrgent(request));
+        continue;
       }
-      pause(
-          Math.min(attempt, LONGEST_PAUSE) * PAUSE_NANOS,
-          () -> isSame(request, newest) && !isUrgent(request));
+      answer(() -> channel.original(root, request, ANSWER_LIMIT), root);
+      plan.keep(image);
+      return;
     }
-    return Optional.empty();
+    LOG.debug("who asked for a snapshot of job {} has ended, or was restored", root.pid());
+  }
+
+  private static boolean isNotIdle(Throwable why) {
+    return why instanceof LockTimeoutException || SnapshotAttempt.skipped(why).isPresent();
+  }
+
+  private void refuse(
+      Request request, ProcessIdentity root, SnapshotAttempt attempt, Throwable why) {
+    if (!isThere(root)) {
+      LOG.debug("job {} has ended, or is in an image", root.pid(), why);
+      return;
+    }
+    String reason = String.valueOf(why.getMessage());
+    answer(() -> channel.refused(root, request, reason, ANSWER_LIMIT), root);
+    plan.tell(listener -> listener.failed(why));
+    if (SnapshotAttempt.skipped(why).isEmpty()) {
+      attempt.bringBack(
+          () -> {
+            pause(BRING_BACK_NANOS, () -> true);
+            return isThere(root);
+          });
+    }
   }
 
   /** A root that was restored has told that to who asked before, and asks with another token. */
@@ -175,16 +168,14 @@ final class RequestedSnapshots {
     return request.urgent() || (isSame(request, newest) && newest != null && newest.urgent());
   }
 
-  private JobImage snapshot(Request request, ProcessIdentity root, boolean urgent) {
+  private SnapshotAttempt attempt(Request request, ProcessIdentity root, boolean urgent) {
     GpuCheckpoints.Builder settings =
         checkpoints.toBuilder()
             .listener(new Begun(request, root, checkpoints.context().listener()));
     if (!urgent) {
       settings.timeouts(checkpoints.context().timeouts().toBuilder().lock(IDLE).build());
     }
-    RunningJob running = settings.build().job(root.pid());
-    ImageNaming.Place next = plan.place().next(root.pid());
-    return running.snapshot(next.directory(), plan.options(), InstantSource.fixed(next.created()));
+    return new SnapshotAttempt(new SnapshotSubject(settings.build().context(), root, true), plan);
   }
 
   /** Who asks once the GPUs are locked gets no part in this snapshot, and must be told so. */
@@ -250,64 +241,7 @@ final class RequestedSnapshots {
     }
   }
 
-  /** A snapshot that failed may have left the job suspended. Nobody else will bring it back. */
-  private void bringBack(Throwable failure, ProcessIdentity root) {
-    if (isOfOthers(failure) || !(failure instanceof GpuCheckpointException)) {
-      return;
-    }
-    while (isThere(root) && !isBack(root)) {
-      pause(PAUSE_NANOS, () -> true);
-    }
-  }
-
-  /** Whether another verb has the job, which was not even touched. */
-  private static boolean isOfOthers(Throwable failure) {
-    return failure instanceof StaleStateException
-        || failure instanceof OperationInProgressException
-        || (failure instanceof WrongStateException wrong
-            && (wrong.failure().after() == ProcessState.LOCKED
-                || wrong.failure().after() == ProcessState.CHECKPOINTED));
-  }
-
   private synchronized boolean isThere(ProcessIdentity root) {
     return !over && job.identity().equals(root) && root.isAlive();
-  }
-
-  private boolean isBack(ProcessIdentity root) {
-    try {
-      GpuJob left = checkpoints.inspectJob(root.pid());
-      if (left.state() == ProcessState.RUNNING) {
-        return true;
-      }
-      if (left instanceof CheckpointedJob checkpointed) {
-        LOG.info("{} again, after a snapshot that failed", checkpointed.resume(A_WHILE));
-      } else if (left instanceof LockedJob locked) {
-        LOG.info("{} again, after a snapshot that failed", locked.unlock());
-      }
-      return true;
-    } catch (RetryLaterException e) {
-      LOG.warn("job {} will be brought back: {}", root.pid(), e.getMessage());
-      return false;
-    } catch (GpuCheckpointException e) {
-      LOG.warn("job {} is left as it is: {}", root.pid(), e.getMessage());
-      return true;
-    }
-  }
-
-  private void prune() {
-    plan.place()
-        .prune(
-            plan.retention(),
-            report -> tell(listener -> listener.pruned(report)),
-            why -> tell(listener -> listener.pruneFailed(why)));
-  }
-
-  private void tell(Consumer<RequestListener> news) {
-    try {
-      news.accept(plan.listener());
-    } catch (Throwable e) {
-      // A listener that fails ends nothing.
-      LOG.warn("the listener of the requests of job {} failed", job.identity().pid(), e);
-    }
   }
 }

@@ -98,9 +98,10 @@ public final class RunningJob extends LiveJob implements GpuJob {
   /**
    * Makes a backup of a job that goes on, as {@link RunningProcess#snapshot(Path, DumpOptions)}
    * says of one process: suspend, dump leaving it alive, resume, as one step. All that can be
-   * checked without touching the job is checked before it leaves its GPUs. The memory of several
-   * members goes to the disk during the pause, not by way of host memory ({@link
-   * GpuCheckpoints.Builder#snapshotSpool}).
+   * checked without touching the job is checked before it leaves its GPUs. The memory of each
+   * member goes by way of a file of its own in host memory, where there is room for that of all of
+   * them ({@link GpuCheckpoints.Builder#snapshotSpool}), so that the job runs again before it is on
+   * the disk.
    *
    * @param directory where the image will be; see {@link CheckpointedJob#dump(Path)}
    * @param options how to dump; the job is left running whatever they say
@@ -119,5 +120,26 @@ public final class RunningJob extends LiveJob implements GpuJob {
   JobImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
         () -> JobImage.of(self.job().context, new Snapshot(self, options, clock).into(directory)));
+  }
+
+  /**
+   * Makes snapshots of the job from now on, as {@link RunningProcess#repeatSnapshots} says of one
+   * process: at an interval, whatever fails, until it is closed or the root has ended. Each is of
+   * the members of that moment. While one of them is suspended, by whatever controller, no
+   * snapshots are made.
+   *
+   * @param plan how often, where to, and what stays; its directory is made if it does not exist
+   * @return what ends the snapshots; a job that comes back from an image needs new ones
+   * @throws dev.gpuprocess.error.WrongStateException when a member is not running now
+   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.DiskFullException when there is no room for an image
+   * @throws dev.gpuprocess.error.UnsupportedResourceException when the tree has something that CRIU
+   *     cannot dump
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #snapshot(Path, DumpOptions)}
+   *     before it takes the job off its GPUs
+   * @throws IllegalArgumentException when the plan's store is of settings with another image key
+   */
+  public RepeatedSnapshots repeatSnapshots(SnapshotPlan plan) {
+    return RepeatedSnapshots.begin(new SnapshotSubject(self.job().context, root(), true), plan);
   }
 }

@@ -158,6 +158,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
   public RepeatedSnapshots repeatSnapshots(SnapshotPlan plan) {
-    return RepeatedSnapshots.begin(self.target().context, identity(), plan);
+    return RepeatedSnapshots.begin(
+        new SnapshotSubject(self.target().context, identity(), false), plan);
   }
 }

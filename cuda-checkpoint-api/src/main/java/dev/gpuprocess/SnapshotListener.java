@@ -4,9 +4,10 @@ import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.progress.SkippedSnapshot;
 
 /**
- * Told of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, on their
- * threads: two methods may be called at the same time. What it throws is logged and changes
- * nothing. While a method runs no snapshot is begun.
+ * Told of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, and of
+ * those that a job {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
+ * RequestPlan) asks for}, on their threads: two methods may be called at the same time. What it
+ * throws is logged and changes nothing. While a method runs no snapshot is begun.
  */
 public interface SnapshotListener {
 
@@ -14,23 +15,26 @@ public interface SnapshotListener {
   SnapshotListener NONE = new SnapshotListener() {};
 
   /**
-   * An image was made; it is durable, and the process runs on.
+   * An image was made; it is durable, and the process or job runs on. A job that asked for it was
+   * told.
    *
-   * @param image the image, with its steps and times
+   * @param image a {@link ProcessImage} of a process and a {@link JobImage} of a job, with its
+   *     steps and times
    */
-  default void made(ProcessImage image) {}
+  default void made(SavedImage image) {}
 
   /**
-   * A snapshot failed; nothing is left of its image. The series goes on.
+   * A snapshot failed; nothing is left of its image. The series goes on. A job that asked for it
+   * was told.
    *
    * @param why what {@link RunningProcess#snapshot(java.nio.file.Path,
-   *     dev.gpuprocess.options.DumpOptions)} threw, which says what became of the process; most
-   *     often a {@link dev.gpuprocess.error.GpuCheckpointException}
+   *     dev.gpuprocess.options.DumpOptions)} or that of the job threw, which says what became of
+   *     it; most often a {@link dev.gpuprocess.error.GpuCheckpointException}
    */
   default void failed(Throwable why) {}
 
   /**
-   * A snapshot was due and is left out; the process was not touched.
+   * A snapshot was due and is left out; the process or job was not touched.
    *
    * @param skipped why
    */
@@ -55,7 +59,7 @@ public interface SnapshotListener {
   /**
    * The series has ended; nothing else will be told.
    *
-   * @param closed true when it was closed; false when the process has ended
+   * @param closed true when it was closed; false when the process or the root of the job has ended
    */
   default void ended(boolean closed) {}
 }

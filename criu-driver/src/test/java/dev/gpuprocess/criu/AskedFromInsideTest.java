@@ -14,9 +14,9 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.JobImage;
 import dev.gpuprocess.LaunchedJob;
-import dev.gpuprocess.RequestListener;
 import dev.gpuprocess.RequestPlan;
 import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.SavedImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -46,7 +46,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.concurrent.Callable;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
@@ -78,8 +77,7 @@ class AskedFromInsideTest {
   private GpuCheckpoints checkpoints;
   private LaunchedJob job;
   private Path place;
-  private final List<JobImage> made = new CopyOnWriteArrayList<>();
-  private final List<Throwable> failed = new CopyOnWriteArrayList<>();
+  private final ToldSnapshots told = new ToldSnapshots();
   private final List<ProcessIdentity> restored = new ArrayList<>();
 
   /** How many questions were asked, by client. */
@@ -126,20 +124,7 @@ class AskedFromInsideTest {
   }
 
   private RequestPlan plan() {
-    return RequestPlan.into(store())
-        .listener(
-            new RequestListener() {
-              @Override
-              public void made(JobImage image) {
-                made.add(image);
-              }
-
-              @Override
-              public void failed(Throwable why) {
-                failed.add(why);
-              }
-            })
-        .build();
+    return RequestPlan.into(store()).listener(told).build();
   }
 
   private LaunchOptions.Builder options() {
@@ -206,9 +191,9 @@ class AskedFromInsideTest {
   }
 
   private void awaitMade(int count) {
-    await().atMost(PATIENCE).until(() -> made.size() + failed.size() >= count);
-    assertEquals(List.of(), failed);
-    assertEquals(count, made.size());
+    await().atMost(PATIENCE).until(() -> told.made.size() + told.failed.size() >= count);
+    assertEquals(List.of(), told.failed);
+    assertEquals(count, told.made.size());
   }
 
   /** Where the job's root listens. */
@@ -256,7 +241,7 @@ class AskedFromInsideTest {
     ask(client("a"), "now");
     assertEquals("original", answer(client("a")));
     awaitMade(1);
-    JobImage image = made.get(0);
+    SavedImage image = told.made.get(0);
     assertEquals(job.identity().pid(), image.manifest().pid());
     assertEquals(1, image.manifest().cudaProcesses().size());
     try (var lines = Files.lines(image.directory().resolve("criu").resolve("carried.txt"))) {
@@ -271,7 +256,7 @@ class AskedFromInsideTest {
     awaitMore(place.resolve("count"), then);
     ask(client("b"), "idle");
     assertEquals(NOBODY, answer(client("b")));
-    assertEquals(1, made.size());
+    assertEquals(1, told.made.size());
     assertEquals(again.root().pid(), image.manifest().pid());
   }
 
@@ -286,7 +271,7 @@ class AskedFromInsideTest {
     gpu.busy = true;
     signal("USR1", root);
     await().atMost(PATIENCE).until(() -> gpu.refused.get() >= 3);
-    assertEquals(List.of(), made);
+    assertEquals(List.of(), told.made);
     gpu.busy = false;
     awaitMade(1);
 
@@ -302,7 +287,7 @@ class AskedFromInsideTest {
     await().atMost(PATIENCE).until(() -> Files.exists(client("b").resolve("own")));
     signal("TERM", root);
     assertEquals(OptionalInt.of(3), job.awaitExit(PATIENCE).orElseThrow().code());
-    assertEquals(2, made.size());
+    assertEquals(2, told.made.size());
   }
 
   private static int perl(int root, Path client) {
@@ -328,7 +313,7 @@ class AskedFromInsideTest {
     ask(client("b"), "idle");
     String refusal = answer(client("b"));
     assertTrue(refusal.startsWith("refused: the directory of images"), refusal);
-    await().atMost(PATIENCE).until(() -> failed.size() == 1);
+    await().atMost(PATIENCE).until(() -> told.failed.size() == 1);
     awaitMore(place.resolve("count"), count(place.resolve("count")));
   }
 
@@ -349,8 +334,11 @@ class AskedFromInsideTest {
     gpu.busy = false;
     ask(client("a"), "idle");
     assertEquals("original", answer(client("a")));
+    assertEquals(List.of(), told.ended);
     assertEquals(OptionalInt.of(3), job.end(PATIENCE).orElseThrow().code());
-    assertEquals(List.of(), failed);
+    assertEquals(List.of(), told.failed);
+    told.awaitEnded();
+    assertEquals(List.of(false), told.ended);
   }
 
   private JobImage parked() {
@@ -386,8 +374,8 @@ class AskedFromInsideTest {
     ask(client("a"), "now");
     assertEquals("original", answer(client("a")));
     assertEquals("asked", tell(socket, "idle\n"), "it is in no image");
-    await().atMost(PATIENCE).until(() -> made.size() >= 2);
-    assertEquals(List.of(), failed);
+    await().atMost(PATIENCE).until(() -> told.made.size() >= 2);
+    assertEquals(List.of(), told.failed);
   }
 
   @Test
@@ -446,7 +434,7 @@ class AskedFromInsideTest {
     awaitMade(2);
     job.end(Duration.ZERO);
     Files.delete(answer);
-    restored.add(restore(() -> made.get(0).restore()).root());
+    restored.add(restore(() -> checkpoints.openJob(told.made.get(0).directory()).restore()).root());
     awaitText(answer);
     assertEquals("restored", Files.readString(answer).strip());
     kill(restored.get(0));

@@ -353,7 +353,7 @@ class UserScenarios {
 
   @Test
   void aSpoolIsTheUsersAlone() throws IOException {
-    try (Spool spool = Spool.make(Path.of("/dev/shm"))) {
+    try (Spool spool = Spool.make(Path.of("/dev/shm"), 1)) {
       Path made = spool.memoryDirectory().getParent();
       assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(made)));
       assertEquals(Files.getAttribute(Path.of("/proc/self"), "unix:uid"), owner(made));

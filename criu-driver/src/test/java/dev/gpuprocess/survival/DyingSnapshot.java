@@ -1,6 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.StepListener;
@@ -10,12 +11,16 @@ import java.util.concurrent.locks.LockSupport;
 /** Makes a snapshot in a JVM of its own, and is killed so many microseconds after a step begins. */
 final class DyingSnapshot {
 
+  static final String PROCESS = "process";
+  static final String JOB = "job";
+
   private DyingSnapshot() {}
 
   /**
    * Runs until it kills itself.
    *
-   * @param args machine, state directory, pid, image, directory for spools, step, microseconds
+   * @param args machine, state directory, pid, image, directory for spools, step, microseconds,
+   *     whether a process or a job
    */
   public static void main(String[] args) {
     long delay = Long.parseLong(args[6]) * 1000;
@@ -36,10 +41,14 @@ final class DyingSnapshot {
             .listener(killer)
             .snapshotSpool(Path.of(args[4]))
             .build();
-    ProcessImage unused =
-        checkpoints
-            .process(Long.parseLong(args[2]))
-            .snapshot(Path.of(args[3]), DumpOptions.builder().handOver(true).build());
+    long pid = Long.parseLong(args[2]);
+    Path image = Path.of(args[3]);
+    DumpOptions options = DumpOptions.builder().handOver(true).build();
+    if (args[7].equals(JOB)) {
+      JobImage unused = checkpoints.job(pid).snapshot(image, options);
+    } else {
+      ProcessImage unused = checkpoints.process(pid).snapshot(image, options);
+    }
     Signals.killSelf();
   }
 

@@ -20,18 +20,30 @@ final class JobSubject implements AutoCloseable {
   static final int GPUS = 2;
   static final int LOADERS = 4;
 
+  /** The members of a small one. */
+  static final int PAIR = 2;
+
   private static final Duration PATIENCE = Duration.ofMinutes(1);
 
   private final Job job;
   private final List<Integer> members;
+  private final int loaders;
 
-  private JobSubject(Job job) {
+  private JobSubject(Job job, int members, int loaders) {
     this.job = job;
-    this.members = IntStream.range(0, MEMBERS).mapToObj(job::member).toList();
+    this.members = IntStream.range(0, members).mapToObj(job::member).toList();
+    this.loaders = loaders;
   }
 
   static JobSubject start(SimulatedDriver machine) {
-    return new JobSubject(Job.launch(MEMBERS, GPUS, LOADERS).on(machine).notOurChild().start());
+    return new JobSubject(
+        Job.launch(MEMBERS, GPUS, LOADERS).on(machine).notOurChild().start(), MEMBERS, LOADERS);
+  }
+
+  /** A small one on one GPU: two members with so much there, and one loader. */
+  static JobSubject startPair(SimulatedDriver machine, int mebibytes) {
+    return new JobSubject(
+        Job.launch(PAIR, 1, 1, mebibytes).on(machine).notOurChild().start(), PAIR, 1);
   }
 
   int pid() {
@@ -74,14 +86,14 @@ final class JobSubject implements AutoCloseable {
               PATIENCE,
               () -> {
                 Job.Work now = job.work();
-                return now.added() > before.added() + MEMBERS
-                    && (!whole || now.messages() > before.messages() + LOADERS);
+                return now.added() > before.added() + members.size()
+                    && (!whole || now.messages() > before.messages() + loaders);
               });
       if (!goesOn) {
         return Optional.of("it does not go on from " + before + ": " + job.work());
       }
       List<String> bad = new ArrayList<>();
-      for (int i = 0; i < MEMBERS; i++) {
+      for (int i = 0; i < members.size(); i++) {
         boolean lives = ProcessIdentity.of(member(i)).filter(ProcessIdentity::isAlive).isPresent();
         if (lives && !job.verify(i).startsWith("ok ")) {
           bad.add("member " + i + ": " + job.verify(i));

@@ -35,7 +35,7 @@ final class LoopMount implements AutoCloseable {
     try (RandomAccessFile disk = new RandomAccessFile(file.toFile(), "rw")) {
       disk.setLength(bytes);
     }
-    String refusal = run("mkfs.ext4", "-q", file.toString());
+    String refusal = run("mkfs.ext4", "-q", "-m", "0", file.toString());
     refusal +=
         refusal.isEmpty() ? run("mount", "-o", "loop", file.toString(), path.toString()) : "";
     assumeTrue(refusal.isEmpty(), "no file system in a file can be mounted here: " + refusal);
@@ -56,7 +56,7 @@ final class LoopMount implements AutoCloseable {
     run("fsfreeze", "--unfreeze", path.toString());
   }
 
-  /** Leaves next to no room on it. */
+  /** Leaves next to no room on it, for root too. */
   void fill() throws IOException {
     long room = path.toFile().getUsableSpace() - (64 << 10);
     run("fallocate", "--length", Long.toString(room), path.resolve("filler").toString());

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.SavedImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.Hoard;
@@ -50,7 +50,7 @@ final class SnapshotController {
     SnapshotListener telling =
         new SnapshotListener() {
           @Override
-          public void made(ProcessImage image) {
+          public void made(SavedImage image) {
             if (starving.getAndSet(false)) {
               hoard.set(new Hoard(0));
             }

@@ -3,6 +3,8 @@ package dev.gpuprocess.survival;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.contract.RequiresRoot;
@@ -10,18 +12,24 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A controller is killed at any moment of a snapshot. The process has its bytes, there is a whole
- * image or none, and neither a half one nor memory stays taken.
+ * A controller is killed at any moment of a snapshot. All processes have their bytes, there is a
+ * whole image or none, and neither a half one nor memory stays taken.
  */
 @RequiresRoot("traces the process")
 class SnapshotDeathTest {
@@ -29,8 +37,14 @@ class SnapshotDeathTest {
   /** More of them: {@code -Dgpuprocess.snapshot.kills=200}. */
   private static final int KILLS = Integer.getInteger("gpuprocess.snapshot.kills", 4);
 
+  private static final int KILLS_OF_JOBS = KILLS / 2;
+
   private static final int MEBIBYTES = 32;
   private static final int LONGEST_MICROS = 300_000;
+  private static final long SEED = 11;
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
+  private static final Set<RecoveryOutcome> UNFINISHED =
+      Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE, RecoveryOutcome.SUSPENDED);
 
   /** One after the other; most of a snapshot is in these, and the next one comes soon after. */
   private static final List<String> STEPS =
@@ -39,42 +53,70 @@ class SnapshotDeathTest {
   @TempDir Path directory;
 
   @Test
-  void whateverIsLeftIsMended() throws Exception {
+  void whateverIsLeftOfAProcessIsMended() throws Exception {
     RealCriu.assume();
-    Random random = new Random(11);
-    Path point = Files.createDirectory(directory.resolve("memory"));
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
-        TmpFs memory = TmpFs.mount(point, "size=80m");
+        TmpFs memory = memory();
         Pattern job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start()) {
-      GpuCheckpoints checkpoints =
-          machine.checkpoints().toBuilder().snapshotSpool(memory.point()).build();
       for (int i = 0; i < KILLS; i++) {
-        String step = STEPS.get(i % STEPS.size());
-        int micros = random.nextInt(LONGEST_MICROS);
-        kill(machine, job, memory.point(), step, micros);
-        String when = "killed %d us after %s began".formatted(micros, step);
-        for (Recovered found : checkpoints.recover()) {
-          if (found.suspended() != null) {
-            found.suspended().resume();
-          }
-        }
+        String when = kill(machine, DyingSnapshot.PROCESS, job.pid(), memory.point(), i);
+        assertMended(machine, memory.point(), when);
         assertTrue(job.isAlive(), when);
         assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify(), when);
-        assertEquals(List.of(), SimulatedMachine.names(memory.point()), when);
-        assertEquals(List.of(), machine.journal(), when);
-        assertEquals(machine.imageNames(), SimulatedMachine.names(machine.images()), when);
-        if (Files.exists(machine.image())) {
-          checkpoints.open(machine.image()).verify();
-          FileTree.remove(machine.image());
-        }
         job.touch(i + 2);
       }
     }
   }
 
-  private static void kill(
-      SimulatedMachine machine, Pattern job, Path spools, String step, int micros)
+  @Test
+  void whateverIsLeftOfAJobIsMended() throws Exception {
+    RealCriu.assume();
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        TmpFs memory = memory();
+        JobSubject job = JobSubject.startPair(machine.driver, MEBIBYTES)) {
+      for (int i = 0; i < KILLS_OF_JOBS; i++) {
+        String when = kill(machine, DyingSnapshot.JOB, job.pid(), memory.point(), i);
+        assertMended(machine, memory.point(), when);
+        assertEquals(Optional.empty(), job.fault(), when);
+      }
+    }
+  }
+
+  private TmpFs memory() throws IOException {
+    return TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=160m");
+  }
+
+  private static void assertMended(SimulatedMachine machine, Path spools, String when) {
+    GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().snapshotSpool(spools).build();
+    assertTrue(Waiting.until(PATIENCE, () -> isRecovered(checkpoints)), when);
+    assertEquals(List.of(), SimulatedMachine.names(spools), when);
+    assertEquals(List.of(), machine.journal(), when);
+    assertEquals(machine.imageNames(), SimulatedMachine.names(machine.images()), when);
+    if (Files.exists(machine.image())) {
+      checkpoints.openJob(machine.image()).verify();
+      FileTree.remove(machine.image());
+    }
+  }
+
+  /** Recovers once, and resumes what waits for that; whether nothing was left to do. */
+  private static boolean isRecovered(GpuCheckpoints checkpoints) {
+    List<Recovered> found = checkpoints.recover();
+    found.stream()
+        .flatMap(each -> Stream.ofNullable(each.suspended()))
+        .forEach(CheckpointedProcess::close);
+    found.stream()
+        .flatMap(each -> Stream.ofNullable(each.job()))
+        .distinct()
+        .forEach(CheckpointedJob::close);
+    return found.stream().map(Recovered::outcome).noneMatch(UNFINISHED::contains);
+  }
+
+  /** Returns when it was. */
+  private static String kill(
+      SimulatedMachine machine, String kind, long pid, Path spools, int number)
       throws InterruptedException {
+    String step = STEPS.get(number % STEPS.size());
+    int micros = new Random(SEED + number).nextInt(LONGEST_MICROS);
     Process controller =
         ChildJvm.start(
             DyingSnapshot.class,
@@ -83,16 +125,18 @@ class SnapshotDeathTest {
             List.of(
                 machine.driver.directory().toString(),
                 machine.state().toString(),
-                Long.toString(job.pid()),
+                Long.toString(pid),
                 machine.image().toString(),
                 spools.toString(),
                 step,
-                Integer.toString(micros)));
+                Integer.toString(micros),
+                kind));
     try {
       assertTrue(controller.waitFor(60, TimeUnit.SECONDS), "it dies");
       assertEquals(128 + Signals.KILL, controller.exitValue());
     } finally {
       controller.destroyForcibly();
     }
+    return "%s killed %d us after %s began".formatted(kind, micros, step);
   }
 }

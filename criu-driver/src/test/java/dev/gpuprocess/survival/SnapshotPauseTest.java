@@ -26,9 +26,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -50,22 +48,17 @@ class SnapshotPauseTest {
   private static final int OUT_OF_MEMORY = 2;
 
   private static final int MEBIBYTES = 24;
-  private static final long DISK_BYTES = 320L << 20;
   private static final DumpOptions HAND_OVER = DumpOptions.builder().handOver(true).build();
 
   @TempDir Path directory;
-  private SimulatedMachine machine;
-  private TmpFs memory;
-  private LoopMount disk;
+  private SpooledMachine place;
   private Pattern job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    machine = new SimulatedMachine(directory.resolve("machine"));
-    memory = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=200m");
-    disk = LoopMount.in(directory, DISK_BYTES);
-    job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start();
+    place = SpooledMachine.in(directory, "size=200m");
+    job = Pattern.launch(MEBIBYTES).on(place.machine.driver).notOurChild().start();
   }
 
   @AfterEach
@@ -73,46 +66,17 @@ class SnapshotPauseTest {
     if (job != null) {
       job.close();
     }
-    if (disk != null) {
-      disk.close();
-    }
-    if (memory != null) {
-      memory.close();
-    }
-    if (machine != null) {
-      machine.close();
+    if (place != null) {
+      place.close();
     }
   }
 
   private GpuCheckpoints checkpoints() {
-    return machine.checkpoints().toBuilder().snapshotSpool(memory.point()).build();
-  }
-
-  private GpuCheckpoints at(String step, Runnable action) {
-    StepListener listener =
-        new StepListener() {
-          @Override
-          public void started(String name, int pid) {
-            if (name.equals(step)) {
-              action.run();
-            }
-          }
-        };
-    return checkpoints().toBuilder().listener(listener).build();
-  }
-
-  private Path image() {
-    return disk.path().resolve("image");
+    return place.checkpoints();
   }
 
   private void assertRight() {
     assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify());
-  }
-
-  private void assertNothingIsLeft(String... onDisk) {
-    assertEquals(List.of(onDisk), SimulatedMachine.names(disk.path()));
-    assertEquals(List.of(), SimulatedMachine.names(memory.point()));
-    assertEquals(List.of(), machine.journal());
   }
 
   private static List<String> steps(ProcessImage image) {
@@ -145,15 +109,16 @@ class SnapshotPauseTest {
   void theProcessRunsWhileTheDiskHangs(boolean handOver) throws Exception {
     AtomicBoolean hangs = new AtomicBoolean();
     GpuCheckpoints hanging =
-        at(
+        place.at(
             handOver ? "write" : "seal",
             () -> {
-              disk.hang();
+              place.disk.hang();
               hangs.set(true);
             });
     DumpOptions options = DumpOptions.builder().handOver(handOver).build();
     CompletableFuture<ProcessImage> snapshot =
-        CompletableFuture.supplyAsync(() -> hanging.process(job.pid()).snapshot(image(), options));
+        CompletableFuture.supplyAsync(
+            () -> hanging.process(job.pid()).snapshot(place.image(), options));
     await().atMost(60, SECONDS).until(() -> snapshot.isDone() || hangs.get());
     job.touch(2);
     assertRight();
@@ -161,7 +126,7 @@ class SnapshotPauseTest {
     assertRight();
     assertFalse(snapshot.isDone());
     assertEquals(List.of(), checkpoints().recover(), "nothing is to be mended");
-    disk.goOn();
+    place.disk.goOn();
 
     ProcessImage made = snapshot.get(60, SECONDS);
     made.verify();
@@ -169,32 +134,28 @@ class SnapshotPauseTest {
     assertTrue(times.pause().compareTo(times.whole()) < 0, times.toString());
     assertTrue(steps(made).indexOf("unlock") < steps(made).indexOf("seal"), steps(made).toString());
     if (handOver) {
-      assertEquals("by way of " + memory.point(), note(made));
+      assertEquals("by way of " + place.memory.point(), note(made));
     }
-    assertNothingIsLeft("image", "lost+found");
+    place.assertNothingIsLeft("image", "lost+found");
     assertComesBack(made);
-  }
-
-  private void fill() {
-    try {
-      disk.fill();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 
   @Test
   void aDiskThatFillsUpMeanwhileCostsTheImageAlone() throws IOException {
     ProcessImage older =
-        checkpoints().process(job.pid()).snapshot(disk.path().resolve("older"), HAND_OVER);
+        checkpoints().process(job.pid()).snapshot(place.disk.path().resolve("older"), HAND_OVER);
     DiskFullException e =
         assertThrows(
             DiskFullException.class,
-            () -> at("write", this::fill).process(job.pid()).snapshot(image(), HAND_OVER));
+            () ->
+                place
+                    .at("write", place::fillDisk)
+                    .process(job.pid())
+                    .snapshot(place.image(), HAND_OVER));
     assertRunsOn(e);
     assertRight();
     older.verify();
-    assertNothingIsLeft("filler", "lost+found", "older");
+    place.assertNothingIsLeft("filler", "lost+found", "older");
   }
 
   @Test
@@ -204,60 +165,58 @@ class SnapshotPauseTest {
         assertThrows(
             OperationCancelledException.class,
             () ->
-                at("write", cancellation::cancel)
+                place
+                    .at("write", cancellation::cancel)
                     .process(job.pid())
-                    .snapshot(image(), HAND_OVER.toBuilder().cancellation(cancellation).build()));
+                    .snapshot(
+                        place.image(), HAND_OVER.toBuilder().cancellation(cancellation).build()));
     assertRunsOn(e);
     assertRight();
-    assertNothingIsLeft("lost+found");
+    place.assertNothingIsLeft("lost+found");
   }
 
   @Test
   void aDiskThatHangsForTooLongCostsTheImageAlone() {
     GpuCheckpoints hanging =
-        at("write", disk::hang).toBuilder()
+        place.at("write", place.disk::hang).toBuilder()
             .timeouts(Timeouts.builder().call(Duration.ofSeconds(1)).build())
             .build();
     DumpOptions options = HAND_OVER.toBuilder().deadline(Duration.ofSeconds(3)).build();
     OperationTimedOutException e =
         assertThrows(
             OperationTimedOutException.class,
-            () -> hanging.process(job.pid()).snapshot(image(), options));
+            () -> hanging.process(job.pid()).snapshot(place.image(), options));
     assertRunsOn(e);
     assertRight();
-    disk.goOn();
+    place.disk.goOn();
     await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
-    assertNothingIsLeft("lost+found");
+    place.assertNothingIsLeft("lost+found");
   }
 
   /** It may be all that is left of it. */
   @Test
   void aProcessThatTheDriverLosesHasItsImage() {
     Fault lost = Fault.in("cuCheckpointProcessRestore").answers(OUT_OF_MEMORY);
-    GpuCheckpoints losing = at("restore", () -> machine.driver.faults(lost));
+    GpuCheckpoints losing = place.at("restore", () -> place.machine.driver.faults(lost));
     assertThrows(
         PoisonedProcessException.class,
-        () -> losing.process(job.pid()).snapshot(image(), HAND_OVER));
-    machine.driver.clearFaults();
-    assertEquals(List.of(), SimulatedMachine.names(memory.point()));
-    assertComesBack(checkpoints().open(image()));
+        () -> losing.process(job.pid()).snapshot(place.image(), HAND_OVER));
+    place.machine.driver.clearFaults();
+    assertEquals(List.of(), SimulatedMachine.names(place.memory.point()));
+    assertComesBack(checkpoints().open(place.image()));
   }
 
   @Test
   void withoutRoomInMemoryItGoesToTheDiskAtOnceAndTheStepSaysWhy() throws IOException {
     try (TmpFs small = TmpFs.mount(Files.createDirectory(directory.resolve("small")), "size=8m")) {
       ProcessImage direct =
-          checkpoints().toBuilder()
-              .snapshotSpool(small.point())
-              .build()
-              .process(job.pid())
-              .snapshot(image(), HAND_OVER);
+          place.checkpoints(small).process(job.pid()).snapshot(place.image(), HAND_OVER);
       String why = note(direct);
       assertTrue(why.startsWith("not by way of memory: " + small.point() + " has 8 MiB"), why);
       assertFalse(steps(direct).contains("write"));
       assertRight();
       assertComesBack(direct);
-      assertNothingIsLeft("image", "lost+found");
+      place.assertNothingIsLeft("image", "lost+found");
       assertEquals(List.of(), SimulatedMachine.names(small.point()));
     }
   }
@@ -269,7 +228,7 @@ class SnapshotPauseTest {
             .snapshotSpool(null)
             .build()
             .process(job.pid())
-            .snapshot(image(), HAND_OVER);
+            .snapshot(place.image(), HAND_OVER);
     assertEquals("", note(image));
     assertFalse(steps(image).contains("write"));
     assertRight();
@@ -279,7 +238,7 @@ class SnapshotPauseTest {
   @Test
   void anImageInMemoryNeedsNoSpool() throws IOException {
     ProcessImage image =
-        checkpoints().process(job.pid()).snapshot(memory.point().resolve("image"), HAND_OVER);
+        checkpoints().process(job.pid()).snapshot(place.memory.point().resolve("image"), HAND_OVER);
     assertEquals("", note(image));
     assertFalse(steps(image).contains("write"));
     assertComesBack(image);

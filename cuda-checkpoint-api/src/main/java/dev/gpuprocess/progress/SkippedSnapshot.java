@@ -12,9 +12,9 @@ public record SkippedSnapshot(Reason reason, String message) {
   public enum Reason {
     /** The one before is still being made. */
     PREVIOUS_RUNNING,
-    /** The process is locked or suspended. */
+    /** The process, or a member of the job, is locked or suspended. */
     SUSPENDED,
-    /** Another verb was at work on the process, or a debugger traces it. */
+    /** Another verb was at work on it, or a debugger traces it. */
     BUSY,
     /** This JVM stood still when it was due. */
     MISSED

@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * @param timeouts how long driver calls may take
  * @param state where the controllers of this machine meet
  * @param populateAhead whether checkpoints are helped by populating memory ahead of the driver
- * @param snapshotSpool where the memory of a process goes during the pause of a snapshot; null for
+ * @param snapshotSpool where the memory of processes goes during the pause of a snapshot; null for
  *     the image itself
  * @param allowPeerMemory whether ranks are checkpointed that may map each other's GPU memory
  * @param imageKey signs images that are made and is asked of those that are opened; null for none

@@ -58,6 +58,7 @@ final class HandOverStep {
   private final StepRecorder steps;
   private final SpoolStep spool;
   private @Nullable MemoryHandOver handOver;
+  private boolean needed;
 
   /**
    * Prepares; nothing is done yet.
@@ -65,26 +66,26 @@ final class HandOverStep {
    * @param number that of the process among those of the image, from 1
    * @param members the pids of all that are dumped with memory of their own to hand over
    */
-  HandOverStep(
-      Member member, int number, Set<Integer> members, DumpOptions options, SpoolStep spool) {
+  HandOverStep(Member member, int number, Set<Integer> members, DumpOptions options) {
     this.target = member.target();
     this.number = number;
     this.members = members;
     this.options = options;
     this.steps = member.steps();
-    this.spool = spool;
+    this.spool = new SpoolStep(target.pid(), number);
+  }
+
+  int pid() {
+    return target.pid();
   }
 
   /**
-   * Does it where it can be done.
+   * Looks which memory there is to hand over.
    *
-   * @param left for all of it
-   * @throws UnsupportedResourceException when it cannot be done, and the process has memory in a
-   *     file of an earlier image
+   * @return how many bytes; 0 for none
+   * @throws UnsupportedResourceException when a child has memory in a file of an earlier image
    */
-  void run(CriuDriver criu, StagedImage image, BoundedDiskTask disk, Duration left) {
-    MemoryHandOver planned;
-    boolean needed;
+  long look() {
     try {
       for (int child : ProcFs.descendants(target.pid())) {
         // Forked since a restore, with a copy of the mapping.
@@ -93,22 +94,35 @@ final class HandOverStep {
               child, "it is a child that was forked while its parent was suspended: end it");
         }
       }
-      planned =
+      MemoryHandOver planned =
           new MemoryHandOver(
               target.identity, number, options.handOver() ? target.areas() : List.of());
       needed = planned.isNeeded();
+      handOver = planned.bytes() > 0 ? planned : null;
+      return planned.bytes();
     } catch (ProcessUnreadableException e) {
       LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), e.getMessage());
+      return 0;
+    }
+  }
+
+  /**
+   * Does it where it can be done. To be called after {@link #look}.
+   *
+   * @param left for all of it
+   * @throws UnsupportedResourceException when it cannot be done, and the process has memory in a
+   *     file of an earlier image
+   */
+  void run(
+      CriuDriver criu, StagedImage image, BoundedDiskTask disk, Duration left, SpoolChoice choice) {
+    MemoryHandOver planned = handOver;
+    if (planned == null) {
       return;
     }
-    if (planned.bytes() == 0) {
-      return;
-    }
-    handOver = planned;
     Optional<String> obstacle =
         steps.run(
             "hand over",
-            () -> obstacle(criu, image).or(() -> run(planned, image, disk, left)),
+            () -> obstacle(criu, planned, image).or(() -> run(planned, image, disk, left, choice)),
             why -> moved(planned),
             why -> why.map(reason -> "CRIU dumps it: " + reason).orElseGet(spool::note));
     if (obstacle.isPresent()) {
@@ -123,17 +137,22 @@ final class HandOverStep {
     return planned.file().isPresent() ? planned.bytes() : 0;
   }
 
-  private Optional<String> obstacle(CriuDriver criu, StagedImage image) {
+  private static Optional<String> obstacle(
+      CriuDriver criu, MemoryHandOver planned, StagedImage image) {
     return criu.takesDescriptors()
-        ? MemoryHandOver.obstacle(target.identity, image.images())
+        ? planned.obstacle(image.images())
         : Optional.of(
             "CRIU gets no descriptors of this JVM at a restore, as when it is run through sudo");
   }
 
   /** Returns why it was not begun; empty when it is done. */
   private Optional<String> run(
-      MemoryHandOver planned, StagedImage image, BoundedDiskTask disk, Duration left) {
-    Optional<Path> inMemory = spool.make(image, disk, planned.bytes());
+      MemoryHandOver planned,
+      StagedImage image,
+      BoundedDiskTask disk,
+      Duration left,
+      SpoolChoice choice) {
+    Optional<Path> inMemory = spool.make(choice);
     Path directory =
         inMemory.orElseGet(
             () ->

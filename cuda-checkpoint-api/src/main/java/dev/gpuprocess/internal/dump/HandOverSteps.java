@@ -11,7 +11,9 @@ import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -21,27 +23,35 @@ import org.jspecify.annotations.Nullable;
 /** The hand-over of all members of a job, one after the other, each to a file of its own. */
 final class HandOverSteps {
 
+  private final @Nullable Path spools;
   private final List<HandOverStep> all = new ArrayList<>();
 
   /**
    * Prepares; nothing is done yet.
    *
-   * @param spools where the memory of a single member goes first; null for the image at once, which
-   *     is where that of several members goes
+   * @param spools where the memory goes first; null for the image at once
    */
   HandOverSteps(JobOperation operation, DumpOptions options, @Nullable Path spools) {
+    this.spools = spools;
     List<Member> members = operation.members();
     Set<Integer> pids =
         members.stream().map(each -> each.target().pid()).collect(Collectors.toSet());
     for (Member each : members) {
-      SpoolStep spool = new SpoolStep(each.target().pid(), members.size() == 1 ? spools : null);
-      all.add(new HandOverStep(each, all.size() + 1, pids, options, spool));
+      all.add(new HandOverStep(each, all.size() + 1, pids, options));
     }
   }
 
   /** Does it where it can be done; see {@link HandOverStep#run}. */
   void run(CriuDriver criu, StagedImage image, BoundedDiskTask disk, Supplier<Duration> left) {
-    all.forEach(each -> each.run(criu, image, disk, left.get()));
+    Map<Integer, Long> bytes = new HashMap<>();
+    for (HandOverStep each : all) {
+      long found = each.look();
+      if (found > 0) {
+        bytes.put(each.pid(), found);
+      }
+    }
+    SpoolChoice choice = SpoolChoice.of(spools, image, disk, bytes);
+    all.forEach(each -> each.run(criu, image, disk, left.get(), choice));
   }
 
   /** CRIU has written its files: nobody needs the name of a spool any more. */

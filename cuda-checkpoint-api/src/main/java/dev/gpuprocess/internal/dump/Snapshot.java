@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.JobFailures;
 import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.MemberScan;
@@ -65,10 +64,9 @@ public final class Snapshot {
   }
 
   /** Throws what a snapshot would throw, as far as it can be known; touches nothing. */
-  public static void requirePossible(
-      EngineContext context, ProcessIdentity process, Path directory, DumpOptions options) {
-    new DumpCheck(context, process, List.of(process), directory, leftRunning(options), true)
-        .require();
+  public static void requirePossible(TrackedJob job, Path directory, DumpOptions options) {
+    List<ProcessIdentity> members = job.members().stream().map(each -> each.identity).toList();
+    new DumpCheck(job.context, job.root, members, directory, leftRunning(options), true).require();
   }
 
   /** Makes the image. Whatever fails, the process is resumed. */

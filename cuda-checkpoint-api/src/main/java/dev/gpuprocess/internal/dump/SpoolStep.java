@@ -5,10 +5,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.Spool;
-import dev.gpuprocess.internal.handover.SpoolRoom;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.store.StagedImage;
 import java.io.IOException;
@@ -17,46 +15,41 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The way of a process's memory through a spool: during the pause of a snapshot it goes no further,
- * and to the disk when the process runs again. For one thread.
+ * The way of one process's memory through a spool: during the pause of a snapshot it goes no
+ * further, and to the disk when the process runs again. For one thread.
  */
 final class SpoolStep {
 
   private final int pid;
-  private final @Nullable Path place;
+  private final int number;
+  private @Nullable Path place;
   private @Nullable Spool spool;
   private String note = "";
 
   /**
    * Prepares; nothing is made yet.
    *
-   * @param place where spools are made; null for none
+   * @param number that of the process among those of the image
    */
-  SpoolStep(int pid, @Nullable Path place) {
+  SpoolStep(int pid, int number) {
     this.pid = pid;
-    this.place = place;
+    this.number = number;
   }
 
   /**
-   * Makes a spool where that is wanted and possible, and there is a disk that it is faster than.
+   * Makes a spool where that was chosen.
    *
-   * @param bytes the memory that it is for
    * @return where the memory goes; empty when it goes into the image at once
    */
-  Optional<Path> make(StagedImage image, BoundedDiskTask disk, long bytes) {
-    if (place == null || disk.run("look at", image::isInMemory, late -> image.close())) {
-      return Optional.empty();
-    }
-    Spool.removeAbandoned(place);
-    Optional<String> obstacle = SpoolRoom.obstacle(place, pid, bytes);
-    if (obstacle.isPresent()) {
-      note = "not by way of memory: " + obstacle.get();
+  Optional<Path> make(SpoolChoice choice) {
+    note = choice.note();
+    place = choice.place();
+    if (place == null) {
       return Optional.empty();
     }
     try {
-      Spool made = Spool.make(place);
+      Spool made = Spool.make(place, number);
       spool = made;
-      note = "by way of " + place;
       return Optional.of(made.memoryDirectory());
     } catch (IOException e) {
       note = "not by way of memory: " + e.getMessage();

@@ -23,11 +23,6 @@ import org.jspecify.annotations.Nullable;
  */
 public final class MemoryHandOver {
 
-  /** That of the first member. */
-  static final String NAME = name(1);
-
-  static final String FILE = MemoryFile.DIRECTORY + "/" + NAME;
-
   private final ProcessIdentity process;
   private final int number;
   private final List<AddressRange> areas;
@@ -48,8 +43,14 @@ public final class MemoryHandOver {
     this.areas = SaveAreas.toHandOver(process.pid(), known);
   }
 
-  private static String name(int number) {
+  /** The name of a file in its directory. */
+  static String name(int number) {
     return "memory-" + number + ".bin";
+  }
+
+  /** The path of a file from the image, or the spool, that it is in. */
+  static String file(int number) {
+    return MemoryFile.DIRECTORY + "/" + name(number);
   }
 
   /** How much memory it is about; 0 when there is none. */
@@ -68,13 +69,13 @@ public final class MemoryHandOver {
    * @param beside the directory of CRIU's files, beside which that of the file will be
    * @return empty when nothing does
    */
-  public static Optional<String> obstacle(ProcessIdentity process, Path beside) {
+  public Optional<String> obstacle(Path beside) {
     try {
       if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
         return Optional.of("it has a mount namespace of its own, where the image is not seen");
       }
-      String path = NativePath.text(beside.toRealPath().resolveSibling(FILE));
-      return MemoryFile.isPath(path, FILE)
+      String path = NativePath.text(beside.toRealPath().resolveSibling(file(number)));
+      return MemoryFile.isPath(path, file(number))
           ? Optional.empty()
           : Optional.of("the name of the image's directory is not text in UTF-8");
     } catch (IOException e) {

@@ -25,8 +25,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A file in memory (tmpfs) that takes the memory of a process for the time of its pause; it goes to
- * the disk from there. It has a name only until CRIU has seen it: after that its memory is freed
+ * A file in memory (tmpfs) that takes the memory of one process for the time of its pause; it goes
+ * to the disk from there. It has a name only until CRIU has seen it: after that its memory is freed
  * when nobody has it open or mapped any more, whoever dies. The directory around it is of mode
  * 0700, and named after its maker, so that leftovers of dead makers are recognized. For one thread.
  */
@@ -38,27 +38,30 @@ public final class Spool implements AutoCloseable {
   private static final String PREFIX = "gpuprocess-" + PURPOSE + "-";
 
   private final Path directory;
+  private final int number;
   private @Nullable BlockFile open;
 
-  private Spool(Path directory) {
+  private Spool(Path directory, int number) {
     this.directory = directory;
+    this.number = number;
   }
 
   /**
    * Makes an empty one.
    *
    * @param place a directory in which nobody else can replace what we make
+   * @param number of the file that will be in it, as of the {@link MemoryHandOver}
    * @throws IOException when it cannot be made, or others could replace it
    */
-  public static Spool make(Path place) throws IOException {
+  public static Spool make(Path place, int number) throws IOException {
     Path made = place.toRealPath().resolve(DirectoryMaker.temporaryName(PURPOSE));
-    if (!MemoryFile.isPath(
-        NativePath.text(made.resolve(MemoryHandOver.FILE)), MemoryHandOver.FILE)) {
+    String file = MemoryHandOver.file(number);
+    if (!MemoryFile.isPath(NativePath.text(made.resolve(file)), file)) {
       throw new FileSystemException(place.toString(), null, "has a name that is not text in UTF-8");
     }
     Path unused = DirectoryTrust.requirePlaceFor(made);
     DurableFiles.createDirectory(made);
-    Spool spool = new Spool(made);
+    Spool spool = new Spool(made, number);
     try {
       DurableFiles.createDirectory(spool.memoryDirectory());
       return spool;
@@ -79,7 +82,7 @@ public final class Spool implements AutoCloseable {
    * @throws IOException when it cannot be opened
    */
   public void keep() throws IOException {
-    open = BlockFile.open(directory.resolve(MemoryHandOver.FILE), false);
+    open = BlockFile.open(directory.resolve(MemoryHandOver.file(number)), false);
   }
 
   /** Takes its name from the file, once CRIU has seen it; {@link #close} tries again. */
@@ -104,7 +107,7 @@ public final class Spool implements AutoCloseable {
     if (from == null) {
       throw new IllegalStateException("the file of " + directory + " is not open");
     }
-    try (BlockFile to = BlockFile.create(memory.resolve(MemoryHandOver.NAME), true);
+    try (BlockFile to = BlockFile.create(memory.resolve(MemoryHandOver.name(number)), true);
         IoExecutor threads = IoExecutor.streaming()) {
       to.reserve(bytes);
       List<CompletableFuture<Boolean>> chunks = new ArrayList<>();

@@ -8,13 +8,15 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * Whether there is memory for a spool. What is handed over to it leaves the process piece by piece,
- * so the machine needs two pieces more than it uses: one that is copied, and the one before it that
- * is about to be mapped. But the kernel charges the whole of it to the control group of this JVM.
+ * Whether there is memory for spools. What is handed over to one leaves its process piece by piece,
+ * and one process comes after the other, so the machine needs two pieces more than it uses: one
+ * that is copied, and the one before it that is about to be mapped. But the kernel charges the
+ * whole of it to the control group of this JVM.
  */
 public final class SpoolRoom {
 
@@ -28,30 +30,35 @@ public final class SpoolRoom {
   /**
    * Looks for what stands in the way.
    *
-   * @param place where the spool would be
-   * @param pid whose memory it would take
-   * @param bytes how much
+   * @param place where the spools would be
+   * @param bytes how much memory they would take, by pid
    * @return empty when nothing does
    */
-  public static Optional<String> obstacle(Path place, int pid, long bytes) {
-    return obstacle(place, pid, bytes, MEMORY);
+  public static Optional<String> obstacle(Path place, Map<Integer, Long> bytes) {
+    return obstacle(place, bytes, MEMORY);
   }
 
-  static Optional<String> obstacle(Path place, int pid, long bytes, Path memory) {
+  static Optional<String> obstacle(Path place, Map<Integer, Long> bytes, Path memory) {
     try {
       if (!FileSystemStatus.of(place).isInMemory()) {
         return Optional.of(place + " is not in memory (tmpfs)");
       }
+      long all = bytes.values().stream().reduce(0L, Long::sum);
       long room = FileSystemRoom.of(place).bytes();
-      if (room < bytes) {
-        return lacks(place.toString(), room, bytes);
+      if (room < all) {
+        return lacks(place.toString(), room, all);
       }
-      long more = Math.min(bytes, 2 * HandOver.PIECE_BYTES) + SPARE_BYTES;
+      long more = inTransit(all) + SPARE_BYTES;
       long available = HostMemory.read(memory).available();
       if (available < more) {
         return lacks("this machine", available, more);
       }
-      long charged = isInOurGroup(pid) ? more : bytes + SPARE_BYTES;
+      long ours =
+          bytes.entrySet().stream()
+              .filter(each -> isInOurGroup(each.getKey()))
+              .mapToLong(Map.Entry::getValue)
+              .sum();
+      long charged = all - ours + inTransit(ours) + SPARE_BYTES;
       OptionalLong allowed = ControlGroup.memoryRoom(ProcessHandle.current().pid());
       return allowed.isPresent() && allowed.getAsLong() < charged
           ? lacks("the control group of this JVM", allowed.getAsLong(), charged)
@@ -59,6 +66,11 @@ public final class SpoolRoom {
     } catch (IOException e) {
       return Optional.of(String.valueOf(e.getMessage()));
     }
+  }
+
+  /** How much of that is in memory twice at a time. */
+  private static long inTransit(long bytes) {
+    return Math.min(bytes, 2 * HandOver.PIECE_BYTES);
   }
 
   private static Optional<String> lacks(String who, long has, long needs) {

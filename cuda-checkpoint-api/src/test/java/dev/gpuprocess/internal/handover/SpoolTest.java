@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -16,6 +17,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
 import java.util.stream.Stream;
@@ -58,7 +60,7 @@ class SpoolTest {
   @Test
   void itsFileGoesToTheDiskWithoutANameAndNothingIsLeft() throws IOException {
     byte[] content = content();
-    try (Spool spool = Spool.make(place())) {
+    try (Spool spool = Spool.make(place(), 1)) {
       Path made = spool.memoryDirectory();
       assertEquals(
           "rwx------",
@@ -75,7 +77,7 @@ class SpoolTest {
   @Test
   void aCopyCanBeCancelled_andAShorterFileIsNoticed() throws IOException {
     byte[] content = content();
-    try (Spool spool = Spool.make(place())) {
+    try (Spool spool = Spool.make(place(), 1)) {
       Files.write(spool.memoryDirectory().resolve("memory-1.bin"), content);
       spool.keep();
       spool.hide();
@@ -94,10 +96,10 @@ class SpoolTest {
   @Test
   void whatOthersCouldReplaceIsNotUsed() throws IOException {
     Files.setPosixFilePermissions(place(), PosixFilePermissions.fromString("rwxrwxrwx"));
-    IOException e = assertThrows(IOException.class, () -> Spool.make(place()));
+    IOException e = assertThrows(IOException.class, () -> Spool.make(place(), 1));
     assertTrue(e.getMessage().contains("can be written by others"), e.getMessage());
     assertEquals(List.of(), in(place()));
-    assertThrows(IOException.class, () -> Spool.make(directory.resolve("missing")));
+    assertThrows(IOException.class, () -> Spool.make(directory.resolve("missing"), 1));
   }
 
   @Test
@@ -119,16 +121,23 @@ class SpoolTest {
   @Test
   void roomIsAskedOfPlaceMachineAndControlGroup() throws IOException {
     int self = Math.toIntExact(ProcessHandle.current().pid());
+    int parent = ProcFs.stat(self).orElseThrow().parent();
     Path memory = Files.writeString(directory.resolve("meminfo"), "MemAvailable: 300000 kB\n");
     assertEquals(
         Optional.of(directory + " is not in memory (tmpfs)"),
-        SpoolRoom.obstacle(directory, self, 1 << 20, memory));
-    assertEquals(Optional.empty(), SpoolRoom.obstacle(SHARED_MEMORY, self, 1 << 20, memory));
+        SpoolRoom.obstacle(directory, Map.of(self, 1L << 20), memory));
+    assertEquals(
+        Optional.empty(), SpoolRoom.obstacle(SHARED_MEMORY, Map.of(self, 1L << 20), memory));
     assertEquals(
         Optional.of("this machine has 292 MiB of memory left, and 356 MiB are needed"),
-        SpoolRoom.obstacle(SHARED_MEMORY, self, 100 << 20, memory));
-    String full = SpoolRoom.obstacle(SHARED_MEMORY, self, 1L << 50, memory).orElseThrow();
+        SpoolRoom.obstacle(SHARED_MEMORY, Map.of(self, 100L << 20), memory));
+    assertEquals(
+        Optional.of("this machine has 292 MiB of memory left, and 320 MiB are needed"),
+        SpoolRoom.obstacle(SHARED_MEMORY, Map.of(self, 32L << 20, parent, 32L << 20), memory),
+        "that of all");
+    String full = SpoolRoom.obstacle(SHARED_MEMORY, Map.of(self, 1L << 50), memory).orElseThrow();
     assertTrue(full.startsWith("/dev/shm has "), full);
-    assertTrue(SpoolRoom.obstacle(directory.resolve("missing"), self, 1, memory).isPresent());
+    assertTrue(
+        SpoolRoom.obstacle(directory.resolve("missing"), Map.of(self, 1L), memory).isPresent());
   }
 }

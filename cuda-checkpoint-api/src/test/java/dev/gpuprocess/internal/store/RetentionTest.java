@@ -6,16 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.DurableFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
-import java.util.Random;
-import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -36,36 +34,7 @@ class RetentionTest {
 
   /** An image made so many minutes after the first. */
   private ImageDirectory image(String name, int minutes) {
-    return image(name, manifest -> made(manifest, minutes, manifest.commandLine()));
-  }
-
-  private static Manifest made(Manifest manifest, int minutes, List<String> commandLine) {
-    return new Manifest(
-        manifest.formatVersion(),
-        FIRST.plusSeconds(60L * minutes),
-        manifest.pid(),
-        // The process came back from an image in between.
-        manifest.startTicks() + minutes,
-        commandLine,
-        manifest.gpuBytes(),
-        manifest.cudaVersion(),
-        manifest.driverVersion(),
-        manifest.criuVersion(),
-        manifest.kernel(),
-        manifest.options(),
-        null,
-        manifest.files(),
-        null,
-        null);
-  }
-
-  private ImageDirectory image(String name, UnaryOperator<Manifest> change) {
-    try (StagedImage staged =
-        StagedImage.create(images.resolve(name), TestImages.PROCESS, 0, null)) {
-      TestImages.fill(staged.images(), new Random(1));
-      staged.logUnwanted();
-      return staged.publish(files -> change.apply(TestImages.manifest(files)));
-    }
+    return TestImages.publishAt(images.resolve(name), FIRST.plus(Duration.ofMinutes(minutes)));
   }
 
   private List<String> left() throws IOException {
@@ -126,7 +95,7 @@ class RetentionTest {
   void keep_newerOnesAndThoseOfOthers_stay() throws IOException {
     image("later", 2);
     image("same time", 1);
-    image("another program", manifest -> made(manifest, 0, List.of("/bin/true")));
+    TestImages.publishAt(images.resolve("another program"), FIRST, "/bin/true");
     assertEquals(List.of(), keep(image("newest", 1), 1));
     assertEquals(List.of("another program", "later", "newest", "same time"), left());
   }

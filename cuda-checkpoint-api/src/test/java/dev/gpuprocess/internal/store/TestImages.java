@@ -19,6 +19,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -64,7 +65,10 @@ public final class TestImages {
     }
   }
 
-  /** Publishes an image of random content that was made then. */
+  /**
+   * Publishes an image of random content that was made then. The process came back from an image
+   * since any other time.
+   */
   static ImageDirectory publishAt(Path directory, Instant created) {
     return publishAt(directory, created, "/usr/bin/python3");
   }
@@ -83,7 +87,7 @@ public final class TestImages {
         manifest.formatVersion(),
         created,
         manifest.pid(),
-        manifest.startTicks(),
+        manifest.startTicks() + Duration.between(CREATED, created).toMinutes(),
         commandLine,
         manifest.gpuBytes(),
         manifest.cudaVersion(),

@@ -34,7 +34,7 @@ final class CostCheck {
     double first = 0;
     for (int processes : PROCESSES) {
       int each = mebibytes / processes;
-      try (Job job = machine.on(Job.launch(processes, 1, 0, each)).start()) {
+      try (Job job = machine.on(Job.launch(processes, 1, 0, each)).notOurChild().start()) {
         double[] suspend = new double[ROUNDS];
         double[] resume = new double[ROUNDS];
         for (int round = 0; round < ROUNDS; round++) {

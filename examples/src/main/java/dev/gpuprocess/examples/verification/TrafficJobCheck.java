@@ -25,7 +25,7 @@ final class TrafficJobCheck {
     int gpus = checkpoints.gpus().gpus().map(all -> all.size()).orElse(1);
     String what = "%s processes on %s GPU%s".formatted(members, gpus, gpus == 1 ? "" : "s");
     try (Scratch scratch = Scratch.create();
-        Job job = machine.on(Job.launch(members, gpus, LOADERS, mebibytes)).start()) {
+        Job job = machine.on(Job.launch(members, gpus, LOADERS, mebibytes)).notOurChild().start()) {
       Timing timing = new Timing();
       String before = memory(job, members);
       Job.Work began = job.work();

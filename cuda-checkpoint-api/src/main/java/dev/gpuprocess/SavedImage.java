@@ -16,15 +16,18 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** What the images of processes and jobs have in common. */
-abstract class OpenedImage {
+/**
+ * An image of a process or of a job: what a snapshot makes, whosever it is. Immutable; may be
+ * shared between threads.
+ */
+public abstract sealed class SavedImage permits ProcessImage, JobImage {
 
   final EngineContext context;
   final ImageDirectory directory;
   private final List<Step> steps;
   private final @Nullable SnapshotTimes times;
 
-  OpenedImage(EngineContext context, DumpedImage image) {
+  SavedImage(EngineContext context, DumpedImage image) {
     this.context = context;
     this.directory = image.directory();
     this.steps = List.copyOf(image.steps());

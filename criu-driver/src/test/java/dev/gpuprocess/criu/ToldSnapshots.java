@@ -1,8 +1,8 @@
-package dev.gpuprocess.survival;
+package dev.gpuprocess.criu;
 
 import static org.awaitility.Awaitility.await;
 
-import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.SavedImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.progress.SkippedSnapshot;
@@ -12,19 +12,19 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Predicate;
 
 /** What a listener was told, in order. */
-final class ToldSnapshots implements SnapshotListener {
+public class ToldSnapshots implements SnapshotListener {
 
   private static final Duration PATIENCE = Duration.ofSeconds(50);
 
-  final List<ProcessImage> made = new CopyOnWriteArrayList<>();
-  final List<Throwable> failed = new CopyOnWriteArrayList<>();
-  final List<SkippedSnapshot> skipped = new CopyOnWriteArrayList<>();
-  final List<PruneReport> pruned = new CopyOnWriteArrayList<>();
-  final List<Throwable> pruneFailed = new CopyOnWriteArrayList<>();
-  final List<Boolean> ended = new CopyOnWriteArrayList<>();
+  public final List<SavedImage> made = new CopyOnWriteArrayList<>();
+  public final List<Throwable> failed = new CopyOnWriteArrayList<>();
+  public final List<SkippedSnapshot> skipped = new CopyOnWriteArrayList<>();
+  public final List<PruneReport> pruned = new CopyOnWriteArrayList<>();
+  public final List<Throwable> pruneFailed = new CopyOnWriteArrayList<>();
+  public final List<Boolean> ended = new CopyOnWriteArrayList<>();
 
   @Override
-  public void made(ProcessImage image) {
+  public void made(SavedImage image) {
     made.add(image);
   }
 
@@ -54,25 +54,25 @@ final class ToldSnapshots implements SnapshotListener {
   }
 
   /** Waits for so many images more than now. */
-  void awaitMade(int more) {
+  public void awaitMade(int more) {
     int wanted = made.size() + more;
     await().atMost(PATIENCE).until(() -> made.size() >= wanted);
   }
 
   /** Waits for a failure, and gives the last one. */
-  Throwable awaitFailed() {
+  public Throwable awaitFailed() {
     await().atMost(PATIENCE).until(() -> !failed.isEmpty());
     return failed.get(failed.size() - 1);
   }
 
   /** Waits for a snapshot that is left out from now on. */
-  void awaitSkipped(SkippedSnapshot.Reason reason) {
+  public void awaitSkipped(SkippedSnapshot.Reason reason) {
     Predicate<SkippedSnapshot> isOne = each -> each.reason() == reason;
     long before = skipped.stream().filter(isOne).count();
     await().atMost(PATIENCE).until(() -> skipped.stream().filter(isOne).count() > before);
   }
 
-  void awaitEnded() {
+  public void awaitEnded() {
     await().atMost(PATIENCE).until(() -> !ended.isEmpty());
   }
 }

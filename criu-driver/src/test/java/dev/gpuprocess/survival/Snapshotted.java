@@ -1,0 +1,195 @@
+package dev.gpuprocess.survival;
+
+import static org.awaitility.Awaitility.await;
+
+import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.function.Consumer;
+import java.util.stream.IntStream;
+
+/** A process or job of which snapshots are made, by the verbs that both have. */
+interface Snapshotted extends AutoCloseable {
+
+  Duration PATIENCE = Duration.ofSeconds(50);
+
+  /**
+   * It while it is suspended.
+   *
+   * @param resume brings it back
+   * @param dump ends it, into an image
+   */
+  record Suspended(Runnable resume, Consumer<Path> dump) {}
+
+  /** That of the root. */
+  int pid();
+
+  /** One that uses CUDA. */
+  int member();
+
+  /** How many use CUDA. */
+  int members();
+
+  /** Whether it goes on where it was; empty when it does, else what is wrong. */
+  Optional<String> fault();
+
+  RepeatedSnapshots begin(GpuCheckpoints checkpoints, SnapshotPlan plan);
+
+  ProcessState state(GpuCheckpoints checkpoints);
+
+  Suspended suspend(GpuCheckpoints checkpoints);
+
+  /** What others may do so that it does not run as a whole. */
+  List<Callable<Suspended>> waysToSuspend(GpuCheckpoints checkpoints);
+
+  /** Brings it back to running from the newest image that verifies. */
+  void restoreNewest(ImageStore store, Consumer<StoredImage> skipped);
+
+  @Override
+  void close();
+
+  /** Ends all of it by SIGKILL; its pids are free when this returns. */
+  default void kill() {
+    List<ProcessIdentity> all =
+        IntStream.concat(
+                IntStream.of(pid()), ProcFs.descendants(pid()).stream().mapToInt(Integer::intValue))
+            .mapToObj(ProcessIdentity::of)
+            .flatMap(Optional::stream)
+            .toList();
+    all.forEach(each -> Signals.send(each, Signals.KILL));
+    await()
+        .atMost(PATIENCE)
+        .until(
+            () -> all.stream().allMatch(each -> Files.notExists(Path.of("/proc/" + each.pid()))));
+  }
+
+  /** A process by itself. */
+  record OfProcess(Subject subject) implements Snapshotted {
+
+    @Override
+    public int pid() {
+      return subject.pid();
+    }
+
+    @Override
+    public int member() {
+      return subject.pid();
+    }
+
+    @Override
+    public int members() {
+      return 1;
+    }
+
+    @Override
+    public Optional<String> fault() {
+      return subject.fault();
+    }
+
+    @Override
+    public RepeatedSnapshots begin(GpuCheckpoints checkpoints, SnapshotPlan plan) {
+      return checkpoints.process(pid()).repeatSnapshots(plan);
+    }
+
+    @Override
+    public ProcessState state(GpuCheckpoints checkpoints) {
+      return checkpoints.inspect(pid()).state();
+    }
+
+    @Override
+    public Suspended suspend(GpuCheckpoints checkpoints) {
+      return suspended(checkpoints, pid());
+    }
+
+    static Suspended suspended(GpuCheckpoints checkpoints, int pid) {
+      CheckpointedProcess suspended = checkpoints.process(pid).suspend();
+      return new Suspended(suspended::close, suspended::dump);
+    }
+
+    @Override
+    public List<Callable<Suspended>> waysToSuspend(GpuCheckpoints checkpoints) {
+      return List.of(() -> suspend(checkpoints), () -> suspend(checkpoints));
+    }
+
+    @Override
+    public void restoreNewest(ImageStore store, Consumer<StoredImage> skipped) {
+      RunningProcess unused = store.restoreNewest(RestoreOptions.ofDefaults(), skipped).resume();
+    }
+
+    @Override
+    public void close() {
+      subject.close();
+    }
+  }
+
+  /** A tree with two members. */
+  record OfJob(JobSubject subject) implements Snapshotted {
+
+    @Override
+    public int pid() {
+      return subject.pid();
+    }
+
+    @Override
+    public int member() {
+      return subject.member(1);
+    }
+
+    @Override
+    public int members() {
+      return JobSubject.PAIR;
+    }
+
+    @Override
+    public Optional<String> fault() {
+      return subject.fault();
+    }
+
+    @Override
+    public RepeatedSnapshots begin(GpuCheckpoints checkpoints, SnapshotPlan plan) {
+      return checkpoints.job(pid()).repeatSnapshots(plan);
+    }
+
+    @Override
+    public ProcessState state(GpuCheckpoints checkpoints) {
+      return checkpoints.inspectJob(pid()).state();
+    }
+
+    @Override
+    public Suspended suspend(GpuCheckpoints checkpoints) {
+      CheckpointedJob suspended = checkpoints.job(pid()).suspend();
+      return new Suspended(suspended::close, suspended::dump);
+    }
+
+    @Override
+    public List<Callable<Suspended>> waysToSuspend(GpuCheckpoints checkpoints) {
+      return List.of(() -> suspend(checkpoints), () -> OfProcess.suspended(checkpoints, member()));
+    }
+
+    @Override
+    public void restoreNewest(ImageStore store, Consumer<StoredImage> skipped) {
+      RunningJob unused = store.restoreNewestJob(RestoreOptions.ofDefaults(), skipped).resume();
+    }
+
+    @Override
+    public void close() {
+      subject.close();
+    }
+  }
+}

@@ -1,0 +1,103 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.progress.SkippedSnapshot;
+import dev.gpuprocess.progress.SkippedSnapshot.Reason;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** One snapshot by a plan, and what to do when it fails. For one thread. */
+final class SnapshotAttempt {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final String TRACER = "tracer ";
+
+  /** Not long, so that a close need not wait long. */
+  private static final ResumeOptions A_WHILE =
+      ResumeOptions.builder().waitForMemory(Duration.ofSeconds(10)).build();
+
+  private final SnapshotSubject subject;
+  private final Plan plan;
+  private @Nullable StateHandle running;
+
+  SnapshotAttempt(SnapshotSubject subject, Plan plan) {
+    this.subject = subject;
+    this.plan = plan;
+  }
+
+  /** Makes the image. Nobody is told. */
+  SavedImage make() {
+    StateHandle now = subject.running();
+    running = now;
+    return subject.snapshot(now, plan.place().next(subject.root().pid()), plan.options());
+  }
+
+  /** Whether there was somebody running to make it of. */
+  boolean isBegun() {
+    return running != null;
+  }
+
+  /** Whether a failure is that others have the process or job, which was not even touched. */
+  static Optional<SkippedSnapshot> skipped(Throwable why) {
+    if (why instanceof StaleStateException
+        || (why instanceof WrongStateException wrong
+            && SnapshotSubject.isAway(wrong.failure().after()))) {
+      return Optional.of(new SkippedSnapshot(Reason.SUSPENDED, String.valueOf(why.getMessage())));
+    }
+    return why instanceof GpuCheckpointException refusal && isBusy(refusal)
+        ? Optional.of(new SkippedSnapshot(Reason.BUSY, String.valueOf(why.getMessage())))
+        : Optional.empty();
+  }
+
+  private static boolean isBusy(GpuCheckpointException why) {
+    if (why instanceof UnsupportedResourceException unsupported) {
+      // A verb that moves its memory traces it for a moment.
+      return why.failure().after() == null
+          && unsupported.resources().stream().allMatch(each -> each.handle().startsWith(TRACER));
+    }
+    // About a disk that hangs it names no process.
+    return why instanceof OperationInProgressException && why.failure().pid() != 0;
+  }
+
+  /**
+   * Brings back what the attempt left suspended, as when other programs took its GPU memory. Nobody
+   * else will.
+   *
+   * @param pause waits before the next try; false to give up
+   */
+  void bringBack(BooleanSupplier pause) {
+    StateHandle left = running;
+    if (left == null) {
+      return;
+    }
+    do {
+      try {
+        if (subject.isAway()) {
+          subject.resume(left, A_WHILE);
+          LOG.info("{} runs again, after a snapshot that failed", subject.name());
+        }
+        return;
+      } catch (NoSuchProcessException
+          | StaleStateException
+          | PoisonedProcessException
+          | PoisonedJobException e) {
+        LOG.info("nothing is to be brought back: {}", e.getMessage());
+        return;
+      } catch (GpuCheckpointException e) {
+        LOG.warn("{} will be brought back: {}", subject.name(), e.getMessage());
+      }
+    } while (pause.getAsBoolean());
+  }
+}

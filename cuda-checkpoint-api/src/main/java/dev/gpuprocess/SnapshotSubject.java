@@ -1,0 +1,112 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.JobSearch;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.store.ImageNaming;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.time.InstantSource;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A process or job of which snapshots are made again and again. Others may move it in between, so
+ * it is found anew each time.
+ *
+ * @param root of the job; the process itself when it is a single one
+ * @param isJob whether it is taken with its tree
+ */
+record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJob) {
+
+  private static final String VERB = "snapshot";
+
+  /** What it is called in a sentence. */
+  String name() {
+    return (isJob ? "job " : "process ") + root.pid();
+  }
+
+  /**
+   * It, if it is running with all its members.
+   *
+   * @throws WrongStateException when it is not
+   */
+  StateHandle running() {
+    TrackedJob now = find();
+    ProcessState state = state(now);
+    if (state != ProcessState.RUNNING) {
+      throw new WrongStateException(
+          "no snapshot is made of %s while it is %s".formatted(name(), state), failure(state));
+    }
+    return StateHandle.next(now, List.of());
+  }
+
+  /** Whether it, or a member, is locked or checkpointed. */
+  boolean isAway() {
+    return isAway(state(find()));
+  }
+
+  static boolean isAway(@Nullable ProcessState state) {
+    return state == ProcessState.LOCKED || state == ProcessState.CHECKPOINTED;
+  }
+
+  private TrackedJob find() {
+    requireSame(root.isAlive());
+    TrackedJob found = isJob ? JobSearch.find(context, root.pid(), VERB) : process();
+    requireSame(found.root.equals(root));
+    return found;
+  }
+
+  private TrackedJob process() {
+    DriverOperation looking = DriverOperation.reading(context, root.pid(), VERB);
+    requireSame(looking.target().identity.equals(root));
+    looking.target().isAt(looking.look());
+    return TrackedJob.of(looking.target());
+  }
+
+  private void requireSame(boolean same) {
+    if (!same) {
+      throw new NoSuchProcessException(name() + " has ended", failure(null));
+    }
+  }
+
+  private Failure failure(@Nullable ProcessState after) {
+    return new Failure(VERB, root.pid(), after, after, Duration.ZERO, null, null);
+  }
+
+  /** That of the member that is the furthest from running. */
+  private static ProcessState state(TrackedJob job) {
+    return job.members().stream()
+        .flatMap(each -> Stream.ofNullable(each.lastKnown()))
+        .max(Comparator.naturalOrder())
+        .orElse(ProcessState.RUNNING);
+  }
+
+  /** Makes an image of it. */
+  SavedImage snapshot(StateHandle running, ImageNaming.Place place, DumpOptions options) {
+    InstantSource clock = InstantSource.fixed(place.created());
+    return isJob
+        ? new RunningJob(running).snapshot(place.directory(), options, clock)
+        : new RunningProcess(running).snapshot(place.directory(), options, clock);
+  }
+
+  /** Brings back what a snapshot left suspended, unless others have moved it since. */
+  void resume(StateHandle left, ResumeOptions options) {
+    StateHandle suspended = StateHandle.next(left.job(), List.of());
+    if (isJob) {
+      RunningJob unused = new CheckpointedJob(suspended).resume(options);
+    } else {
+      RunningProcess unused = new CheckpointedProcess(suspended).resume(options);
+    }
+  }
+}
