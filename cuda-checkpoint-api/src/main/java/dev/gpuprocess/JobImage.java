@@ -67,6 +67,8 @@ public final class JobImage extends OpenedImage {
    *     altered; CRIU was not started
    * @throws dev.gpuprocess.error.ImageMismatchException when it is not the image that the options
    *     expect; nothing was done
+   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
+   *     needs, with all differences; nothing was done
    * @throws dev.gpuprocess.error.PidTakenException when a pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the job
    *     is left

@@ -68,6 +68,8 @@ public final class ProcessImage extends OpenedImage {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
    *     altered; CRIU was not started
+   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
+   *     needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left
@@ -88,6 +90,8 @@ public final class ProcessImage extends OpenedImage {
    *     altered; CRIU was not started
    * @throws ImageMismatchException when it is not the image that the options expect; nothing was
    *     done
+   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
+   *     needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left

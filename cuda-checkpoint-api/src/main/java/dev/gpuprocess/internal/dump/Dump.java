@@ -8,6 +8,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -19,6 +20,7 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -347,7 +349,7 @@ public final class Dump {
   /** Adds what is to be learned of the process while CRIU holds it. */
   private void describe(
       CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
-    boolean unused =
+    ImageMachine machine =
         disk.run(
             "describe",
             () -> {
@@ -355,11 +357,11 @@ public final class Dump {
               TreeCheck.requireInTree(operation);
               handOver.requireRecorded(image.images());
               image.add(CarriedState.FILE, CarriedState.of(root.pid()).text());
-              return true;
+              return MachineSurvey.of(context.inventory(), root.pid(), isolation.isPresent());
             },
             late -> image.close());
     String label = options.label().orElse(null);
-    draft = ManifestDraft.of(job, criu, kept, label, handOver.memory(), clock.instant());
+    draft = ManifestDraft.of(job, criu, kept, label, handOver.memory(), machine, clock.instant());
   }
 
   private ImageDirectory requirePublished() {

@@ -56,6 +56,7 @@ class RetentionTest {
         null,
         manifest.files(),
         null,
+        null,
         null);
   }
 
