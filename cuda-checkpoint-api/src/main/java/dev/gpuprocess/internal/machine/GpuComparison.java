@@ -52,7 +52,10 @@ final class GpuComparison {
             .mapToLong(each -> Math.max(0, each.getValue() - kinds.getOrDefault(each.getKey(), 0L)))
             .sum();
     if (missing > 0) {
-      boolean mayBeThere = here.unreadable().size() >= missing;
+      // An inventory that does not answer tells of no GPU, and has one reason for all.
+      boolean mayBeThere =
+          here.unreadable().size() >= missing
+              || (here.gpus().isEmpty() && !here.unreadable().isEmpty());
       return List.of(
           difference(
               words(needed),

@@ -179,6 +179,11 @@ class MachineComparisonTest {
     assertDifference(false, "GPUs: 1 x NVIDIA H200 in the image, none that can be read here");
     gpus = Optional.empty();
     assertDifference(false, "GPUs: 2 x NVIDIA H200 in the image, not known here");
+    held.put(uuid(1), 1L);
+    gpus = Optional.of(new GpuReading(List.of(), List.of("NVML did not answer")));
+    assertDifference(false, "GPUs: 2 x NVIDIA H200 in the image, none that can be read here");
+    gpus = Optional.of(new GpuReading(reading("NVIDIA A100").gpus(), List.of("GPU 1: lost")));
+    assertDifference(true, "GPUs: 2 x NVIDIA H200 in the image, 1 x NVIDIA A100 here");
   }
 
   @Test
