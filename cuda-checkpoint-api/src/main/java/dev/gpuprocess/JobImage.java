@@ -71,6 +71,8 @@ public final class JobImage extends SavedImage {
    *     expect; nothing was done
    * @throws dev.gpuprocess.error.JobFileException when something else is where the job file of
    *     driver 590 was, or the file cannot be put there; nothing was done
+   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
+   *     needs, with all differences; nothing was done
    * @throws dev.gpuprocess.error.PidTakenException when a pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the job
    *     is left

@@ -1,13 +1,16 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.dump.ImageKind;
 import dev.gpuprocess.internal.dump.OlderImages;
+import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -122,5 +125,20 @@ public abstract sealed class SavedImage permits ProcessImage, JobImage {
    */
   public final DumpedTree describe() {
     return context.criu().describe(directory.images());
+  }
+
+  /**
+   * Compares this machine with the one that the image was made on: CPU, driver, GPUs, the programs
+   * and libraries that its processes run code of, kernel and CRIU. What the image does not say,
+   * such as one of an earlier version, is not compared. A restore does the same first. Touches
+   * nothing, and reads of the files only what tells whether they are the same.
+   *
+   * @return all differences, those first that {@linkplain MachineDifference#prevents() prevent} a
+   *     restore; empty when nothing differs
+   * @throws dev.gpuprocess.error.CriuUnavailableException when there is no CRIU
+   * @throws dev.gpuprocess.error.OperationTimedOutException when a file system does not answer
+   */
+  public final List<MachineDifference> differences() {
+    return MachineCheck.differences(context, manifest(), RestoreOptions.ofDefaults());
   }
 }

@@ -102,12 +102,15 @@ class PidNotYetFreeTest {
   private static final String TAKE =
       """
       my ($wanted, $ready) = @ARGV;
+      my $last = '/proc/sys/kernel/ns_last_pid';
+      sub next_behind { open my $file, '>', $last or die $!; print $file @_; close $file; }
+      open my $file, '<', $last or die $!; chomp(my $before = <$file>); close $file;
       for (1 .. 1000) {
-        open my $last, '>', '/proc/sys/kernel/ns_last_pid' or die $!;
-        print $last $wanted - 1; close $last;
+        next_behind($wanted - 1);
         my $child = fork;
         if ($child == 0) {
           exit if $$ != $wanted;
+          next_behind($before); # or somebody else gets the ids of the other threads
           open my $file, '>', $ready or die $!; close $file;
           sleep 100; exit;
         }

@@ -18,6 +18,7 @@ import java.util.Objects;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -37,6 +38,7 @@ class HandOverDeathTest {
   @TempDir Path directory;
 
   @Test
+  @Timeout(value = 5, unit = TimeUnit.MINUTES)
   void theProcessHasItsMemoryWheneverItsControllerDies() throws Exception {
     RealCriu.assume();
     Random random = new Random(7);

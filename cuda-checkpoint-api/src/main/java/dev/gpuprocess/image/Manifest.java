@@ -32,6 +32,7 @@ import org.jspecify.annotations.Nullable;
  * @param files every file below {@code criu} and {@code gpu}
  * @param memory what the files below {@code gpu} hold; null where there are none
  * @param members the CUDA processes of the tree, where that is not its root alone; null otherwise
+ * @param machine what else its processes depend on; null in images of earlier versions
  */
 public record Manifest(
     int formatVersion,
@@ -48,7 +49,8 @@ public record Manifest(
     @Nullable String label,
     List<ImageFile> files,
     @Nullable List<MemoryFile> memory,
-    @Nullable List<ImageMember> members) {
+    @Nullable List<ImageMember> members,
+    @Nullable ImageMachine machine) {
 
   /** The format of images of CRIU's files alone. */
   public static final int FORMAT = 1;

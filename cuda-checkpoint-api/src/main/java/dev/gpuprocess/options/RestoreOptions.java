@@ -116,6 +116,11 @@ public final class RestoreOptions extends TreeOptions {
     return set.skipFileModeCheck;
   }
 
+  /** {@return whether this machine is not compared with that of the dump} */
+  public boolean skipMachineCheck() {
+    return set.skipMachineCheck;
+  }
+
   /** {@return whether the root becomes a child of this JVM} */
   public boolean asChild() {
     return set.asChild;
@@ -135,6 +140,7 @@ public final class RestoreOptions extends TreeOptions {
     private @Nullable String lsmMountContext;
     private boolean mountCompatibility;
     private boolean skipFileModeCheck;
+    private boolean skipMachineCheck;
     private boolean asChild;
 
     private Builder() {}
@@ -283,6 +289,20 @@ public final class RestoreOptions extends TreeOptions {
      */
     public Builder skipFileModeCheck(boolean skipFileModeCheck) {
       this.skipFileModeCheck = skipFileModeCheck;
+      return this;
+    }
+
+    /**
+     * Whether the image is restored without a look at what it needs of this machine: its CPU,
+     * driver, GPUs, libraries and mounts. CRIU still refuses what it cannot restore, with its own
+     * words; a process that gets further may die of what is missing. Only for {@link
+     * ProcessImage#restore(RestoreOptions)} and {@link dev.gpuprocess.JobImage}.
+     *
+     * @param skipMachineCheck the new value; false by default
+     * @return this builder
+     */
+    public Builder skipMachineCheck(boolean skipMachineCheck) {
+      this.skipMachineCheck = skipMachineCheck;
       return this;
     }
 

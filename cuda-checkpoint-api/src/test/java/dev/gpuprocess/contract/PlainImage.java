@@ -60,6 +60,7 @@ public final class PlainImage {
         null,
         files,
         null,
+        null,
         null);
   }
 

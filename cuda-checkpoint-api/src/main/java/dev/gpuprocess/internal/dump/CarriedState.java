@@ -21,6 +21,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
@@ -109,6 +110,11 @@ public final class CarriedState implements RestoreListener {
         .map(line -> line + "\n")
         .collect(Collectors.joining())
         .getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /** The files of this library that a restore puts back where they are missing. */
+  Set<Path> files() {
+    return Set.copyOf(jobFiles.keySet());
   }
 
   private static List<Integer> tree(int root) {

@@ -8,6 +8,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -19,6 +20,7 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -367,21 +369,23 @@ public final class Dump {
   /** Adds what is to be learned of the process while CRIU holds it. */
   private void describe(
       CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
-    boolean unused =
+    ImageMachine machine =
         disk.run(
             "describe",
             () -> {
               // CRIU holds the tree now: nobody leaves it any more.
               TreeCheck.requireInTree(operation);
               handOver.requireRecorded(image.images());
-              image.add(
-                  CarriedState.FILE,
-                  CarriedState.of(root.pid(), job.context.cuda().version()).text());
-              return true;
+              // Where a plugin moves the GPU state there need not be a CUDA driver.
+              int cuda = job.plugin() == null ? context.cuda().version() : 0;
+              CarriedState carried = CarriedState.of(root.pid(), cuda);
+              image.add(CarriedState.FILE, carried.text());
+              return MachineSurvey.of(
+                  context.inventory(), root.pid(), isolation.isPresent(), carried.files());
             },
             late -> image.close());
     String label = options.label().orElse(null);
-    draft = ManifestDraft.of(job, criu, kept, label, handOver.memory(), clock.instant());
+    draft = ManifestDraft.of(job, criu, kept, label, handOver.memory(), machine, clock.instant());
   }
 
   private ImageDirectory requirePublished() {

@@ -111,8 +111,10 @@ public final class DumpCheck {
         }
       }
     }
-    Map<Path, CarriedJobFile> unusedFiles =
-        CarriedState.cudaJobFiles(process.pid(), context.cuda().version());
+    if (plugin == null) {
+      Map<Path, CarriedJobFile> unusedFiles =
+          CarriedState.cudaJobFiles(process.pid(), context.cuda().version());
+    }
     requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
   }
 

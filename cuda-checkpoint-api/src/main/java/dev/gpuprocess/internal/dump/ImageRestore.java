@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
@@ -133,6 +134,10 @@ public final class ImageRestore {
   private StateHandle run(RestoreOptions options, boolean asJob, boolean launchedHere) {
     if (manifest.isOfJob() && !asJob) {
       throw mismatch("is of a job with several CUDA processes, and is opened by JobImage.open");
+    }
+    if (!options.skipMachineCheck()) {
+      steps.runNoted(
+          "compare", 0, () -> MachineCheck.require(context, image.path(), manifest, options));
     }
     RestoreOptions all = ManifestOptions.with(manifest.options(), wanted(options, launchedHere));
     List<ProcessLock> locks =

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
@@ -25,6 +26,7 @@ final class ManifestDraft {
    * Collects it from a process that CRIU holds; it may run or be gone when the files are known.
    *
    * @param memory what was handed over; null for nothing
+   * @param machine what it needs of a machine
    * @param now when the image is made
    * @return makes the manifest of the files
    */
@@ -34,6 +36,7 @@ final class ManifestDraft {
       Manifest.Options kept,
       @Nullable String label,
       @Nullable List<MemoryFile> memory,
+      ImageMachine machine,
       Instant now) {
     boolean isOfJob = isOfJob(job);
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
@@ -60,7 +63,8 @@ final class ManifestDraft {
             label,
             files,
             memory,
-            members);
+            members,
+            machine);
   }
 
   private static int format(boolean isOfJob, @Nullable List<MemoryFile> memory) {

@@ -8,6 +8,7 @@ import dev.gpuprocess.error.MigrationFailedException;
 import dev.gpuprocess.error.MigrationInDoubtException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -20,6 +21,7 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -341,20 +343,21 @@ public final class Migration {
   }
 
   private void describe(StagedImage image, BoundedDiskTask disk) {
-    boolean unused =
+    ImageMachine machine =
         disk.run(
             "describe",
             () -> {
               // CRIU holds the tree now: nobody leaves it any more.
               TreeCheck.requireInTree(operation);
-              image.add(
-                  CarriedState.FILE, CarriedState.of(root.pid(), context.cuda().version()).text());
-              return true;
+              CarriedState carried = CarriedState.of(root.pid(), context.cuda().version());
+              image.add(CarriedState.FILE, carried.text());
+              return MachineSurvey.of(
+                  context.inventory(), root.pid(), isolation.isPresent(), carried.files());
             },
             late -> image.close());
     Manifest.Options kept = ManifestOptions.of(options, root, isolation, null);
     String label = options.label().orElse(null);
-    draft = ManifestDraft.of(job, context.criu(), kept, label, null, Instant.now());
+    draft = ManifestDraft.of(job, context.criu(), kept, label, null, machine, Instant.now());
   }
 
   private void deliver(Wire wire, StagedImage image, BoundedDiskTask disk) throws IOException {

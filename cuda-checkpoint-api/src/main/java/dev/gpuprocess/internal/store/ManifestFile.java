@@ -48,7 +48,7 @@ final class ManifestFile {
 
   private static final Gson GSON =
       new GsonBuilder()
-          .registerTypeAdapter(Instant.class, new InstantText())
+          .registerTypeAdapter(Instant.class, new InstantText().nullSafe())
           .setStrictness(Strictness.STRICT)
           .disableHtmlEscaping()
           .setPrettyPrinting()

@@ -62,7 +62,8 @@ public final class SentManifest {
           sent.label(),
           files,
           sent.memory(),
-          sent.members());
+          sent.members(),
+          sent.machine());
     };
   }
 }

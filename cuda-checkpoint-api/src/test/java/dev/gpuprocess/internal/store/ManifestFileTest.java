@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,6 +11,7 @@ import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageFormatException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
@@ -275,6 +277,83 @@ class ManifestFileTest {
                 "\"gpuBytes\": {},\n  \"cuda",
                 "\"gpuBytes\": {\n    \"GPU-1f6d2a10-3c1b-4e7f-9a55-0123456789ab\": 5\n  },\n  \"cuda"),
         "format 3");
+  }
+
+  /** The text of an image that says what it needs of a machine; earlier versions did not. */
+  private static String withMachine() {
+    return FORMAT_1.substring(0, FORMAT_1.lastIndexOf("\n}"))
+        + """
+          ,
+            "machine": {
+              "architecture": "amd64",
+              "cpu": "A CPU @ 2.00GHz",
+              "cpuFeatures": [
+                "avx",
+                "avx512_bf16",
+                "sse4_2"
+              ],
+              "gpus": {
+                "GPU-8f6d2a10-3c1b-4e7f-9a55-0123456789ab": "NVIDIA H200"
+              },
+              "files": [
+                {
+                  "path": "/usr/bin/py\\nthon3",
+                  "bytes": 6831736,
+                  "buildId": "00ff17"
+                },
+                {
+                  "path": "/usr/lib/Zoë.so",
+                  "bytes": 1,
+                  "modified": "2026-11-21T10:15:30.123456789Z"
+                }
+              ]
+            }
+          }
+          """;
+  }
+
+  @Test
+  void aMachineIsPartOfTheManifestInEveryFormat() {
+    Manifest manifest = read(withMachine());
+    assertEquals(TestImages.MACHINE, manifest.machine());
+    assertEquals(withMachine(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    assertNull(read(FORMAT_1).machine());
+    assertNull(read(format2()).machine());
+    assertNull(read(format3()).machine());
+  }
+
+  @Test
+  void aMachineIsOneThatCanBe() {
+    for (String[] change :
+        new String[][] {
+          {"amd64", "amd 64", "no such CPU"},
+          {"A CPU @", "A\\u001bCPU @", "no such CPU"},
+          {"A CPU @", "x".repeat(200), "no such CPU"},
+          {"\"avx\"", "\"sse4_2\"", "cannot have these features"},
+          {"\"avx\"", "\"AVX\"", "cannot have these features"},
+          {"GPU-8f6d2a10-3c1b-4e7f-9a55-0123456789ab\": \"N", "GPU 0\": \"N", "not a GPU UUID"},
+          {"NVIDIA H200", "\\u202eH200", "cannot be a GPU of that name"},
+          {"/usr/bin/py", "usr/bin/py", "impossible path"},
+          {"/usr/bin/py\\n", "/usr/bin/py\\u0000", "impossible path"},
+          {"/usr/bin/py", "/" + "x".repeat(4096), "impossible path"},
+          {"/usr/bin/py\\nthon3", "/usr/lib/Zoë.so", "named twice"},
+          {"6831736", "-1", "impossible size"},
+          {"00ff17", "00FF17", "impossible build id"},
+          {"00ff17", "0ff17", "impossible build id"},
+          {"00ff17", "00".repeat(65), "impossible build id"},
+          {"\"bytes\": 6831736,\n        \"buildId\": \"00ff17\"", "\"bytes\": 1", "not one of"}
+        }) {
+      assertTrue(withMachine().contains(change[0]), change[0]);
+      refused(withMachine().replace(change[0], change[1]), change[2]);
+    }
+    String list = "\"files\": [\n      ";
+    StringBuilder many = new StringBuilder(list);
+    for (int i = 0; i < ImageMachine.MOST_FILES; i++) {
+      many.append(
+          "{\n        \"path\": \"/%s\",\n        \"bytes\": 1,\n        \"buildId\": \"00\"\n      },\n      "
+              .formatted(i));
+    }
+    refused(withMachine().replace(list, many), "too many");
   }
 
   @Test

@@ -77,7 +77,10 @@ final class ManifestMutants {
   private void changeValue(String path, JsonElement value) {
     boolean text = value instanceof JsonPrimitive primitive && primitive.isString();
     boolean truth = value instanceof JsonPrimitive primitive && primitive.isBoolean();
-    boolean anyText = path.matches("\\.(driverVersion|criuVersion|kernel)|\\.commandLine\\[\\d+]");
+    boolean anyText =
+        path.matches(
+            "\\.(driverVersion|criuVersion|kernel|machine\\.cpu|machine\\.gpus\\..*)"
+                + "|\\.commandLine\\[\\d+]");
     boolean anyList = path.equals(".commandLine");
     List<JsonElement> impossible = new ArrayList<>();
     impossible.add(JsonNull.INSTANCE);
@@ -100,10 +103,10 @@ final class ManifestMutants {
     } else {
       impossible.add(new JsonArray());
     }
-    if (!path.equals(".gpuBytes")) {
+    if (!isAboutAnyGpu(path)) {
       impossible.add(new JsonObject());
     }
-    if (path.endsWith(".path")) {
+    if (path.endsWith(".path") && !path.startsWith(".machine")) {
       PATHS.forEach(bad -> impossible.add(new JsonPrimitive(bad)));
     }
     if (path.contains(".chunks[")) {
@@ -116,14 +119,18 @@ final class ManifestMutants {
     }
   }
 
+  private static boolean isAboutAnyGpu(String path) {
+    return path.equals(".gpuBytes") || path.equals(".machine.gpus");
+  }
+
   private static String shortened(JsonElement value) {
     String text = value.toString();
     return text.substring(0, Math.min(30, text.length()));
   }
 
   private void changeKey(String path, String key) {
-    // Any GPU may be missing, and no other field.
-    if (!path.equals(".gpuBytes")) {
+    // Any GPU may be missing, and in images of earlier versions the machine, and no other field.
+    if (!isAboutAnyGpu(path) && !key.equals("machine")) {
       json(path + " without " + key, root -> edited(root, path, object -> object.remove(key)));
     }
     json(

@@ -430,6 +430,7 @@ class StagedImageTest {
         null,
         files,
         null,
+        null,
         null);
   }
 

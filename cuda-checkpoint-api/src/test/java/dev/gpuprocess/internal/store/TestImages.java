@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -42,6 +44,18 @@ public final class TestImages {
   static final String MEMORY = "gpu/memory-1.bin";
 
   private static final int MEMORY_BYTES = 3 << 12;
+
+  /** What an image says of its machine that says all that it can. */
+  static final ImageMachine MACHINE =
+      new ImageMachine(
+          "amd64",
+          "A CPU @ 2.00GHz",
+          List.of("avx", "avx512_bf16", "sse4_2"),
+          Map.of("GPU-8f6d2a10-3c1b-4e7f-9a55-0123456789ab", "NVIDIA H200"),
+          List.of(
+              new MappedFile("/usr/bin/py\nthon3", 6831736, "00ff17", null),
+              new MappedFile(
+                  "/usr/lib/Zoë.so", 1, null, Instant.parse("2026-11-21T10:15:30.123456789Z"))));
 
   private TestImages() {}
 
@@ -98,7 +112,8 @@ public final class TestImages {
         manifest.label(),
         manifest.files(),
         manifest.memory(),
-        manifest.members());
+        manifest.members(),
+        manifest.machine());
   }
 
   /** Publishes an image with a memory file. */
@@ -129,7 +144,8 @@ public final class TestImages {
         Manifest.FORMAT_WITH_MEMORY,
         null,
         files,
-        List.of(new MemoryFile(MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000"))));
+        List.of(new MemoryFile(MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000"))),
+        MACHINE);
   }
 
   /** Writes what CRIU writes for a process with two threads, one child and some memory. */
@@ -172,14 +188,15 @@ public final class TestImages {
   }
 
   static Manifest labelled(@Nullable String label, List<ImageFile> files) {
-    return manifest(Manifest.FORMAT, label, files, null);
+    return manifest(Manifest.FORMAT, label, files, null, null);
   }
 
   private static Manifest manifest(
       int format,
       @Nullable String label,
       List<ImageFile> files,
-      @Nullable List<MemoryFile> memory) {
+      @Nullable List<MemoryFile> memory,
+      @Nullable ImageMachine machine) {
     return new Manifest(
         format,
         CREATED,
@@ -211,7 +228,8 @@ public final class TestImages {
         label,
         files,
         memory,
-        null);
+        null,
+        machine);
   }
 
   /** Sums the files of an image as it lies there, as somebody would who forges a manifest. */

@@ -1,0 +1,87 @@
+package dev.gpuprocess.internal.machine;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A CPU, as {@code /proc/cpuinfo} describes it.
+ *
+ * @param name what its maker calls it; empty where the kernel does not say
+ * @param features the instructions that programs can use, in order; empty where the kernel does not
+ *     say
+ */
+record Cpu(String name, List<String> features) {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /**
+   * The flags of x86 that stand for instructions which a program chooses when it starts, and which
+   * end it where they are missing. The others tell the kernel something, or how fast something is.
+   */
+  private static final Pattern USED_BY_PROGRAMS =
+      Pattern.compile(
+          "mmx|cmov|cx16|fxsr|lahf_lm|pni|ssse3|sse.*|avx.*|amx_.*|fma4?|f16c|xop|tbm|abm|bmi[12]"
+              + "|popcnt|movbe|v?aes|v?pclmulqdq|gfni|sha_ni|sha512|sm[34]|rdrand|rdseed|rdpid"
+              + "|rdtscp|adx|fsgsbase|clflush|clflushopt|clwb|clzero|cldemote|movdiri|movdir64b"
+              + "|waitpkg|serialize|rtm|pku|ospke|user_shstk|xsave|xsaveopt|xsavec|xgetbv1");
+
+  private static final Pattern WORD = Pattern.compile("[a-z0-9_.]{1,40}");
+
+  private static final class Holder {
+    static final Cpu HERE = read();
+  }
+
+  /** That of this machine. */
+  static Cpu here() {
+    return Holder.HERE;
+  }
+
+  private static Cpu read() {
+    try (BufferedReader lines =
+        Files.newBufferedReader(Path.of("/proc/cpuinfo"), StandardCharsets.ISO_8859_1)) {
+      return of(lines);
+    } catch (IOException e) {
+      LOG.warn("the CPU of this machine is not known: {}", e.toString());
+      return new Cpu("", List.of());
+    }
+  }
+
+  /** Reads the first of the CPUs; all of a machine have the same instructions. */
+  static Cpu of(BufferedReader lines) throws IOException {
+    String name = "";
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      int colon = line.indexOf(':');
+      String key = colon < 0 ? "" : line.substring(0, colon).strip();
+      String value = colon < 0 ? "" : line.substring(colon + 1).strip();
+      switch (key) {
+        case "model name" -> name = Names.recorded(value);
+        case "flags" -> {
+          return new Cpu(
+              name, words(value).filter(each -> USED_BY_PROGRAMS.matcher(each).matches()).toList());
+        }
+        case "Features" -> { // of Arm, which lists only what programs can use
+          return new Cpu(name, words(value).toList());
+        }
+        default -> {
+          // something else about it
+        }
+      }
+    }
+    return new Cpu(name, List.of());
+  }
+
+  private static Stream<String> words(String text) {
+    return Stream.of(text.split(" "))
+        .filter(each -> WORD.matcher(each).matches())
+        .distinct()
+        .sorted();
+  }
+}

@@ -1,0 +1,83 @@
+package dev.gpuprocess.internal.machine;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineDifference;
+import dev.gpuprocess.error.MachineDifference.Aspect;
+import dev.gpuprocess.error.MachineMismatchException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.options.RestoreOptions;
+import java.nio.file.Path;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+
+/** Looks, before a restore, whether this machine has what the image needs; touches nothing. */
+public final class MachineCheck {
+
+  private static final int LONGEST_MESSAGE = 8000;
+  private static final int LONGEST_NOTE = 1000;
+
+  private static final Set<Aspect> OF_DISKS = EnumSet.of(Aspect.FILE, Aspect.MOUNT);
+
+  private MachineCheck() {}
+
+  /**
+   * Compares.
+   *
+   * @return all differences, those first that prevent a restore
+   */
+  public static List<MachineDifference> differences(
+      EngineContext context, Manifest manifest, RestoreOptions options) {
+    return MachineComparison.of(manifest, ThisMachine.look(context), options);
+  }
+
+  /**
+   * Compares, and refuses what could only fail.
+   *
+   * @return what is remarkable, in words
+   * @throws MachineMismatchException when something prevents the restore
+   */
+  public static String require(
+      EngineContext context, Path image, Manifest manifest, RestoreOptions options) {
+    return require(image, manifest.pid(), differences(context, manifest, options));
+  }
+
+  static String require(Path image, int pid, List<MachineDifference> all) {
+    List<MachineDifference> certain = all.stream().filter(MachineDifference::prevents).toList();
+    List<MachineDifference> remarkable = all.stream().filter(each -> !each.prevents()).toList();
+    if (certain.isEmpty()) {
+      return words(remarkable, LONGEST_NOTE);
+    }
+    throw new MachineMismatchException(
+        "the image %s cannot be restored on this machine (%s)%s: %s, or set RestoreOptions.skipMachineCheck(true) if the processes can go on without; nothing was restored"
+            .formatted(
+                image,
+                words(certain, LONGEST_MESSAGE),
+                remarkable.isEmpty()
+                    ? ""
+                    : ", and differs besides (" + words(remarkable, LONGEST_NOTE) + ")",
+                cure(certain)),
+        Failure.of("restore", pid),
+        all);
+  }
+
+  private static String cure(List<MachineDifference> certain) {
+    boolean anyOfDisks = certain.stream().anyMatch(each -> OF_DISKS.contains(each.aspect()));
+    boolean anyOther = certain.stream().anyMatch(each -> !OF_DISKS.contains(each.aspect()));
+    return (anyOther ? "use a machine like that of the dump" : "")
+        + (anyOther && anyOfDisks ? " and " : "")
+        + (anyOfDisks ? "put these files there as they were" : "");
+  }
+
+  /** The first of them, as many as fit. */
+  private static String words(List<MachineDifference> differences, int most) {
+    StringBuilder text = new StringBuilder();
+    int told = 0;
+    while (told < differences.size() && text.length() < most) {
+      text.append(told == 0 ? "" : "; ").append(differences.get(told++));
+    }
+    int more = differences.size() - told;
+    return more == 0 ? text.toString() : text + "; and %s more".formatted(more);
+  }
+}

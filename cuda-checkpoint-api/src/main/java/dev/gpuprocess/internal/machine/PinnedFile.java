@@ -1,0 +1,68 @@
+package dev.gpuprocess.internal.machine;
+
+import dev.gpuprocess.internal.os.Descriptors;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.time.Instant;
+import java.util.Optional;
+
+/**
+ * What is at a path that somebody else has named. It is pinned before it is looked at, and opened
+ * only if it is a regular file: to open a FIFO would block, and to open a device may do something.
+ */
+final class PinnedFile implements AutoCloseable {
+
+  private final int descriptor;
+  private final Path self;
+  private final BasicFileAttributes attributes;
+
+  private PinnedFile(int descriptor, Path self, BasicFileAttributes attributes) {
+    this.descriptor = descriptor;
+    this.self = self;
+    this.attributes = attributes;
+  }
+
+  /**
+   * Pins it, following links.
+   *
+   * @throws java.nio.file.NoSuchFileException when there is nothing
+   */
+  static PinnedFile at(Path path) throws IOException {
+    int descriptor = Descriptors.hold(path);
+    Path self = Path.of("/proc/self/fd", Integer.toString(descriptor));
+    try {
+      return new PinnedFile(
+          descriptor, self, Files.readAttributes(self, BasicFileAttributes.class));
+    } catch (IOException | RuntimeException | Error e) {
+      Descriptors.close(descriptor);
+      throw e;
+    }
+  }
+
+  boolean isRegular() {
+    return attributes.isRegularFile();
+  }
+
+  long bytes() {
+    return attributes.size();
+  }
+
+  Instant modified() {
+    return attributes.lastModifiedTime().toInstant();
+  }
+
+  /** The build id of a regular file. */
+  Optional<String> buildId() throws IOException {
+    try (RandomAccessFile file = Descriptors.read(self)) {
+      return BuildId.of(file);
+    }
+  }
+
+  @Override
+  public void close() {
+    Descriptors.close(descriptor);
+  }
+}
