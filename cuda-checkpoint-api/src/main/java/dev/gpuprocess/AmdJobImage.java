@@ -18,7 +18,7 @@ import java.nio.file.Path;
  *
  * <p>It has not been run on an AMD GPU: see {@link AmdJob}.
  */
-public final class AmdJobImage extends OpenedImage {
+public final class AmdJobImage extends SavedImage {
 
   private AmdJobImage(EngineContext context, DumpedImage image) {
     super(context, image);

@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  * An image of a process or of a job: what a snapshot makes, whosever it is. Immutable; may be
  * shared between threads.
  */
-public abstract sealed class SavedImage permits ProcessImage, JobImage {
+public abstract sealed class SavedImage permits ProcessImage, JobImage, AmdJobImage {
 
   final EngineContext context;
   final ImageDirectory directory;
