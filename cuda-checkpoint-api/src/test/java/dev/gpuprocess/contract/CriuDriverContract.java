@@ -392,6 +392,30 @@ public abstract class CriuDriverContract {
   }
 
   @Test
+  void restore_ontoAPortThatClosedConnectionsHold_saysHowLong() {
+    // Who closes first holds the port on; a listener without SO_REUSEADDR does not get it.
+    String program =
+        """
+        use Socket;
+        socket(my $l, AF_INET, SOCK_STREAM, 0); bind $l, pack_sockaddr_in(0, INADDR_LOOPBACK);
+        listen $l, 1; socket(my $c, AF_INET, SOCK_STREAM, 0); connect $c, getsockname $l;
+        accept my $a, $l; close $a; sysread $c, my $end, 1; close $c;
+        open my $f, '>', $ARGV[0];
+        sleep 1000 while 1;
+        """;
+    Path ready = directory.resolve("ready");
+    try (Workload workload = Workload.of("perl", "-e", program, ready.toString())) {
+      Workload.await(() -> Files.exists(ready), "a connection that is closed");
+      driver().dump(dumpOf(workload.identity()), DumpListener.NONE);
+      CriuException e =
+          assertThrows(
+              CriuException.class,
+              () -> driver().restore(restoreOf(workload.pid()), RestoreListener.NONE));
+      assertTrue(e.getMessage().contains("TIME_WAIT"), e.getMessage());
+    }
+  }
+
+  @Test
   void restore_ontoAZombie_namesTheParentThatDoesNotReap() {
     try (Workload parent = Workload.of("perl", "-e", "fork; sleep 1000")) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");

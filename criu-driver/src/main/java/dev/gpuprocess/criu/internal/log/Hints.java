@@ -43,6 +43,11 @@ public final class Hints {
     RESTORE.put(
         "mount.c:",
         "CRIU cannot recreate these mounts: set RestoreOptions.mountCompatibility(true)");
+    RESTORE.put(
+        "Can't bind inet socket",
+        "a port on which it listened is held by connections that it has closed (TIME_WAIT, up to a"
+            + " minute after they were) or by another process (ss -antp tells): restore it again"
+            + " after a minute, or when the other has ended");
     RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
     RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
     RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");
