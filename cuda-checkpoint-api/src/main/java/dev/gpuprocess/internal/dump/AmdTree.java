@@ -14,7 +14,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -58,7 +57,7 @@ public final class AmdTree {
    */
   static void require(ProcessIdentity root, String verb, Runnable each) {
     boolean found = false;
-    for (int pid : tree(root.pid())) {
+    for (int pid : ProcFs.tree(root.pid())) {
       Optional<String> other = GpuHandles.of(pid, each).first();
       if (other.isPresent()) {
         throw usesCuda(root, verb, "process %s of it holds %s".formatted(pid, other.get()));
@@ -79,17 +78,11 @@ public final class AmdTree {
    * @return empty when it uses none, or has one of NVIDIA's driver
    */
   public static Optional<String> deviceOf(int root) {
-    List<Integer> all = tree(root);
+    List<Integer> all = ProcFs.tree(root);
     if (all.stream().anyMatch(pid -> !GpuHandles.of(pid, () -> {}).isEmpty())) {
       return Optional.empty();
     }
     return all.stream().flatMap(pid -> AmdDevices.heldBy(pid, () -> {}).stream()).findFirst();
-  }
-
-  private static List<Integer> tree(int root) {
-    List<Integer> all = new ArrayList<>(List.of(root));
-    all.addAll(ProcFs.descendants(root));
-    return all;
   }
 
   /** One that is checkpointed holds no device; where there is no CUDA driver there is none. */

@@ -69,7 +69,7 @@ public final class CarriedState implements RestoreListener {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
-    for (int pid : tree(root)) {
+    for (int pid : ProcFs.tree(root)) {
       try {
         for (int task : ProcFs.threads(pid)) {
           TaskSettings.of(task).ifPresent(tasks::add);
@@ -96,7 +96,7 @@ public final class CarriedState implements RestoreListener {
     Map<Path, CarriedJobFile> found = new LinkedHashMap<>();
     if (CudaJobFile.isKnownTo(cudaVersion)) {
       boolean isolated = Isolation.of(root).isPresent();
-      for (int pid : tree(root)) {
+      for (int pid : ProcFs.tree(root)) {
         CarriedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
       }
     }
@@ -115,12 +115,6 @@ public final class CarriedState implements RestoreListener {
   /** The files of this library that a restore puts back where they are missing. */
   Set<Path> files() {
     return Set.copyOf(jobFiles.keySet());
-  }
-
-  private static List<Integer> tree(int root) {
-    List<Integer> tree = new ArrayList<>(List.of(root));
-    tree.addAll(ProcFs.descendants(root));
-    return tree;
   }
 
   /**
@@ -209,7 +203,7 @@ public final class CarriedState implements RestoreListener {
   @Override
   public void postRestore(int root) {
     Map<Integer, Integer> numbers = new HashMap<>();
-    for (int pid : tree(root)) {
+    for (int pid : ProcFs.tree(root)) {
       ProcFs.threads(pid).forEach(task -> numbers.put(TaskSettings.ownNumber(task), task));
     }
     for (TaskSettings settings : tasks) {

@@ -9,7 +9,6 @@ import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -46,10 +45,8 @@ final class MappedFiles {
    */
   static List<MappedFile> of(int root, boolean isIsolated, Set<Path> carried) {
     MappedFiles found = new MappedFiles();
-    List<Integer> tree = new ArrayList<>(List.of(root));
-    tree.addAll(ProcFs.descendants(root));
     Path ofRoot = Path.of("/proc", Integer.toString(root));
-    for (int pid : tree) {
+    for (int pid : ProcFs.tree(root)) {
       Path process = Path.of("/proc", Integer.toString(pid));
       try {
         if (hasOurFiles(process) || (isIsolated && hasSameMounts(process, ofRoot))) {

@@ -14,7 +14,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -38,8 +37,6 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
 
   /** What NCCL calls the socket through which the ranks of one machine pass memory, padded. */
   private static final Pattern SOCKET = Pattern.compile("@tmp/nccl-socket-\\d+-\\p{XDigit}+@*");
-
-  private static final Pattern SOCKET_INODE = Pattern.compile("socket:\\[(\\d+)]");
 
   /** More are not looked at: two are enough to warn. */
   private static final int MOST = 256;
@@ -74,6 +71,9 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   private static final String RANKS = "WORLD_SIZE";
 
   private static final List<String> MEETING = List.of("MASTER_ADDR", "MASTER_PORT");
+
+  private static final Set<String> OF_RANKS =
+      Stream.concat(Stream.of(RANKS), MEETING.stream()).collect(Collectors.toUnmodifiableSet());
 
   /** Keeps copies. */
   public NcclPeers {
@@ -112,17 +112,19 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
    */
   public static Optional<NcclPeers> communicating(Collection<Integer> pids, Runnable each) {
     Set<Integer> candidates = new LinkedHashSet<>();
-    Set<Integer> own = new LinkedHashSet<>(pids);
+    Set<Integer> own = new LinkedHashSet<>();
     for (int pid : pids) {
-      own.addAll(ProcFs.descendants(pid));
-      candidates.addAll(candidates(pid));
+      // Each look at a tree reads all processes of the machine, and most are of the first.
+      if (!own.contains(pid)) {
+        own.addAll(ProcFs.tree(pid));
+        candidates.addAll(candidates(pid));
+      }
     }
     Map<List<String>, List<Integer>> groups = new LinkedHashMap<>();
     for (int candidate : candidates) {
       each.run();
       if (hasLoaded(candidate, each) && hasCommunicator(candidate)) {
-        Map<String, String> told =
-            Environment.of(candidate, Set.of(RANKS, MEETING.get(0), MEETING.get(1)));
+        Map<String, String> told = Environment.of(candidate, OF_RANKS);
         if (!told.getOrDefault(RANKS, "").equals("1")) {
           List<String> meeting = MEETING.stream().map(name -> told.getOrDefault(name, "")).toList();
           groups.computeIfAbsent(meeting, none -> new ArrayList<>()).add(candidate);
@@ -140,15 +142,13 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   private static boolean hasCommunicator(int pid) {
     Map<Long, String> names = SocketTables.unixNames(pid);
     return ProcFs.visibleFiles(pid).stream()
-        .map(file -> SOCKET_INODE.matcher(file.target()))
-        .filter(Matcher::matches)
-        .map(inode -> names.getOrDefault(Long.valueOf(inode.group(1)), ""))
+        .flatMap(file -> SocketTables.inode(file.target()).stream())
+        .map(inode -> names.getOrDefault(inode, ""))
         .anyMatch(name -> SOCKET.matcher(name).matches());
   }
 
   private static List<Integer> candidates(int pid) {
-    Set<Integer> candidates = new LinkedHashSet<>(List.of(pid));
-    candidates.addAll(ProcFs.descendants(pid));
+    Set<Integer> candidates = new LinkedHashSet<>(ProcFs.tree(pid));
     int parent = ProcFs.stat(pid).map(ProcStat::parent).orElse(INIT);
     if (parent > INIT) {
       candidates.addAll(ProcFs.descendants(parent));

@@ -139,6 +139,19 @@ public final class ProcFs {
   }
 
   /**
+   * Finds a process and all its descendants, parents before children.
+   *
+   * @param root the first of the answer
+   * @return pids, as of now
+   * @throws ProcessUnreadableException also when there are more than 32768
+   */
+  public static List<Integer> tree(int root) {
+    List<Integer> tree = new ArrayList<>(List.of(root));
+    tree.addAll(descendants(root));
+    return tree;
+  }
+
+  /**
    * Lists what the descriptors of a process point to.
    *
    * @param pid the process

@@ -7,6 +7,9 @@ import java.nio.ByteOrder;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** The sockets of the network namespace of a process, by inode, read from {@code /proc/PID/net}. */
 public final class SocketTables {
@@ -17,7 +20,20 @@ public final class SocketTables {
   /** Num RefCount Protocol Flags Type St Inode Path */
   private static final int UNIX_FIELDS = 8;
 
+  private static final Pattern DESCRIPTOR = Pattern.compile("socket:\\[(\\d{1,18})]");
+
   private SocketTables() {}
+
+  /**
+   * The inode of the socket behind a descriptor.
+   *
+   * @param target what the descriptor points to, such as {@code socket:[12]}
+   * @return empty when it is no socket
+   */
+  public static Optional<Long> inode(String target) {
+    Matcher socket = DESCRIPTOR.matcher(target);
+    return socket.matches() ? Optional.of(Long.valueOf(socket.group(1))) : Optional.empty();
+  }
 
   /**
    * Reads the TCP sockets, of both versions of IP.

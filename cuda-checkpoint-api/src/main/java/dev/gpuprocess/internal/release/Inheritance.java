@@ -86,7 +86,7 @@ public final class Inheritance {
    */
   public void require(ProcessIdentity child, GpuHandles held) throws NotReleasableException {
     try {
-      List<Integer> tree = tree();
+      List<Integer> tree = ProcFs.tree(origin.pid());
       requireApart(child.pid(), tree);
       held.requireDevices(child.pid());
       requireSameProgram(child);
@@ -118,16 +118,10 @@ public final class Inheritance {
    */
   public boolean isApart(ProcessIdentity child) throws NotReleasableException {
     try {
-      return sharer(child.pid(), tree()).isEmpty();
+      return sharer(child.pid(), ProcFs.tree(origin.pid())).isEmpty();
     } catch (NativeCallException e) {
       throw unknown(e);
     }
-  }
-
-  private List<Integer> tree() {
-    List<Integer> tree = new ArrayList<>(List.of(origin.pid()));
-    tree.addAll(ProcFs.descendants(origin.pid()));
-    return tree;
   }
 
   /** What is changed in one would be changed in the other, which may be the one that uses CUDA. */

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -74,7 +75,7 @@ final class DescriptorCheck {
     } else if (target.startsWith(ANONYMOUS)) {
       lookAtAnonymous(place, target);
     } else {
-      SocketCheck.inode(target).ifPresent(inode -> sockets.look(place, inode));
+      SocketTables.inode(target).ifPresent(inode -> sockets.look(place, inode));
       PipeCheck.inode(target).ifPresent(inode -> pipes.look(place, inode));
     }
   }

@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.util.ArrayList;
 import java.util.List;
 
 /** Examines a process tree for what CRIU would refuse to dump. Does not touch the tree. */
@@ -18,12 +17,11 @@ public final class Preflight {
   private final TaskCheck tasks;
   private final DescriptorCheck descriptors;
   private final MappingCheck mappings;
-  private final List<Integer> tree = new ArrayList<>();
+  private final List<Integer> tree;
 
   private Preflight(ProcessIdentity root, DumpOptions options) {
     limit = ScanLimit.of("dump", root.pid(), options.deadline());
-    tree.add(root.pid());
-    tree.addAll(ProcFs.descendants(root.pid()));
+    tree = ProcFs.tree(root.pid());
     RemovedFileCheck removed = new RemovedFileCheck(findings, options);
     tasks = new TaskCheck(findings, root);
     descriptors = new DescriptorCheck(findings, limit, options, removed, root, tree);

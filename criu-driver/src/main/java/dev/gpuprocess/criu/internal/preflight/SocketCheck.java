@@ -14,15 +14,10 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** The sockets of the tree. */
 final class SocketCheck {
-
-  private static final Pattern SOCKET = Pattern.compile("socket:\\[(\\d{1,18})]");
 
   private final FindingCollector findings;
   private final DumpOptions options;
@@ -40,12 +35,6 @@ final class SocketCheck {
     this.findings = findings;
     this.options = options;
     this.tree = tree;
-  }
-
-  /** The inode behind a descriptor such as {@code socket:[12]}. */
-  static Optional<Long> inode(String target) {
-    Matcher socket = SOCKET.matcher(target);
-    return socket.matches() ? Optional.of(Long.valueOf(socket.group(1))) : Optional.empty();
   }
 
   void look(ResourceRef place, long inode) {
@@ -127,7 +116,7 @@ final class SocketCheck {
       // The tree is running: this also finds what it has opened during the scan.
       tree.stream()
           .flatMap(pid -> ProcFs.visibleFiles(pid).stream())
-          .forEach(file -> inode(file.target()).ifPresent(inside::add));
+          .forEach(file -> SocketTables.inode(file.target()).ifPresent(inside::add));
     }
     suspects.forEach(
         (each, socket) -> {

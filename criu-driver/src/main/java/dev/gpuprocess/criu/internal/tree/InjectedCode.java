@@ -4,7 +4,6 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.AccessDeniedException;
 import java.util.Map;
-import java.util.stream.Stream;
 
 /**
  * The code that CRIU has a process execute while it dumps it. A process whose tracer dies meanwhile
@@ -36,7 +35,7 @@ public final class InjectedCode {
    * @throws dev.gpuprocess.error.ProcessUnreadableException if {@code /proc} cannot be read
    */
   public static boolean runsIn(int root) {
-    return Stream.concat(Stream.of(root), ProcFs.descendants(root).stream())
+    return ProcFs.tree(root).stream()
         .flatMap(process -> ProcFs.threads(process).stream())
         .anyMatch(InjectedCode::isExecutedBy);
   }

@@ -3,7 +3,6 @@ package dev.gpuprocess.criu.internal.tree;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Optional;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
 /**
  * The tracer of a tree, which CRIU cannot trace at the same time.
@@ -17,7 +16,7 @@ public record Tracer(int pid, int task) {
 
   /** Looks at every thread of the tree. */
   public static Optional<Tracer> of(int root) {
-    return Stream.concat(Stream.of(root), ProcFs.descendants(root).stream())
+    return ProcFs.tree(root).stream()
         .flatMap(process -> ProcFs.threads(process).stream())
         .flatMap(
             task ->
