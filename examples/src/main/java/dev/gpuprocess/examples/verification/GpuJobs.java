@@ -71,14 +71,18 @@ public final class GpuJobs {
   public static void main(String[] args) {
     List<String> rows = new ArrayList<>(List.of(args));
     boolean simulated = rows.remove("--simulated");
+    System.exit(run(simulated, rows));
+  }
+
+  private static int run(boolean simulated, List<String> named) {
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real()) {
       GpuJobs jobs = new GpuJobs(machine, System.out);
-      List<String> unknown = rows.stream().filter(row -> !jobs.rows().containsKey(row)).toList();
+      List<String> unknown = named.stream().filter(row -> !jobs.rows().containsKey(row)).toList();
       if (!unknown.isEmpty()) {
         System.err.println("no row " + unknown + "; there are " + jobs.rows().keySet());
-        System.exit(2);
+        return 2;
       }
-      System.exit(jobs.run(rows));
+      return jobs.run(named);
     }
   }
 
