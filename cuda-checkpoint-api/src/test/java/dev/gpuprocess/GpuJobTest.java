@@ -22,6 +22,7 @@ import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -260,9 +261,15 @@ class GpuJobTest {
   void stoppedLoaderIsNotAsked() {
     Job job = tree.launch(1);
     job.stopLoader();
+    awaitStop(job.loader(0));
     checkpoints().job(job.pid()).suspend().resume();
     job.continueLoader();
     assertRuns(job, MEMBERS);
+  }
+
+  /** The kernel stops a process when it gets to it, not before the sender of the signal goes on. */
+  private static void awaitStop(int pid) {
+    Workload.await(() -> ProcFs.stat(pid).orElseThrow().isStopped(), "a stop of " + pid);
   }
 
   @Test
@@ -272,6 +279,7 @@ class GpuJobTest {
     String member = Integer.toString(job.member(1));
     assertEquals(0, new ProcessBuilder("kill", "-STOP", member).start().waitFor());
     try {
+      awaitStop(job.member(1));
       ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
       assertTrue(e.getMessage().contains("process " + member), e.getMessage());
       assertThrows(ProcessStoppedException.class, () -> checkpoints().inspectJob(job.pid()));
