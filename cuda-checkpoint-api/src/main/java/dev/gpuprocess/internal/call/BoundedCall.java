@@ -120,7 +120,7 @@ public final class BoundedCall {
       Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
       throws TimeoutException {
     CompletableFuture<T> answer = new CompletableFuture<>();
-    AbandonedCallEvent event = new AbandonedCallEvent(name);
+    Abandonment abandonment = new Abandonment(name);
     THREADS.execute(
         () -> {
           Thread.currentThread().setName("gpuprocess " + name);
@@ -132,12 +132,12 @@ public final class BoundedCall {
             failure = e;
           }
           try {
-            end(about, answer, value, failure, event, late);
+            end(about, answer, value, failure, abandonment, late);
           } finally {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(about, answer, Durations.end(deadline), event);
+    return await(about, answer, Durations.end(deadline), abandonment);
   }
 
   private static <T> void end(
@@ -145,12 +145,12 @@ public final class BoundedCall {
       CompletableFuture<T> answer,
       @Nullable T value,
       @Nullable Throwable failure,
-      AbandonedCallEvent event,
+      Abandonment abandonment,
       LateReturn<T> late) {
     if (failure == null ? answer.complete(value) : answer.completeExceptionally(failure)) {
       return;
     }
-    event.commit();
+    abandonment.end();
     try {
       late.ended(value, failure);
     } catch (RuntimeException | Error e) {
@@ -170,14 +170,14 @@ public final class BoundedCall {
   }
 
   private static <T> T await(
-      Object about, CompletableFuture<T> answer, long end, AbandonedCallEvent event)
+      Object about, CompletableFuture<T> answer, long end, Abandonment abandonment)
       throws TimeoutException {
     try {
       return await(answer, end);
     } catch (TimeoutException e) {
       // The first to complete the answer wins; the call may have returned just now.
       count(about, 1);
-      event.begin();
+      abandonment.begin();
       if (answer.completeExceptionally(e)) {
         throw e;
       }

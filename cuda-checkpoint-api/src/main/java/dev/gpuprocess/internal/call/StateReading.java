@@ -39,7 +39,7 @@ public final class StateReading {
 
   private final CompletableFuture<CudaAnswer<ProcessState>> answer = new CompletableFuture<>();
   private final String name;
-  private @Nullable AbandonedCallEvent left;
+  private @Nullable Abandonment left;
 
   private StateReading(int pid) {
     name = "getState " + pid;
@@ -155,7 +155,7 @@ public final class StateReading {
   /** Marks the call as abandoned: the caller no longer waits for it. */
   public synchronized void leave() {
     if (left == null && !answer.isDone()) {
-      left = new AbandonedCallEvent(name);
+      left = new Abandonment(name);
       left.begin();
     }
   }
@@ -166,7 +166,7 @@ public final class StateReading {
 
   private synchronized void returned() {
     if (left != null) {
-      left.commit();
+      left.end();
     }
   }
 }

@@ -9,6 +9,7 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
+import jdk.jfr.FlightRecorder;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -100,14 +101,15 @@ public final class StepRecorder {
   /** Runs a step whose result tells how many bytes it moved, and how. */
   public <T> T run(
       String name, Supplier<T> body, ToLongFunction<T> bytes, Function<T, String> note) {
-    StepEvent event = new StepEvent(name, pid);
-    event.begin();
+    StepEvent event = event(name);
     tell(l -> l.started(name, pid));
     long began = System.nanoTime();
     try {
       T value = body.get();
       Duration took = Duration.ofNanos(System.nanoTime() - began);
-      finished(new Step(name, pid, took, bytes.applyAsLong(value), note.apply(value)), event);
+      Step step = new Step(name, pid, took, bytes.applyAsLong(value), note.apply(value));
+      record(event, "done", step.bytes(), step.note());
+      finished(step);
       return value;
     } catch (RuntimeException e) {
       failed(name, e, event);
@@ -116,13 +118,33 @@ public final class StepRecorder {
     } catch (Error e) {
       failed(name, e, event);
       throw e;
-    } finally {
+    }
+  }
+
+  /**
+   * The event of a step that begins; none while nobody has asked for Flight Recorder, because to
+   * make the first event sets all of it up, a fifth of a second.
+   */
+  private @Nullable StepEvent event(String name) {
+    if (!FlightRecorder.isInitialized()) {
+      return null;
+    }
+    StepEvent event = new StepEvent(name, pid);
+    event.begin();
+    return event;
+  }
+
+  private static void record(@Nullable StepEvent event, String outcome, long bytes, String note) {
+    if (event != null) {
+      event.outcome = outcome;
+      event.bytes = bytes;
+      event.note = note;
       event.commit();
     }
   }
 
-  private void failed(String name, Throwable why, StepEvent event) {
-    event.outcome = why.getClass().getSimpleName();
+  private void failed(String name, Throwable why, @Nullable StepEvent event) {
+    record(event, why.getClass().getSimpleName(), 0, "");
     LOG.info("process {}: {} failed: {}", pid, name, why.toString());
   }
 
@@ -143,11 +165,8 @@ public final class StepRecorder {
     throw (T) thrown;
   }
 
-  private void finished(Step step, StepEvent event) {
+  private void finished(Step step) {
     shared.add(step);
-    event.bytes = step.bytes();
-    event.note = step.note();
-    event.outcome = "done";
     LOG.info(
         "process {}: {} in {} ms, {} bytes{}",
         pid,
