@@ -194,15 +194,17 @@ class DoctorTest {
 
   @Test
   void suspendedProcessSaysWhoIsAtItAndWhetherItCanComeBack() {
-    try (Pattern pattern = Pattern.start(machine, 400)) {
-      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
-      Diagnosis alone = checkpoints.doctor(pattern.pid());
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      GpuCheckpoints there = on(room.machine.directory());
+      CheckpointedProcess suspended = there.process(pattern.pid()).suspend();
+      Diagnosis alone = there.doctor(pattern.pid());
       assertTrue(alone.isHealthy(), alone::toString);
       assertTells(alone, Severity.OK, "CUDA", "CHECKPOINTED");
       assertTells(alone, Severity.OK, "journal", "this JVM works on it: checkpointed");
       assertTells(alone, Severity.OK, "GPU memory", "there is room");
-      try (Pattern filler = Pattern.start(machine, 600)) {
-        Diagnosis crowded = checkpoints.doctor(pattern.pid());
+      try (Pattern filler = room.pattern()) {
+        Diagnosis crowded = there.doctor(pattern.pid());
         String shortage = told(crowded, Severity.PROBLEM, "GPU memory");
         assertTrue(shortage.contains("held by [" + filler.pid() + "]"), shortage);
       }

@@ -40,12 +40,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** The typed states of a job over the simulated driver. */
-@Tag("jdk")
 class GpuJobTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;

@@ -48,12 +48,10 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The typed states over the simulated driver. */
-@Tag("jdk")
 class GpuProcessTest {
 
   private static final int MIB = 1 << 20;
@@ -89,9 +87,9 @@ class GpuProcessTest {
   void suspendFreesTheGpuAndResumeBringsItBack() {
     try (Counter counter = Counter.start(machine)) {
       assertEquals(101, counter.increment());
-      long free = freeBytes();
+      long free = freeBytes(checkpoints);
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      assertTrue(freeBytes() > free);
+      assertTrue(freeBytes(checkpoints) > free);
       RunningProcess running = suspended.resume();
       assertEquals(102, counter.increment());
       assertEquals(
@@ -101,7 +99,7 @@ class GpuProcessTest {
     }
   }
 
-  private long freeBytes() {
+  private static long freeBytes(GpuCheckpoints checkpoints) {
     return checkpoints.gpus().gpus().orElseThrow().get(0).freeBytes();
   }
 
@@ -340,28 +338,32 @@ class GpuProcessTest {
 
   @Test
   void noRoomOnTheGpuIsNoticedBeforeTheProcessIsLost() {
-    try (Pattern pattern = Pattern.start(machine, 400)) {
-      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
-      try (Pattern filler = Pattern.start(machine, 600)) {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      GpuCheckpoints there = room.checkpoints(state);
+      CheckpointedProcess suspended = there.process(pattern.pid()).suspend();
+      try (Pattern filler = room.pattern()) {
         InsufficientGpuMemoryException e =
             assertThrows(InsufficientGpuMemoryException.class, suspended::resume);
         assertTrue(e.getMessage().contains(Long.toString(filler.pid())), e.getMessage());
         GpuShortage shortage = e.shortage().orElseThrow();
         assertEquals(List.of((int) filler.pid()), shortage.holders());
-        assertEquals(freeBytes(), shortage.freeBytes());
-        assertTrue(shortage.neededBytes() > 400L * MIB, shortage.toString());
+        assertEquals(freeBytes(there), shortage.freeBytes());
+        assertTrue(
+            shortage.neededBytes() > (long) RoomOnGpu.PATTERN_MIB * MIB, shortage.toString());
       }
-      await().atMost(20, SECONDS).until(() -> freeBytes() > 900L * MIB);
+      room.awaitFree(RoomOnGpu.GPU_MIB);
       suspended.resume();
-      assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
 
   @Test
   void resumeWaitsForMemory() {
-    try (Pattern pattern = Pattern.start(machine, 400)) {
-      CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
-      Pattern filler = Pattern.start(machine, 600);
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      CheckpointedProcess suspended = room.checkpoints(state).process(pattern.pid()).suspend();
+      Pattern filler = room.pattern();
       CompletableFuture<RunningProcess> resumed =
           CompletableFuture.supplyAsync(
               () ->
@@ -369,22 +371,24 @@ class GpuProcessTest {
                       ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build()));
       filler.close();
       resumed.join();
-      assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
 
   @Test
   void inspectKnowsWhatTheProcessHeldFromTheJournal() {
-    try (Pattern pattern = Pattern.start(machine, 400)) {
-      checkpoints.process(pattern.pid()).suspend();
-      try (Pattern filler = Pattern.start(machine, 600)) {
+    try (RoomOnGpu room = new RoomOnGpu();
+        Pattern pattern = room.pattern()) {
+      GpuCheckpoints there = room.checkpoints(state);
+      there.process(pattern.pid()).suspend();
+      try (Pattern filler = room.pattern()) {
         assertTrue(filler.isAlive());
-        CheckpointedProcess found = (CheckpointedProcess) checkpoints.inspect(pattern.pid());
+        CheckpointedProcess found = (CheckpointedProcess) there.inspect(pattern.pid());
         assertThrows(InsufficientGpuMemoryException.class, found::restore);
       }
-      await().atMost(20, SECONDS).until(() -> freeBytes() > 900L * MIB);
-      ((CheckpointedProcess) checkpoints.inspect(pattern.pid())).resume();
-      assertEquals("ok %d bytes".formatted(400L * MIB), pattern.verify());
+      room.awaitFree(RoomOnGpu.GPU_MIB);
+      ((CheckpointedProcess) there.inspect(pattern.pid())).resume();
+      assertEquals(RoomOnGpu.whole(), pattern.verify());
     }
   }
 

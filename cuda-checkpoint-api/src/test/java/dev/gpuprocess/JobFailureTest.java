@@ -29,14 +29,12 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What becomes of a job when a verb fails for some of its members. */
-@Tag("jdk")
 class JobFailureTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;

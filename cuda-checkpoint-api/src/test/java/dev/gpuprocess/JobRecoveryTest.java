@@ -17,12 +17,10 @@ import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What a recovery makes of a job whose controller died half way. */
-@Tag("jdk")
 class JobRecoveryTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;

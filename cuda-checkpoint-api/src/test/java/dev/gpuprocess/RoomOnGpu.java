@@ -16,9 +16,9 @@ final class RoomOnGpu implements AutoCloseable {
   static final int MIB = 1 << 20;
 
   /** Of GPU memory of one pattern, without its context and the margin of a restore. */
-  static final int PATTERN_MIB = 150;
+  static final int PATTERN_MIB = 70;
 
-  static final int GPU_MIB = 256;
+  static final int GPU_MIB = 168;
 
   final SimulatedDriver machine;
 

@@ -31,12 +31,10 @@ import java.util.Collections;
 import java.util.List;
 import java.util.TreeSet;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Jobs onto disk and back, with real CRIU and the simulated driver. */
-@Tag("jdk")
 class JobImageTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;

@@ -25,12 +25,10 @@ import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A trainer that was found running, with loaders that it forked when it used CUDA already. */
-@Tag("jdk")
 @RequiresRoot("traces the loaders")
 class ReleaseInheritedGpuTest {
 

@@ -30,7 +30,7 @@ class CriuDeathsTest {
 
   private static final int SMALL = 8;
   private static final int MEDIUM = 128;
-  private static final int LARGE = Integer.getInteger("gpuprocess.deaths.mib", 256);
+  private static final int LARGE = Integer.getInteger("gpuprocess.deaths.mib", 128);
   private static final long SEED = Long.getLong("gpuprocess.deaths.seed", 20_261_121);
 
   private static final int RANDOM_KILLS = 10;
