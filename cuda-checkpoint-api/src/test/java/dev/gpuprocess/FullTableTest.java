@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.nio.charset.StandardCharsets;
@@ -25,19 +26,12 @@ class FullTableTest {
   private List<String> run(SimulatedDriver machine, Counter counter) throws Exception {
     Process controller =
         new ProcessBuilder(
-                "sh",
-                "-c",
-                "ulimit -n " + DESCRIPTORS + "; exec \"$@\"",
-                "sh",
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                System.getProperty(
-                    "surefire.test.class.path", System.getProperty("java.class.path")),
-                FullTable.class.getName(),
-                machine.directory().toString(),
-                directory.resolve("state").toString(),
-                Long.toString(counter.pid()))
+                TestJvm.commandBy(
+                    List.of("sh", "-c", "ulimit -n " + DESCRIPTORS + "; exec \"$@\"", "sh"),
+                    FullTable.class,
+                    machine.directory().toString(),
+                    directory.resolve("state").toString(),
+                    Long.toString(counter.pid())))
             .redirectError(ProcessBuilder.Redirect.DISCARD)
             .start();
     try {

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -288,18 +289,10 @@ class HoldingsTest {
       assertTrue(outside.isAlive());
       Process jvm =
           new ProcessBuilder(
-                  "unshare",
-                  "--pid",
-                  "--fork",
-                  "--mount-proc",
-                  "--kill-child",
-                  Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                  "-XX:TieredStopAtLevel=1",
-                  "-cp",
-                  System.getProperty(
-                      "surefire.test.class.path", System.getProperty("java.class.path")),
-                  HoldingsInNamespace.class.getName(),
-                  room.machine.directory().toString())
+                  TestJvm.commandBy(
+                      List.of("unshare", "--pid", "--fork", "--mount-proc", "--kill-child"),
+                      HoldingsInNamespace.class,
+                      room.machine.directory().toString()))
               .redirectError(ProcessBuilder.Redirect.INHERIT)
               .start();
       try {

@@ -3,13 +3,13 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 import org.awaitility.Awaitility;
@@ -43,15 +43,10 @@ class LauncherTest {
    * @param prefix what the shell does with the command behind it
    */
   private String launcher(String prefix, String what) throws IOException {
-    List<String> command = new ArrayList<>(List.of("/bin/sh", "-c", prefix, "sh"));
-    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"));
-    command.add(
-        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")));
-    command.addAll(List.of(Launcher.class.getName(), what, directory.toString()));
+    List<String> shell = List.of("/bin/sh", "-c", prefix, "sh");
     Path errors = directory.resolve("errors");
     jvm =
-        new ProcessBuilder(command)
+        new ProcessBuilder(TestJvm.commandBy(shell, Launcher.class, what, directory.toString()))
             .redirectErrorStream(true)
             .redirectOutput(errors.toFile())
             .start();

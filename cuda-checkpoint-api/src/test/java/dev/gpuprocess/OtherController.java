@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -27,15 +28,11 @@ public final class OtherController implements AutoCloseable {
       throws IOException {
     Process process =
         new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                System.getProperty(
-                    "surefire.test.class.path", System.getProperty("java.class.path")),
-                OtherController.class.getName(),
-                machine.directory().toString(),
-                state.toString(),
-                Long.toString(pid))
+                TestJvm.command(
+                    OtherController.class,
+                    machine.directory().toString(),
+                    state.toString(),
+                    Long.toString(pid)))
             .redirectError(ProcessBuilder.Redirect.INHERIT)
             .start();
     BufferedReader out = process.inputReader();

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -62,14 +63,9 @@ public final class RemoteController implements AutoCloseable {
   }
 
   private static List<String> command(SimulatedDriver machine, Path state) {
-    return List.of(
-        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-        "-XX:TieredStopAtLevel=1",
-        "-XX:-UsePerfData",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-        "-cp",
-        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
-        RemoteController.class.getName(),
+    return TestJvm.command(
+        List.of("-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
+        RemoteController.class,
         machine.directory().toString(),
         state.toString());
   }

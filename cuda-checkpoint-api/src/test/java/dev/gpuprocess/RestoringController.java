@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -7,7 +8,6 @@ import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /** A controller in a JVM of its own, in the middle of a step. */
@@ -35,13 +35,8 @@ final class RestoringController implements AutoCloseable {
       SimulatedDriver machine, Path state, long pid, String step) throws IOException {
     Process process =
         new ProcessBuilder(
-                List.of(
-                    Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                    "-XX:TieredStopAtLevel=1",
-                    "-cp",
-                    System.getProperty(
-                        "surefire.test.class.path", System.getProperty("java.class.path")),
-                    RestoringController.class.getName(),
+                TestJvm.command(
+                    RestoringController.class,
                     machine.directory().toString(),
                     state.toString(),
                     Long.toString(pid),

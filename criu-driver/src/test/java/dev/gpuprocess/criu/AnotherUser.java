@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
@@ -180,8 +181,7 @@ final class AnotherUser implements AutoCloseable {
    * @param properties of the JVM, each with its value
    */
   ProcessBuilder jvm(Class<?> main, List<String> properties) {
-    List<String> command = new ArrayList<>(List.of(TestJvm.java(), "-XX:TieredStopAtLevel=1"));
-    command.addAll(List.of("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx256m"));
+    List<String> command = TestJvm.quick(List.of("-Xmx256m"));
     command.add("-Djava.io.tmpdir=" + home());
     properties.forEach(property -> command.add("-D" + property));
     command.addAll(List.of("-cp", classPath(), main.getName()));

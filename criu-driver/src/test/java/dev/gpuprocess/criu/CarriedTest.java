@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.PlainImage;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
@@ -11,7 +12,6 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Tag;
@@ -43,12 +43,7 @@ class DescriptorsTest {
     Path said = directory.resolve("said");
     Process jvm =
         new ProcessBuilder(
-                TestJvm.java(),
-                "-cp",
-                TestJvm.classPath(),
-                DescriptorlessHelper.class.getName(),
-                directory.toString(),
-                kind.name())
+                TestJvm.command(DescriptorlessHelper.class, directory.toString(), kind.name()))
             .redirectErrorStream(true)
             .redirectOutput(said.toFile())
             .start();
@@ -68,10 +63,9 @@ class DescriptorsTest {
   }
 
   private static String starved(Class<?> program, List<String> arguments) {
-    List<String> command = new ArrayList<>(Hoard.launcher());
-    command.addAll(List.of(TestJvm.java(), "-cp", TestJvm.classPath(), program.getName()));
-    command.addAll(arguments);
-    return Command.run(command.toArray(String[]::new));
+    return Command.run(
+        TestJvm.commandBy(Hoard.launcher(), program, arguments.toArray(String[]::new))
+            .toArray(String[]::new));
   }
 
   /** Whoever reads "corrupt" throws the image away. */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.TestJvm;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;

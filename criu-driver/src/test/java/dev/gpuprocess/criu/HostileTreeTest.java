@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -122,13 +123,8 @@ class HostileTreeTest {
       hold(idle, "many-mapped " + file + " " + MANY_MAPPINGS);
       Process jvm =
           new ProcessBuilder(
-                  TestJvm.java(),
-                  "-XX:TieredStopAtLevel=1",
-                  "-Xmx24m",
-                  "-cp",
-                  TestJvm.classPath(),
-                  HostileTreeTest.class.getName(),
-                  Long.toString(idle.pid()))
+                  TestJvm.command(
+                      List.of("-Xmx24m"), HostileTreeTest.class, Long.toString(idle.pid())))
               .redirectErrorStream(true)
               .start();
       String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

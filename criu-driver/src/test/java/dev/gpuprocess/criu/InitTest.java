@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.charset.StandardCharsets;
@@ -30,8 +31,7 @@ class InitTest {
 
   private void assertReaps(List<String> prefix) throws Exception {
     RealCriu.assume();
-    List<String> command = new ArrayList<>(prefix);
-    command.addAll(TestJvm.command(InitTest.class, directory.toString()));
+    List<String> command = TestJvm.commandBy(prefix, InitTest.class, directory.toString());
     Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
     try {
       String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

@@ -13,6 +13,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.LaunchException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;

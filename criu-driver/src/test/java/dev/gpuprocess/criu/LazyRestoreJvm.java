@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Tls;

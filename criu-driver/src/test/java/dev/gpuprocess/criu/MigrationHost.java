@@ -4,6 +4,7 @@ import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageReceiver;
 import dev.gpuprocess.LazyReceiver;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -55,8 +56,8 @@ final class MigrationHost implements AutoCloseable {
    * @param state its state directory
    */
   MigrationHost(List<String> prefix, Path machine, Path state) throws IOException {
-    List<String> command = new ArrayList<>(prefix);
-    command.addAll(TestJvm.command(MigrationHost.class, machine.toString(), state.toString()));
+    List<String> command =
+        TestJvm.commandBy(prefix, MigrationHost.class, machine.toString(), state.toString());
     process = new ProcessBuilder(command).redirectErrorStream(true).start();
     answers = process.inputReader(StandardCharsets.UTF_8);
     commands = process.outputWriter(StandardCharsets.UTF_8);

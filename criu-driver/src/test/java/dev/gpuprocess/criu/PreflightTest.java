@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.CriuException;
@@ -508,16 +509,11 @@ class PreflightTest {
   void namesTheCureForASessionFromOutside() {
     String said =
         Command.run(
-            "unshare",
-            "--pid",
-            "--fork",
-            "--mount-proc",
-            TestJvm.java(),
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            TestJvm.classPath(),
-            SessionFromOutside.class.getName(),
-            directory.toString());
+            TestJvm.commandBy(
+                    List.of("unshare", "--pid", "--fork", "--mount-proc"),
+                    SessionFromOutside.class,
+                    directory.toString())
+                .toArray(String[]::new));
     String cure = "start the process in a session of its own, with setsid";
     assertTrue(said.matches("(?s).*found: process \\d+ \\(perl\\), session 0: .*"), said);
     assertTrue(said.contains(cure), said);

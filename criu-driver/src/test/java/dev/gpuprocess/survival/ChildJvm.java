@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.criu.TestJvm;
+import dev.gpuprocess.contract.TestJvm;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
@@ -12,13 +12,7 @@ import java.util.Map;
 final class ChildJvm {
 
   private static final List<String> FLAGS =
-      List.of(
-          "-XX:TieredStopAtLevel=1",
-          "-XX:+UseSerialGC",
-          "-Xshare:auto",
-          "-XX:-UsePerfData",
-          "-Xmx192m",
-          "-Dorg.slf4j.simpleLogger.defaultLogLevel=error");
+      List.of("-Xmx192m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error");
 
   private ChildJvm() {}
 
@@ -47,8 +41,7 @@ final class ChildJvm {
       Map<String, String> environment,
       List<String> arguments) {
     List<String> command = new ArrayList<>(by);
-    command.add(TestJvm.java());
-    command.addAll(FLAGS);
+    command.addAll(TestJvm.quick(FLAGS));
     command.addAll(options);
     command.add("-Djava.io.tmpdir=" + temporary);
     command.addAll(List.of("-cp", TestJvm.classPath()));

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.criu.Hoard;
-import dev.gpuprocess.criu.TestJvm;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;

@@ -3,8 +3,6 @@ package dev.gpuprocess.contract;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -25,16 +23,7 @@ public final class DyingJvm {
    */
   public static Process start(Class<?> main, List<String> arguments) throws IOException {
     List<String> command =
-        new ArrayList<>(
-            List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-XX:+UseSerialGC",
-                "-Xmx32m",
-                "-cp",
-                System.getProperty("java.class.path"),
-                main.getName()));
-    command.addAll(arguments);
+        TestJvm.command(List.of("-Xmx32m"), main, arguments.toArray(String[]::new));
     return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
   }
 

@@ -4,11 +4,11 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -25,17 +25,12 @@ class FewDescriptorsTest {
         Counter counter = Counter.start(machine)) {
       ProcessBuilder builder =
           new ProcessBuilder(
-                  "prlimit",
-                  "--nofile=" + DESCRIPTORS,
-                  Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                  "-XX:TieredStopAtLevel=1",
-                  "-cp",
-                  System.getProperty(
-                      "surefire.test.class.path", System.getProperty("java.class.path")),
-                  FewDescriptors.class.getName(),
-                  machine.directory().toString(),
-                  Long.toString(counter.pid()),
-                  Integer.toString(descriptors))
+                  TestJvm.commandBy(
+                      List.of("prlimit", "--nofile=" + DESCRIPTORS),
+                      FewDescriptors.class,
+                      machine.directory().toString(),
+                      Long.toString(counter.pid()),
+                      Integer.toString(descriptors)))
               .redirectError(ProcessBuilder.Redirect.DISCARD);
       // The machine's own faults need descriptors to be read.
       builder

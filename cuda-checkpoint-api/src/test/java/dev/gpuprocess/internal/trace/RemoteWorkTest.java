@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
 import dev.gpuprocess.fixtures.Holder;
@@ -401,7 +402,7 @@ class RemoteWorkTest {
             """);
     Process java =
         new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                TestJvm.java(),
                 "-Xmx64m",
                 "-XX:TieredStopAtLevel=1",
                 source.toString(),
@@ -435,15 +436,11 @@ class RemoteWorkTest {
       captive.awaitTicks();
       Process borrower =
           new ProcessBuilder(
-                  "setpriv",
-                  "--bounding-set=-" + capability,
-                  "--inh-caps=-" + capability,
-                  Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                  "-XX:TieredStopAtLevel=1",
-                  "-cp",
-                  System.getProperty("java.class.path"),
-                  RemoteCallsKills.Borrower.class.getName(),
-                  Integer.toString(captive.pid()))
+                  TestJvm.commandBy(
+                      List.of(
+                          "setpriv", "--bounding-set=-" + capability, "--inh-caps=-" + capability),
+                      RemoteCallsKills.Borrower.class,
+                      Integer.toString(captive.pid())))
               .redirectError(ProcessBuilder.Redirect.INHERIT)
               .start();
       String answer = new String(borrower.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

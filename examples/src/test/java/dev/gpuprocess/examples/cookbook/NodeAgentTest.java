@@ -9,6 +9,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
@@ -87,13 +88,11 @@ class NodeAgentTest {
   void whatADeadAgentLeftRunsAgain() throws IOException, InterruptedException {
     Process dead =
         new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-cp",
-                System.getProperty("java.class.path"),
-                AgentThatDies.class.getName(),
-                machine.directory().toString(),
-                gpus.stateDirectory().toString(),
-                Long.toString(job.pid()))
+                TestJvm.command(
+                    AgentThatDies.class,
+                    machine.directory().toString(),
+                    gpus.stateDirectory().toString(),
+                    Long.toString(job.pid())))
             .redirectErrorStream(true)
             .redirectOutput(directory.resolve("output").toFile())
             .start();

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.TestJvm;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -160,11 +161,7 @@ class VerifySummaryTest {
             .resolve("examples/src/main/java")
             .resolve(VerifySummary.class.getName().replace('.', '/') + ".java");
     Process process =
-        new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                source.toString(),
-                runs.toString(),
-                rows.toString())
+        new ProcessBuilder(TestJvm.java(), source.toString(), runs.toString(), rows.toString())
             .redirectErrorStream(true)
             .start();
     List<String> lines = process.inputReader(StandardCharsets.UTF_8).lines().toList();
