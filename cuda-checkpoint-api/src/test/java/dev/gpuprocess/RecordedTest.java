@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
@@ -15,9 +16,11 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import jdk.jfr.FlightRecorder;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
@@ -79,6 +82,41 @@ class RecordedTest {
       assertEquals("done", step.getString("outcome"));
       assertEquals(running.steps().get(i).bytes(), step.getLong("bytes"));
       assertTrue(step.getDuration().compareTo(Duration.ZERO) > 0, step.toString());
+    }
+  }
+
+  /** That would cost every program a fifth of a second. */
+  @Test
+  void flightRecorderIsLeftAloneWhereNobodyRecords() throws IOException {
+    Process jvm =
+        new ProcessBuilder(
+                TestJvm.command(
+                    Unrecorded.class,
+                    machine.directory().toString(),
+                    directory.resolve("state").toString(),
+                    Long.toString(counter.pid())))
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertEquals("initialized: false", said.strip());
+  }
+
+  /** Suspends and resumes in a JVM of its own. */
+  public static final class Unrecorded {
+
+    private Unrecorded() {}
+
+    public static void main(String[] args) {
+      Path machine = Path.of(args[0]);
+      RunningProcess unused =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine), LibNvml.in(machine))
+              .stateDirectory(Path.of(args[1]))
+              .build()
+              .process(Integer.parseInt(args[2]))
+              .suspend()
+              .resume();
+      System.out.println("initialized: " + FlightRecorder.isInitialized());
     }
   }
 

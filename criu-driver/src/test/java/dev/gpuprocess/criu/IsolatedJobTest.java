@@ -91,7 +91,10 @@ class IsolatedJobTest {
 
   @Test
   void oneImageComesBackEightTimesAtOnceBesideTheOriginal() throws Exception {
-    ProcessImage image = launch().process().snapshot(directory.resolve("image"));
+    RunningProcess process = launch().process();
+    int dumped = Trainer.count(file(process.pid()));
+    int loaded = Trainer.count(Trainer.loader(file(process.pid()), 1));
+    ProcessImage image = process.snapshot(directory.resolve("image"));
     assertTrue(image.manifest().options().isIsolated());
     assertEquals(job.identity().pid(), image.manifest().pid());
     ExecutorService threads = Executors.newFixedThreadPool(COPIES);
@@ -112,9 +115,8 @@ class IsolatedJobTest {
     assertEquals(COPIES + 1, pids.size());
     for (int pid : pids) {
       assertTrue(ProcFs.status(pid).get("NSpid").endsWith("\t1"));
-      Trainer.awaitMore(file(pid), Trainer.count(file(pid)));
-      Path loader = Trainer.loader(file(pid), 1);
-      Trainer.awaitMore(loader, Trainer.count(loader));
+      Trainer.awaitMore(file(pid), dumped);
+      Trainer.awaitMore(Trainer.loader(file(pid), 1), loaded);
     }
     try (DirectoryStream<Path> entries =
         Files.newDirectoryStream(directory.resolve("state"), "*.process")) {
@@ -126,19 +128,22 @@ class IsolatedJobTest {
   void isolatedJobIsFollowedAndToldHowItEnds() {
     RunningProcess process = launch().process();
     final ProcessIdentity before = process.identity();
+    int dumped = Trainer.count(file(before.pid()));
     ProcessImage image = process.suspend().dump(directory.resolve("image"));
     assertTrue(job.isDumped());
     RunningProcess again = image.restore().resume();
     assertEquals(again.identity(), job.identity());
     assertFalse(before.isAlive());
-    Trainer.awaitMore(file(again.pid()), 1);
+    Trainer.awaitMore(file(again.pid()), dumped);
     assertEquals(OptionalInt.of(3), job.end(PATIENCE).orElseThrow().code());
   }
 
   /** Nobody knows the pid of the process but the journal. */
   @Test
   void restoreWhoseControllerDiedIsRecovered() throws Exception {
-    ProcessImage image = launch().process().snapshot(directory.resolve("image"));
+    RunningProcess process = launch().process();
+    int dumped = Trainer.count(file(process.pid()));
+    ProcessImage image = process.snapshot(directory.resolve("image"));
     Path errors = directory.resolve("errors");
     Process restorer =
         new ProcessBuilder(
@@ -158,7 +163,7 @@ class IsolatedJobTest {
     copies.add(left.identity());
     RunningProcess again = left.resume();
     assertNotEquals(job.identity(), again.identity());
-    Trainer.awaitMore(file(again.pid()), Trainer.count(file(again.pid())));
+    Trainer.awaitMore(file(again.pid()), dumped);
     assertEquals(List.of(), trainer.checkpoints.recover());
   }
 

@@ -1,5 +1,7 @@
 package dev.gpuprocess.criu;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedJob;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -88,8 +90,17 @@ final class Trainer implements AutoCloseable {
     }
   }
 
+  /** Waits until it has counted on from there. One that began anew is seen at a lower number. */
   static void awaitMore(Path file, int than) {
-    Awaitility.await().atMost(PATIENCE).until(() -> Files.exists(file) && count(file) > than);
+    Awaitility.await()
+        .atMost(PATIENCE)
+        .pollInterval(Duration.ofMillis(2))
+        .until(() -> Files.exists(file) && isMore(count(file), than));
+  }
+
+  private static boolean isMore(int count, int than) {
+    assertTrue(count >= than, () -> "it counts from " + count + ", and had come to " + than);
+    return count > than;
   }
 
   @Override

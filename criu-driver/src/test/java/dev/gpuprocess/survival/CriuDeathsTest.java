@@ -22,9 +22,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * CRIU and the JVM that controls it are killed at every other stage of a dump and a restore, each
- * time the others, and at random moments of a large dump. A process is lost when it neither runs
- * nor comes back from its image.
+ * CRIU and the JVM that controls it are killed at every other stage of a dump and a restore, the
+ * odd or the even ones by chance, and at random moments of a large dump. A process is lost when it
+ * neither runs nor comes back from its image.
  */
 @Timeout(value = 5, unit = TimeUnit.MINUTES)
 class CriuDeathsTest {

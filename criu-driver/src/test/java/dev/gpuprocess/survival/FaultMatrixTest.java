@@ -27,7 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Every fault at every moment of every verb, with real CRIU and the simulated driver. {@code
- * bin/fault-matrix} plays all cases; in the build a fifth is played, each time another one.
+ * bin/fault-matrix} plays all cases; in the build a fifth is played, chosen at random.
  */
 class FaultMatrixTest {
 

@@ -92,7 +92,9 @@ final class JobCrash {
 
   private Optional<String> killed(JobSubject job, long nanos) {
     try {
-      kill(job, nanos);
+      if (!isKilled(job, nanos)) {
+        return Optional.of("its controller had ended by itself");
+      }
       if (!Waiting.until(PATIENCE, this::isRecovered)) {
         return Optional.of("recovery does not come to an end");
       }
@@ -111,7 +113,7 @@ final class JobCrash {
     }
   }
 
-  private void kill(JobSubject job, long nanos) {
+  private boolean isKilled(JobSubject job, long nanos) {
     Process controller =
         ChildJvm.start(
             JobCrashController.class,
@@ -122,7 +124,7 @@ final class JobCrash {
                 machine.state().toString(),
                 machine.images().toString(),
                 Integer.toString(job.pid())));
-    boolean unused = DyingJvm.awaitEnd(controller, JobCrashController.BEGINS, nanos);
+    return DyingJvm.awaitEnd(controller, JobCrashController.BEGINS, nanos);
   }
 
   /** Recovers once, and resumes what waits for that; whether nothing was left to do. */

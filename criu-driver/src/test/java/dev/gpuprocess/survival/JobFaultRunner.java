@@ -119,7 +119,11 @@ final class JobFaultRunner implements AutoCloseable {
     if (failed && !played.breaks()) {
       complaints.add("a member is FAILED");
     }
-    mend(found(subject));
+    GpuJob found = found(subject);
+    if (thrown == null && !(found instanceof RunningJob)) {
+      complaints.add("it was said to run, and is " + found);
+    }
+    mend(found);
     boolean whole = subject.living().size() == JobSubject.MEMBERS;
     if (!whole && !played.kills() && !failed) {
       complaints.add("a member is gone");

@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A JVM of its own for what the tests have. */
+/** Commands that run a main class of the tests in a JVM of its own. */
 public final class TestJvm {
 
   /**

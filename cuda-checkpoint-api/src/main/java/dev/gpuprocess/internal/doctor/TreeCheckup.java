@@ -64,8 +64,9 @@ final class TreeCheckup {
       if (own != null && own != ProcessState.CHECKPOINTED) {
         checkup.problem(
             "child " + child,
-            "has CUDA state of its own, %s, so the tree cannot be dumped".formatted(own),
-            "suspend it too, or take the CUDA processes of the tree together with GpuJob");
+            "has CUDA state of its own, %s, so the tree cannot be dumped as one process"
+                .formatted(own),
+            "take the CUDA processes of the tree together with GpuJob, or suspend it too");
       } else if (!held.isEmpty()) {
         boolean hasNoCuda =
             answer.filter(told -> told.result().equals(CudaResult.NOT_INITIALIZED)).isPresent();

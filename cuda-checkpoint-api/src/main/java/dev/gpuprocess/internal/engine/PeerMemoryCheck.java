@@ -50,7 +50,7 @@ final class PeerMemoryCheck {
           .ifPresent(
               peers -> {
                 throw new UnsupportedByDriverException(
-                    "%s talk through NCCL in a way in which they map each other's GPU memory, which no driver below %s brings back once it is checkpointed; nothing was touched: start the job with %s, or, if they do without such memory, say so with GpuCheckpoints.Builder.allowPeerMemory(true)"
+                    "%s talk through NCCL in a way in which they map each other's GPU memory, which no driver below %s brings back once it is checkpointed; so they are not: start the job with %s in its environment, or, if they do without such memory, say so with GpuCheckpoints.Builder.allowPeerMemory(true)"
                         .formatted(peers.names(), FIRST_DRIVER, peers.settings()),
                     Failure.of(verb, root));
               });

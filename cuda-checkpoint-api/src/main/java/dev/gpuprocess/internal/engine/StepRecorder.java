@@ -122,8 +122,9 @@ public final class StepRecorder {
   }
 
   /**
-   * The event of a step that begins; none while nobody has asked for Flight Recorder, because to
-   * make the first event sets all of it up, a fifth of a second.
+   * The event of a step that begins; none while nobody has asked for Flight Recorder, because
+   * making the first event sets all of it up, which takes a fifth of a second. So a step that had
+   * begun before a recording is not in it.
    */
   private @Nullable StepEvent event(String name) {
     if (!FlightRecorder.isInitialized()) {

@@ -152,8 +152,11 @@ class KillMomentTest {
   @Test
   void aCriuThatTouchesNobodyIsStoppedAtOnce() {
     try (Workload bystander = Workload.counter(directory, 1)) {
-      assertTrue(new KillMoment(process.pid(), Duration.ZERO).awaitMoment(bystander.identity()));
-      assertTrue(Processes.stat(bystander.identity()).filter(ProcStat::isStopped).isPresent());
+      KillMoment moment = new KillMoment(process.pid(), Duration.ofSeconds(10));
+      assertTrue(moment.awaitMoment(bystander.identity()));
+      Workload.await(
+          () -> Processes.stat(bystander.identity()).filter(ProcStat::isStopped).isPresent(),
+          "it to stop");
     }
   }
 
