@@ -238,6 +238,7 @@ class AskedFromInsideTest {
     Path socket = socket();
     assertEquals("rwx------", permissions(socket.getParent()));
     assertEquals("rwx------", permissions(socket));
+    int then = count(place.resolve("count"));
     ask(client("a"), "now");
     assertEquals("original", answer(client("a")));
     awaitMade(1);
@@ -247,7 +248,6 @@ class AskedFromInsideTest {
     try (var lines = Files.lines(image.directory().resolve("criu").resolve("carried.txt"))) {
       assertEquals(2, lines.filter(line -> line.startsWith("library ")).count());
     }
-    int then = count(place.resolve("count"));
     job.end(Duration.ZERO);
     assertTrue(Files.notExists(socket), "removed at the end");
 
