@@ -97,16 +97,18 @@ static void open_echo(void) {
 /* A terminal whose both ends are ours: what is typed, what it is set to, how large it is. */
 static struct winsize size = {.ws_row = 17, .ws_col = 71};
 
-/* The kernel gives out the lowest number that is free, and a restore needs the one that was dumped: ours is above those
- * that others on this machine may take meanwhile, and below 32, where CRIU gives up opening one after the other. */
-static void open_pair(int *master, int *terminal) {
-  enum { OTHERS = 16 };
-  int below[OTHERS], held = 0;
+/* The kernel gives out the lowest number that is free, and a restore needs the one that was dumped: each specimen that has a
+ * terminal takes one above what others on this machine, and the other specimen, may take meanwhile, and below 32, where CRIU
+ * gives up opening one after the other. */
+enum { PTY_NUMBER = 16, PTY_SESSION_NUMBER = 24 };
+
+static void open_pair(int *master, int *terminal, unsigned lowest) {
+  int below[PTY_SESSION_NUMBER], held = 0;
   unsigned number = 0;
   for (;;) {
     must(openpty(master, terminal, NULL, NULL, &size));
     must(ioctl(*master, TIOCGPTN, &number));
-    if (number >= OTHERS) break;
+    if (number >= lowest) break;
     must(close(*terminal));
     below[held++] = *master;
   }
@@ -114,7 +116,7 @@ static void open_pair(int *master, int *terminal) {
 }
 
 static void open_terminal(void) {
-  open_pair(&out, &in);
+  open_pair(&out, &in, PTY_NUMBER);
   struct termios settings;
   must(tcgetattr(in, &settings));
   cfmakeraw(&settings);
@@ -155,7 +157,7 @@ static void be_shell(void) {
 
 static void open_session_terminal(void) {
   interrupts = shared_memory(4096);
-  open_pair(&out, &shell_terminal);
+  open_pair(&out, &shell_terminal, PTY_SESSION_NUMBER);
   shell = child(be_shell);
   must(close(shell_terminal));
   await(*interrupts == 1);

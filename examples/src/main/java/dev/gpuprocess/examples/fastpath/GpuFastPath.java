@@ -64,7 +64,7 @@ public final class GpuFastPath {
       summary.add(times("dump to tmpfs", inMemory.raw.dump(), inMemory.here.dump()));
       summary.add(times("restore from tmpfs", inMemory.raw.restore(), inMemory.here.restore()));
       disk(disk, first);
-      pause(disk, first);
+      pause(disk, memory, first);
       for (Size size : sizes.subList(1, sizes.size())) {
         if (System.nanoTime() - began > seconds * 1_000_000_000L) {
           notes.add(size + " was not measured: the time is over");
@@ -121,28 +121,46 @@ public final class GpuFastPath {
     summary.add(String.format(Locale.ROOT, "to disk %.2f of direct", dump / direct));
   }
 
-  private void pause(Path place, Size size) throws IOException {
-    double plain = pause(place, size, false);
-    double helped = pause(place, size, true);
+  private void pause(Path place, Path memory, Size size) throws IOException {
+    GpuCheckpoints here = machine.checkpoints();
+    DumpOptions handOver = DumpOptions.builder().build();
+    double plain =
+        pause(
+            here.toBuilder().populateAhead(false).build(),
+            DumpOptions.builder().handOver(false).build(),
+            new Snapshot(place, size, "as it is"));
+    double helped = pause(here, handOver, new Snapshot(place, size, "helped"));
+    double spooled =
+        pause(
+            here.toBuilder().snapshotSpool(memory).build(),
+            handOver,
+            new Snapshot(place, size, "helped, by way of " + memory));
     notes.add(
         String.format(
             Locale.ROOT,
-            "pause of a snapshot to disk: %.2f s as it is, %.2f s populated ahead and handed over",
+            "pause of a snapshot to disk: %.2f s as it is, %.2f s populated ahead and handed over,"
+                + " %.2f s by way of %s",
             plain,
-            helped));
-    summary.add(String.format(Locale.ROOT, "pause %.2f", helped / plain));
+            helped,
+            spooled,
+            memory));
+    summary.add(String.format(Locale.ROOT, "pause %.2f", spooled / plain));
   }
 
-  private double pause(Path place, Size size, boolean help) throws IOException {
+  private record Snapshot(Path place, Size size, String how) {}
+
+  private double pause(GpuCheckpoints checkpoints, DumpOptions options, Snapshot snapshot)
+      throws IOException {
     PauseClock clock = new PauseClock();
-    GpuCheckpoints checkpoints =
-        machine.checkpoints().toBuilder().populateAhead(help).listener(clock).build();
-    DumpOptions options = DumpOptions.builder().handOver(help).build();
-    try (Pattern pattern = pattern(size);
-        Scratch scratch = scratch(place)) {
+    try (Pattern pattern = pattern(snapshot.size);
+        Scratch scratch = scratch(snapshot.place)) {
       String before = pattern.verify();
       long began = System.nanoTime();
-      checkpoints.process(pattern.pid()).snapshot(scratch.resolve("image"), options);
+      checkpoints.toBuilder()
+          .listener(clock)
+          .build()
+          .process(pattern.pid())
+          .snapshot(scratch.resolve("image"), options);
       double whole = (System.nanoTime() - began) / 1e9;
       if (!before.startsWith("ok ") || !pattern.verify().equals(before)) {
         throw new IllegalStateException("the memory is not what it was: " + pattern.verify());
@@ -150,9 +168,9 @@ public final class GpuFastPath {
       out.printf(
           Locale.ROOT,
           "%s, %s, snapshot %s: pause %.2f s of %.2f s%n",
-          size,
-          place,
-          help ? "helped" : "as it is",
+          snapshot.size,
+          snapshot.place,
+          snapshot.how,
           clock.seconds(),
           whole);
       return clock.seconds();
