@@ -106,6 +106,26 @@ class RecoveryTest {
     }
   }
 
+  /** Its entry is all that tells of it. */
+  @Test
+  @OutsideUse("A6")
+  void processThatIsOnceSaidToHaveNoCudaIsAskedAboutAgain() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      checkpoints.process(counter.pid()).suspend();
+      controllerDies();
+      int notInitialized = 3;
+      machine.faults(
+          Fault.in("cuCheckpointProcessGetState")
+              .pid(counter.pid())
+              .call(1)
+              .answers(notInitialized));
+      Recovered found = recoverOne();
+      assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
+      found.suspended().resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
   private ProcessKey leaveRestoreEntry(long pid) {
     return new Journal(new StateDirectory(state))
         .writeRestore(

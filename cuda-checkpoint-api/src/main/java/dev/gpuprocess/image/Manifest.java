@@ -3,9 +3,11 @@ package dev.gpuprocess.image;
 import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.options.CgroupMode;
 import java.time.Instant;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -33,6 +35,10 @@ import org.jspecify.annotations.Nullable;
  * @param memory what the files below {@code gpu} hold; null where there are none
  * @param members the CUDA processes of the tree, where that is not its root alone; null otherwise
  * @param machine what else its processes depend on; null in images of earlier versions
+ * @param processes the processes of the tree, the root first, at most {@link ImageProcess#MOST};
+ *     null in images of earlier versions
+ * @param steps what led into the image since the job ran, as far as the controller that made it did
+ *     it, with the times of each member; null in images of earlier versions
  */
 public record Manifest(
     int formatVersion,
@@ -50,7 +56,9 @@ public record Manifest(
     List<ImageFile> files,
     @Nullable List<MemoryFile> memory,
     @Nullable List<ImageMember> members,
-    @Nullable ImageMachine machine) {
+    @Nullable ImageMachine machine,
+    @Nullable List<ImageProcess> processes,
+    @Nullable List<ImageStep> steps) {
 
   /** The format of images of CRIU's files alone. */
   public static final int FORMAT = 1;
@@ -101,6 +109,9 @@ public record Manifest(
     members = members == null ? null : List.copyOf(members);
     requireMembers(formatVersion, members, gpuBytes);
     requirePlugin(formatVersion, options.plugin(), members);
+    processes = processes == null ? null : List.copyOf(processes);
+    requireTree(processes);
+    steps = steps == null ? null : List.copyOf(steps);
     if (members != null && !options.isIsolated()) {
       members.stream().map(ImageMember::pid).filter(each -> each <= 1).forEach(Manifest::refuse);
     }
@@ -154,6 +165,51 @@ public record Manifest(
       throw new IllegalArgumentException(
           "format %s does not say this of plugins".formatted(format));
     }
+  }
+
+  /** One root, and each process once, behind its parent. */
+  private static void requireTree(@Nullable List<ImageProcess> processes) {
+    if (processes == null) {
+      return;
+    }
+    Set<Integer> known = new HashSet<>();
+    for (ImageProcess each : processes) {
+      if ((known.isEmpty() ? each.parent() != 0 : !known.contains(each.parent()))
+          || !known.add(each.pid())) {
+        throw new IllegalArgumentException("the process " + each.pid() + " is not of one tree");
+      }
+    }
+    if (known.isEmpty() || known.size() > ImageProcess.MOST) {
+      throw new IllegalArgumentException("an image cannot name " + known.size() + " processes");
+    }
+  }
+
+  /**
+   * The same of other files.
+   *
+   * @param others the whole list
+   * @return a manifest that differs in its files alone
+   */
+  public Manifest with(List<ImageFile> others) {
+    return new Manifest(
+        formatVersion,
+        created,
+        pid,
+        startTicks,
+        commandLine,
+        gpuBytes,
+        cudaVersion,
+        driverVersion,
+        criuVersion,
+        kernel,
+        options,
+        label,
+        others,
+        memory,
+        members,
+        machine,
+        processes,
+        steps);
   }
 
   /**

@@ -61,6 +61,8 @@ public final class PlainImage {
         files,
         null,
         null,
+        null,
+        null,
         null);
   }
 

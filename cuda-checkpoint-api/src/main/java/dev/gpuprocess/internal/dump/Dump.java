@@ -385,7 +385,9 @@ public final class Dump {
             },
             late -> image.close());
     String label = options.label().orElse(null);
-    draft = ManifestDraft.of(job, criu, kept, label, handOver.memory(), machine, clock.instant());
+    draft =
+        ManifestDraft.of(
+            job, criu, kept, label, handOver.memory(), machine, steps, clock.instant());
   }
 
   private ImageDirectory requirePublished() {

@@ -232,11 +232,10 @@ public final class ImageRestore {
                       }),
               RestoreReport::bytes);
       back = report.process();
-      members(report.process()).forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
+      isNoted = note(report.process());
       if (missing == null) {
         log.delete();
       }
-      isNoted = true;
       return report.process();
     } catch (PidTakenException e) {
       isNoted = true;
@@ -251,6 +250,15 @@ public final class ImageRestore {
         journal.removeRestore(expected);
       }
     }
+  }
+
+  /** Whether the journal knows of all members; else the entry made before the restore must stay. */
+  private boolean note(ProcessIdentity root) {
+    boolean all = true;
+    for (TrackedProcess each : members(root)) {
+      all &= each.noteState(ProcessState.CHECKPOINTED);
+    }
+    return all;
   }
 
   /** The CUDA processes of a tree that CRIU has restored. */
@@ -323,11 +331,10 @@ public final class ImageRestore {
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (true) {
         try {
-          ProcessIdentity.of(pid)
+          return ProcessIdentity.of(pid)
               .filter(found -> found.isAlive() && found.startTicks() >= expected.startTicks())
-              .ifPresent(
-                  root -> members(root).forEach(each -> each.noteState(ProcessState.CHECKPOINTED)));
-          return true;
+              .map(this::note)
+              .orElse(true);
         } catch (ProcessUnreadableException unknown) {
           if (!patience.pause()) {
             why.addSuppressed(unknown);

@@ -3,12 +3,16 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.ImageMember;
+import dev.gpuprocess.image.ImageProcess;
+import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.CriuDriver;
 import java.time.Instant;
 import java.util.List;
@@ -27,6 +31,7 @@ final class ManifestDraft {
    *
    * @param memory what was handed over; null for nothing
    * @param machine what it needs of a machine
+   * @param steps that lead into the image; more may come until the files are known
    * @param now when the image is made
    * @return makes the manifest of the files
    */
@@ -37,10 +42,12 @@ final class ManifestDraft {
       @Nullable String label,
       @Nullable List<MemoryFile> memory,
       ImageMachine machine,
+      StepRecorder steps,
       Instant now) {
     boolean isOfJob = isOfJob(job);
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
     List<ImageMember> members = isOfJob ? members(job, kept.isIsolated()) : null;
+    List<ImageProcess> processes = DumpedProcesses.of(job, kept.isIsolated());
     List<String> commandLine = ProcFs.commandLine(job.root.pid());
     // Where a plugin moves the GPU state there need not be a CUDA driver.
     boolean usesCuda = job.plugin() == null;
@@ -64,7 +71,14 @@ final class ManifestDraft {
             files,
             memory,
             members,
-            machine);
+            machine,
+            processes,
+            steps.taken().stream().map(ManifestDraft::step).toList());
+  }
+
+  private static ImageStep step(Step taken) {
+    return new ImageStep(
+        taken.name(), taken.pid(), taken.duration().toNanos() / 1_000, taken.bytes());
   }
 
   private static int format(boolean isOfJob, @Nullable List<MemoryFile> memory) {

@@ -49,7 +49,7 @@ public final class Snapshot {
     this.clock = clock;
     this.job = self.job();
     this.options = leftRunning(options);
-    this.steps = self.measured();
+    this.steps = self.measuredAnew();
   }
 
   /**

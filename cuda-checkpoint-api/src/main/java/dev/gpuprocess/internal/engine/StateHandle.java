@@ -51,7 +51,7 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
         ProcessLock.Kind.MOVE,
         generation,
         operation -> {
-          StepRecorder measured = measured();
+          StepRecorder measured = from == ProcessState.RUNNING ? measuredAnew() : measured();
           operation.measuredBy(measured);
           operation.require(from);
           try {
@@ -106,8 +106,18 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
     operation.each().forEach(each -> each.target().note(name, kind));
   }
 
+  /** Adds to the steps that led to this state. */
   public StepRecorder measured() {
-    return new StepRecorder(job.context.listener(), job.root.pid(), steps);
+    return measured(steps);
+  }
+
+  /** For a verb that takes the job from where it runs: what led there is another journey. */
+  public StepRecorder measuredAnew() {
+    return measured(List.of());
+  }
+
+  private StepRecorder measured(List<Step> before) {
+    return new StepRecorder(job.context.listener(), job.root.pid(), before);
   }
 
   private <T> T reached(

@@ -147,13 +147,18 @@ public final class TrackedProcess {
     journal().write(entry(step, image, log));
   }
 
-  /** Journals the state of the process; null when it is not known. */
-  public void noteState(@Nullable ProcessState state) {
+  /**
+   * Journals the state of the process; null when it is not known.
+   *
+   * @return false when a recovery needs to be told by an older entry, as this one is not written
+   */
+  public boolean noteState(@Nullable ProcessState state) {
     if (state == ProcessState.RUNNING || isKnownToBeGone()) {
       forget();
-    } else if (state != null) {
-      journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
+      return true;
     }
+    return state != null
+        && journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
   }
 
   private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {

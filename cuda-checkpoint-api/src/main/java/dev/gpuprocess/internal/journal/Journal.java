@@ -84,16 +84,22 @@ public final class Journal {
     }
   }
 
-  /** Updates an entry. If that fails, a recovery can still use the older one. */
-  public void update(JournalEntry entry) {
+  /**
+   * Updates an entry. If that fails, a recovery can still use the older one.
+   *
+   * @return whether it is written; else the older one must stay
+   */
+  public boolean update(JournalEntry entry) {
     try {
       write(entry);
+      return true;
     } catch (StateDirectoryException e) {
       LOG.warn(
           "process {} is {}, but the journal could not be updated: {}",
           entry.pid(),
           entry.step(),
           e.getMessage());
+      return false;
     }
   }
 

@@ -152,7 +152,7 @@ final class JobRecovery {
   /** Null for a stranger, who has no CUDA state, and for one that has just ended. */
   private static @Nullable ProcessState state(DriverOperation member) {
     try {
-      return member.readState();
+      return EntryRecovery.state(member);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
       LOG.debug("process {} is no member", member.pid(), e);
       return null;

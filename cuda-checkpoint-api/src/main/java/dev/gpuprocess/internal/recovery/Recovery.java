@@ -231,7 +231,7 @@ public final class Recovery {
   private static RecoveredProcess mend(
       JournalEntry entry, TrackedProcess target, DriverOperation operation) {
     ProcessIdentity process = target.identity;
-    return switch (operation.readState()) {
+    return switch (EntryRecovery.state(operation)) {
       case RUNNING -> {
         target.forget();
         yield new RecoveredProcess(process, RecoveryOutcome.RUNNING, null);

@@ -177,7 +177,7 @@ final class RestoreRecovery extends EntryRecovery {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
     ReachabilityCheck.require(target, VERB);
     return target.identity.equals(process)
-        && new DriverOperation(target, VERB, null).readState() == ProcessState.CHECKPOINTED
+        && state(new DriverOperation(target, VERB, null)) == ProcessState.CHECKPOINTED
         && isOfImage(process);
   }
 

@@ -47,23 +47,7 @@ public final class SentManifest {
               null);
         }
       }
-      return new Manifest(
-          sent.formatVersion(),
-          sent.created(),
-          sent.pid(),
-          sent.startTicks(),
-          sent.commandLine(),
-          sent.gpuBytes(),
-          sent.cudaVersion(),
-          sent.driverVersion(),
-          sent.criuVersion(),
-          sent.kernel(),
-          sent.options(),
-          sent.label(),
-          files,
-          sent.memory(),
-          sent.members(),
-          sent.machine());
+      return sent.with(files);
     };
   }
 }

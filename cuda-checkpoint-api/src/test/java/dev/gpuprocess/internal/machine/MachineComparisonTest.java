@@ -85,7 +85,9 @@ class MachineComparisonTest {
         isKnown
             ? new ImageMachine(
                 "amd64", "A Xeon", List.of("avx2", "avx512f", "sse4_2"), names, files)
-            : null);
+            : null,
+        null,
+        null);
   }
 
   private List<MachineDifference> differences(RestoreOptions options) {

@@ -13,11 +13,15 @@ import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.ImageMember;
+import dev.gpuprocess.image.ImageProcess;
+import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -354,6 +358,90 @@ class ManifestFileTest {
               .formatted(i));
     }
     refused(withMachine().replace(list, many), "too many");
+  }
+
+  /** The text of an image that names its processes and steps; earlier versions did not. */
+  private static String withTree() {
+    return FORMAT_1.substring(0, FORMAT_1.lastIndexOf("\n}"))
+        + """
+          ,
+            "processes": [
+              {
+                "pid": 1,
+                "parent": 0,
+                "controllerPid": 4242,
+                "name": "init",
+                "role": "LAUNCHER"
+              },
+              {
+                "pid": 7,
+                "parent": 1,
+                "name": "Zoë",
+                "role": "CUDA",
+                "rank": 3
+              },
+              {
+                "pid": 8,
+                "parent": 7,
+                "name": "pt_data_worker",
+                "role": "WORKER"
+              }
+            ],
+            "steps": [
+              {
+                "name": "lock",
+                "pid": 4243,
+                "microseconds": 1500,
+                "bytes": 0
+              },
+              {
+                "name": "hand over",
+                "pid": 4243,
+                "microseconds": 9000000,
+                "bytes": 1073741824
+              }
+            ]
+          }
+          """;
+  }
+
+  @Test
+  void processesAndStepsArePartOfTheManifest() {
+    Manifest manifest = read(withTree());
+    assertEquals(withTree(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
+    assertEquals(
+        List.of(
+            new ImageProcess(1, 0, 4242, "init", Role.LAUNCHER, null),
+            new ImageProcess(7, 1, null, "Zoë", Role.CUDA, 3),
+            new ImageProcess(8, 7, null, "pt_data_worker", Role.WORKER, null)),
+        manifest.processes());
+    assertEquals(
+        Duration.ofSeconds(9), Objects.requireNonNull(manifest.steps()).get(1).duration());
+    assertNull(read(FORMAT_1).processes());
+    assertNull(read(FORMAT_1).steps());
+  }
+
+  @Test
+  void processesAreOfOneTree() {
+    for (String[] change :
+        new String[][] {
+          {"\"pid\": 7,", "\"pid\": 0,", "the process 0"},
+          {"\"pid\": 7,", "\"pid\": 1,", "the process 1"},
+          {"\"parent\": 0", "\"parent\": 7", "not of one tree"},
+          {"\"parent\": 7", "\"parent\": 9", "not of one tree"},
+          {"\"parent\": 7", "\"parent\": 8", "the process 8"},
+          {"4242,\n      \"name\"", "0,\n      \"name\"", "the process 1"},
+          {"\"rank\": 3", "\"rank\": -3", "the process 7"},
+          {"Zoë", "x".repeat(91), "the process 7"},
+          {"Zoë", "\\u001bZ", "the process 7"},
+          {"\"WORKER\"", "\"BOSS\"", "the process 8"},
+          {"hand over", "Hand over", "no such step"},
+          {"1500", "-1", "no such step"},
+          {"1073741824\n    }\n  ]\n}", "-1\n    }\n  ]\n}", "no such step"}
+        }) {
+      assertTrue(withTree().contains(change[0]), change[0]);
+      refused(withTree().replace(change[0], change[1]), change[2]);
+    }
   }
 
   @Test

@@ -431,6 +431,8 @@ class StagedImageTest {
         files,
         null,
         null,
+        null,
+        null,
         null);
   }
 

@@ -113,7 +113,9 @@ public final class TestImages {
         manifest.files(),
         manifest.memory(),
         manifest.members(),
-        manifest.machine());
+        manifest.machine(),
+        manifest.processes(),
+        manifest.steps());
   }
 
   /** Publishes an image with a memory file. */
@@ -229,7 +231,9 @@ public final class TestImages {
         files,
         memory,
         null,
-        machine);
+        machine,
+        null,
+        null);
   }
 
   /** Sums the files of an image as it lies there, as somebody would who forges a manifest. */
