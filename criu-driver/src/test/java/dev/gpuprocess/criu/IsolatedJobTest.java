@@ -15,6 +15,9 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.image.ImageProcess;
+import dev.gpuprocess.image.ImageProcess.Role;
+import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.LaunchOptions.Output;
@@ -97,6 +100,7 @@ class IsolatedJobTest {
     ProcessImage image = process.snapshot(directory.resolve("image"));
     assertTrue(image.manifest().options().isIsolated());
     assertEquals(job.identity().pid(), image.manifest().pid());
+    assertBothPidsAreNamed(image.manifest());
     ExecutorService threads = Executors.newFixedThreadPool(COPIES);
     try {
       List<Callable<RunningProcess>> restores = new ArrayList<>();
@@ -122,6 +126,17 @@ class IsolatedJobTest {
         Files.newDirectoryStream(directory.resolve("state"), "*.process")) {
       assertFalse(entries.iterator().hasNext(), "running processes leave no entry");
     }
+  }
+
+  private void assertBothPidsAreNamed(Manifest manifest) {
+    List<ImageProcess> processes = manifest.processes();
+    assertEquals(1, processes.get(0).pid());
+    assertEquals(job.identity().pid(), processes.get(0).controllerPid());
+    assertEquals(Role.CUDA, processes.get(0).role());
+    assertEquals(1, processes.get(1).parent());
+    assertEquals(Role.WORKER, processes.get(1).role());
+    assertEquals(
+        ProcFs.descendants(job.identity().pid()), List.of(processes.get(1).controllerPid()));
   }
 
   @Test

@@ -21,6 +21,9 @@ import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.image.ImageProcess;
+import dev.gpuprocess.image.ImageProcess.Role;
+import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.options.DumpOptions;
@@ -29,7 +32,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -77,6 +82,7 @@ class JobImageTest {
         List.of("gpu/memory-1.bin", "gpu/memory-2.bin", "gpu/memory-3.bin"),
         manifest.memoryFiles().stream().map(MemoryFile::file).toList());
     assertEquals(1 + MEMBERS + 4, image.describe().processes().size());
+    assertTreeIsNamed(manifest, job.pid(), members);
 
     CheckpointedJob restored = tree.checkpoints().openJob(image()).restore();
     assertEquals(
@@ -85,6 +91,48 @@ class JobImageTest {
     assertEquals(MEMBERS, tree.entries());
     assertTrue(restored.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
     restored.resume();
+    assertRuns(job);
+  }
+
+  private static void assertTreeIsNamed(Manifest manifest, long root, List<Integer> members) {
+    Map<Role, List<Integer>> roles =
+        manifest.processes().stream()
+            .collect(
+                Collectors.groupingBy(
+                    ImageProcess::role,
+                    Collectors.mapping(ImageProcess::pid, Collectors.toList())));
+    assertEquals(List.of((int) root), roles.get(Role.LAUNCHER));
+    assertEquals(new TreeSet<>(members), new TreeSet<>(roles.get(Role.CUDA)));
+    assertEquals(4, roles.get(Role.OTHER).size(), "the loaders are the launcher's");
+    for (String step : List.of("lock", "checkpoint")) {
+      assertEquals(
+          new TreeSet<>(members),
+          new TreeSet<>(
+              manifest.steps().stream()
+                  .filter(each -> each.name().equals(step) && each.microseconds() > 0)
+                  .map(ImageStep::pid)
+                  .toList()),
+          step);
+    }
+  }
+
+  @Test
+  void imageIsRestoredAgainAfterWhatCameOutOfItWasDumpedAgain() {
+    Job job = tree.launch(2);
+    JobImage first = suspended(job).dump(image());
+    first.restore().resume();
+    Job.Work then = job.work();
+    assertRuns(job);
+    JobImage second = suspended(job).dump(tree.directory().resolve("second"));
+    first.restore().resume();
+    Job.Work again = job.work();
+    assertRuns(job);
+    suspended(job).dump(tree.directory().resolve("third"));
+    second.restore().resume();
+    Job.Work later = job.work();
+    assertTrue(
+        later.added() > then.added() && later.added() > again.added(),
+        () -> "the second image is of a later moment: %s, %s, %s".formatted(then, again, later));
     assertRuns(job);
   }
 

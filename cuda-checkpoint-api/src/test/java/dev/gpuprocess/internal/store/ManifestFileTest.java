@@ -415,8 +415,7 @@ class ManifestFileTest {
             new ImageProcess(7, 1, null, "Zoë", Role.CUDA, 3),
             new ImageProcess(8, 7, null, "pt_data_worker", Role.WORKER, null)),
         manifest.processes());
-    assertEquals(
-        Duration.ofSeconds(9), Objects.requireNonNull(manifest.steps()).get(1).duration());
+    assertEquals(Duration.ofSeconds(9), Objects.requireNonNull(manifest.steps()).get(1).duration());
     assertNull(read(FORMAT_1).processes());
     assertNull(read(FORMAT_1).steps());
   }
