@@ -226,6 +226,25 @@ public final class ImageStore {
   }
 
   /**
+   * Finds the newest image that verifies, which it reads in full, as one of a job, which that of a
+   * process is too.
+   *
+   * @param skipped told of each newer one that does not verify, and of everything else in the
+   *     directory that is not a complete image
+   * @return the image
+   * @throws ImageMissingException when none does; the message names the newest that do not
+   * @throws ImageException when the directory cannot be read
+   */
+  public JobImage newestJobThatVerifies(Consumer<StoredImage> skipped) {
+    return newest(
+        image -> {
+          raise(known.faultNow(image));
+          return ofJob(image);
+        },
+        skipped);
+  }
+
+  /**
    * Restores the newest image that verifies. It is read once, and nobody removes it in between.
    *
    * @param options how to restore; an image that is not the one they expect is skipped
@@ -252,9 +271,11 @@ public final class ImageStore {
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link JobImage#restore(RestoreOptions)}
    */
   public CheckpointedJob restoreNewestJob(RestoreOptions options, Consumer<StoredImage> skipped) {
-    return newest(
-        image -> JobImage.of(context, new DumpedImage(image, List.of(), null)).restore(options),
-        skipped);
+    return newest(image -> ofJob(image).restore(options), skipped);
+  }
+
+  private JobImage ofJob(ImageDirectory image) {
+    return JobImage.of(context, new DumpedImage(image, List.of(), null));
   }
 
   private ProcessImage ofProcess(ImageDirectory image) {

@@ -39,7 +39,8 @@ final class SnapshotController {
   /**
    * Runs.
    *
-   * @param args machine, state directory, store, pid, milliseconds from one to the next
+   * @param args machine, state directory, store, pid, milliseconds from one to the next, process or
+   *     job
    * @throws Exception when it cannot work
    */
   public static void main(String[] args) throws Exception {
@@ -78,8 +79,11 @@ final class SnapshotController {
             .retention(RetentionPolicy.builder().keepLast(KEPT).build())
             .listener(telling)
             .build();
+    int pid = Integer.parseInt(args[3]);
     try (RepeatedSnapshots snapshots =
-            checkpoints.process(Long.parseLong(args[3])).repeatSnapshots(plan);
+            args[5].equals(SnapshotRun.JOB)
+                ? checkpoints.job(pid).repeatSnapshots(plan)
+                : checkpoints.process(pid).repeatSnapshots(plan);
         BufferedReader orders =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
       say(snapshots.toString());

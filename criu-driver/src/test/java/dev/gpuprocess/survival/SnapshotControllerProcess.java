@@ -35,9 +35,10 @@ final class SnapshotControllerProcess implements AutoCloseable {
    * Starts one.
    *
    * @param by a command that executes its arguments, or nothing
+   * @param kind {@link SnapshotRun#PROCESS} or {@link SnapshotRun#JOB}
    */
   static SnapshotControllerProcess start(
-      List<String> by, SimulatedMachine machine, long pid, Duration interval) {
+      List<String> by, SimulatedMachine machine, long pid, Duration interval, String kind) {
     return new SnapshotControllerProcess(
         ChildJvm.start(
             by,
@@ -50,7 +51,8 @@ final class SnapshotControllerProcess implements AutoCloseable {
                 machine.state().toString(),
                 machine.images().toString(),
                 Long.toString(pid),
-                Long.toString(interval.toMillis()))));
+                Long.toString(interval.toMillis()),
+                kind)));
   }
 
   /** Waits for the next image. */

@@ -1,17 +1,17 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.JobImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.image.StoredImage;
-import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.RetentionPolicy;
-import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,17 +20,23 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
+import java.util.function.Consumer;
 
 /**
- * Snapshots of a process from time to time, by a controller that is killed again and again. After
- * each kill the process runs or is mended, and a good image is there; every other time the process
- * is killed too, and comes back from the newest image.
+ * Snapshots of a process or a job from time to time, by a controller that is killed again and
+ * again. After each kill it runs or is mended, and a good image is there; every other time it is
+ * killed too, and comes back from the newest image.
  */
 final class SnapshotRun implements AutoCloseable {
 
+  /** What snapshots are made of. */
+  static final String PROCESS = "process";
+
+  static final String JOB = "job";
+
   private static final Duration PATIENCE = Duration.ofMinutes(2);
+
   private static final int MEBIBYTES = 1;
-  private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
   private static final int MOST_MADE_BEFORE_A_KILL = 3;
 
   /**
@@ -38,10 +44,11 @@ final class SnapshotRun implements AutoCloseable {
    *
    * @param lost what is not as it should be
    */
-  record Result(int made, int restored, List<String> lost) {
+  record Result(boolean ofJob, int made, int restored, List<String> lost) {
 
     String figure() {
-      return "snapshots: %d made, %d restored, %d lost".formatted(made, restored, lost.size());
+      return "snapshots%s: %d made, %d restored, %d lost"
+          .formatted(ofJob ? " of a job" : "", made, restored, lost.size());
     }
   }
 
@@ -51,39 +58,40 @@ final class SnapshotRun implements AutoCloseable {
   private final GpuCheckpoints checkpoints;
   private final ImageStore store;
   private final List<String> lost = new ArrayList<>();
-  private Counter job;
-  private int number;
+  private final boolean isJob;
+  private Snapshotted subject;
   private int made;
   private int restored;
 
-  private SnapshotRun(Path directory, long seed, Duration interval) {
+  private SnapshotRun(Path directory, long seed, Duration interval, boolean isJob) {
+    this.isJob = isJob;
     this.machine = new SimulatedMachine(directory);
     this.random = new Random(seed);
     this.interval = interval;
     this.checkpoints = machine.checkpoints();
     this.store = checkpoints.store(machine.images());
-    this.job = start();
+    this.subject = start();
   }
 
-  private Counter start() {
-    Counter started = Counter.launch(MEBIBYTES).on(machine.driver).notOurChild().start();
-    number = started.increment();
-    return started;
+  private Snapshotted start() {
+    return isJob
+        ? new Snapshotted.OfJob(JobSubject.startPair(machine.driver, MEBIBYTES))
+        : new Snapshotted.OfProcess(Subject.start(machine.driver));
   }
 
   /**
    * The whole test, without Maven.
    *
-   * @param args seconds and the seed
+   * @param args process or job, seconds, and the seed
    * @throws Exception when it cannot be done
    */
   public static void main(String[] args) throws Exception {
-    long seed = args.length > 1 ? Long.parseLong(args[1]) : System.nanoTime();
+    long seed = args.length > 2 ? Long.parseLong(args[2]) : System.nanoTime();
     Path directory = Files.createTempDirectory("gpuprocess-snapshot-test");
     Result result;
     try {
-      Duration time = Duration.ofSeconds(Long.parseLong(args[0]));
-      result = run(directory, time, Duration.ofSeconds(1), seed);
+      Duration time = Duration.ofSeconds(Long.parseLong(args[1]));
+      result = run(directory, time, Duration.ofSeconds(1), seed, args[0].equals(JOB));
     } finally {
       FileTree.remove(directory);
     }
@@ -93,11 +101,15 @@ final class SnapshotRun implements AutoCloseable {
     System.exit(result.lost().isEmpty() ? 0 : 1);
   }
 
-  /** Goes on for about that time, and for two kills at least. */
-  static Result run(Path directory, Duration time, Duration interval, long seed)
+  /**
+   * Goes on for about that time, and for two kills at least.
+   *
+   * @param isJob whether snapshots of a tree are made, or of a process
+   */
+  static Result run(Path directory, Duration time, Duration interval, long seed, boolean isJob)
       throws InterruptedException {
     long end = System.nanoTime() + time.toNanos();
-    try (SnapshotRun run = new SnapshotRun(directory, seed, interval)) {
+    try (SnapshotRun run = new SnapshotRun(directory, seed, interval, isJob)) {
       for (int round = 0; round < 2 || System.nanoTime() < end; round++) {
         run.kill();
         run.recover();
@@ -106,14 +118,15 @@ final class SnapshotRun implements AutoCloseable {
           run.comeBack(round);
         }
       }
-      return new Result(run.made, run.restored, List.copyOf(run.lost));
+      return new Result(isJob, run.made, run.restored, List.copyOf(run.lost));
     }
   }
 
   /** A controller makes some images, and is killed in the middle of anything. */
   private void kill() throws InterruptedException {
     try (SnapshotControllerProcess controller =
-        SnapshotControllerProcess.start(List.of(), machine, job.pid(), interval)) {
+        SnapshotControllerProcess.start(
+            List.of(), machine, subject.pid(), interval, isJob ? JOB : PROCESS)) {
       int some = 1 + random.nextInt(MOST_MADE_BEFORE_A_KILL);
       for (int i = 0; i < some; i++) {
         Path image = controller.awaitMade();
@@ -121,7 +134,6 @@ final class SnapshotRun implements AutoCloseable {
         if (Files.notExists(image)) {
           lost.add(image + " was made, and is not there");
         }
-        number++;
         check("while its snapshots are made");
         // Beside the controller, which does so too.
         store.prune(RetentionPolicy.builder().keepLast(SnapshotController.KEPT).build());
@@ -131,12 +143,7 @@ final class SnapshotRun implements AutoCloseable {
   }
 
   private void check(String when) {
-    int next = job.increment();
-    String pattern = job.verify();
-    if (next != number || !pattern.equals(RIGHT)) {
-      lost.add("the process counts %d, not %d, with %s, %s".formatted(next, number, pattern, when));
-      number = next;
-    }
+    subject.fault().ifPresent(fault -> lost.add(fault + ", " + when));
   }
 
   private void recover() {
@@ -147,6 +154,10 @@ final class SnapshotRun implements AutoCloseable {
               List<Recovered> found = checkpoints.recover();
               found.stream()
                   .flatMap(each -> Optional.ofNullable(each.suspended()).stream())
+                  .forEach(SnapshotRun::resume);
+              found.stream()
+                  .flatMap(each -> Optional.ofNullable(each.job()).stream())
+                  .distinct()
                   .forEach(SnapshotRun::resume);
               return found.stream().allMatch(each -> isSettled(each.outcome()));
             });
@@ -163,8 +174,11 @@ final class SnapshotRun implements AutoCloseable {
     suspended.resume();
   }
 
+  private static void resume(CheckpointedJob suspended) {
+    suspended.resume();
+  }
+
   private void look(int round) {
-    number++;
     check("after kill " + round);
     List<StoredImage> found = store.list();
     found.stream()
@@ -173,8 +187,17 @@ final class SnapshotRun implements AutoCloseable {
     if (found.size() > SnapshotController.KEPT + 1) {
       lost.add(found.size() + " images after kill " + round);
     }
+    verifyNewest(round);
+  }
+
+  private void verifyNewest(int round) {
+    Consumer<StoredImage> skipped = each -> lost.add("%s after kill %s".formatted(each, round));
     try {
-      store.newestThatVerifies(skipped -> lost.add("%s after kill %s".formatted(skipped, round)));
+      if (isJob) {
+        JobImage unused = store.newestJobThatVerifies(skipped);
+      } else {
+        ProcessImage unused = store.newestThatVerifies(skipped);
+      }
     } catch (GpuCheckpointException e) {
       lost.add(e.getMessage());
     }
@@ -182,45 +205,32 @@ final class SnapshotRun implements AutoCloseable {
 
   /** The process dies, and comes back from the newest image. */
   private void comeBack(int round) {
-    ProcessIdentity process = ProcessIdentity.of(job.pid()).orElseThrow();
-    Signals.send(process, Signals.KILL);
-    if (!Waiting.until(PATIENCE, () -> Files.notExists(Path.of("/proc/" + job.pid())))) {
-      throw new IllegalStateException(process + " does not end");
-    }
+    subject.kill();
     Optional<String> taken = restore(round);
     if (taken.isPresent()) {
       // A stranger got its pid: that is nobody's fault.
-      job.close();
+      subject.close();
       store.list().forEach(each -> FileTree.remove(each.directory()));
-      job = start();
+      subject = start();
     }
   }
 
   private Optional<String> restore(int round) {
     try {
-      store
-          .restoreNewest(
-              RestoreOptions.ofDefaults(),
-              skipped -> lost.add("%s after kill %s".formatted(skipped, round)))
-          .resume();
+      subject.restoreNewest(
+          store, skipped -> lost.add("%s after kill %s".formatted(skipped, round)));
     } catch (PidTakenException e) {
       return Optional.of(e.getMessage());
     }
     restored++;
-    int before = number;
-    number = job.increment();
-    if (number > before + 1 || number <= 101 || !job.verify().equals(RIGHT)) {
-      lost.add(
-          "the process counted %d, and %d after it came back from the newest image"
-              .formatted(before, number));
-    }
+    subject.faultOfEarlier().ifPresent(fault -> lost.add(fault + ", back from the newest image"));
     return Optional.empty();
   }
 
   @Override
   public void close() {
     try {
-      job.close();
+      subject.close();
     } finally {
       machine.close();
     }

@@ -49,6 +49,9 @@ interface Snapshotted extends AutoCloseable {
   /** Whether it goes on where it was; empty when it does, else what is wrong. */
   Optional<String> fault();
 
+  /** Whether it goes on from an earlier moment, now that it is back from an image. */
+  Optional<String> faultOfEarlier();
+
   RepeatedSnapshots begin(GpuCheckpoints checkpoints, SnapshotPlan plan);
 
   ProcessState state(GpuCheckpoints checkpoints);
@@ -100,6 +103,11 @@ interface Snapshotted extends AutoCloseable {
     @Override
     public Optional<String> fault() {
       return subject.fault();
+    }
+
+    @Override
+    public Optional<String> faultOfEarlier() {
+      return subject.faultOfEarlier();
     }
 
     @Override
@@ -158,6 +166,11 @@ interface Snapshotted extends AutoCloseable {
 
     @Override
     public Optional<String> fault() {
+      return subject.fault();
+    }
+
+    @Override
+    public Optional<String> faultOfEarlier() {
       return subject.fault();
     }
 

@@ -16,11 +16,13 @@ final class Subject implements AutoCloseable {
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
 
   private final Counter counter;
+  private final int first;
   private int number;
 
   private Subject(Counter counter) {
     this.counter = counter;
-    this.number = counter.increment();
+    this.first = counter.increment();
+    this.number = first;
   }
 
   static Subject start(SimulatedDriver machine) {
@@ -53,6 +55,19 @@ final class Subject implements AutoCloseable {
     } catch (UncheckedIOException | IllegalStateException e) {
       return Optional.of("it does not answer: " + e.getMessage());
     }
+  }
+
+  /** The same when it is back from an image: it goes on from a moment before, and not anew. */
+  Optional<String> faultOfEarlier() {
+    int before = number;
+    try {
+      number = counter.increment();
+    } catch (UncheckedIOException | IllegalStateException e) {
+      return Optional.of("it does not answer: " + e.getMessage());
+    }
+    return number > before + 1 || number <= first
+        ? Optional.of("it had counted %s, and counts %s".formatted(before, number))
+        : fault();
   }
 
   @Override
