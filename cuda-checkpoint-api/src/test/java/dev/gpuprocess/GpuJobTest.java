@@ -20,6 +20,8 @@ import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.gpu.Gpu;
+import dev.gpuprocess.gpu.GpuMap;
+import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -86,6 +88,29 @@ class GpuJobTest {
     }
     assertTrue(steps.lastIndexOf("lock") < steps.indexOf("checkpoint"), steps::toString);
     assertTrue(steps.lastIndexOf("restore") < steps.indexOf("unlock"), steps::toString);
+    assertRuns(job, MEMBERS);
+  }
+
+  private static List<GpuUuid> gpusOf(GpuJob job) {
+    return job.members().stream().map(each -> each.gpuBytes().keySet().iterator().next()).toList();
+  }
+
+  @Test
+  void membersGoToEachOthersGpusAndBack() {
+    Job job = tree.launch(2);
+    RunningJob running = checkpoints().job(job.pid());
+    List<GpuUuid> before = gpusOf(running);
+    List<GpuUuid> both = before.stream().distinct().toList();
+    assertEquals(2, both.size());
+    ResumeOptions swapped =
+        ResumeOptions.builder().gpus(GpuMap.swap(both.get(0), both.get(1))).build();
+    running.suspend().resume(swapped);
+    RunningJob there = checkpoints().job(job.pid());
+    assertEquals(
+        before.stream().map(gpu -> both.get(1 - both.indexOf(gpu))).toList(), gpusOf(there));
+    assertRuns(job, MEMBERS);
+    there.suspend().resume(swapped);
+    assertEquals(before, gpusOf(checkpoints().job(job.pid())));
     assertRuns(job, MEMBERS);
   }
 

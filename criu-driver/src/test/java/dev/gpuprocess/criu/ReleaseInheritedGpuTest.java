@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
@@ -120,6 +122,20 @@ class ReleaseInheritedGpuTest {
         ProcFs.descendants(trainer.pid()).stream().map(Integer::longValue).sorted().toList());
     assertTraffic();
     assertEquals(102, trainer.increment());
+  }
+
+  @Test
+  void loadersOfAJobGoOnAfterDumpAndRestore() {
+    forkLoaders();
+    assertTraffic();
+    CheckpointedJob suspended = checkpoints.job(trainer.pid()).suspend();
+    assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+    JobImage image = suspended.dump(image(), RELEASE);
+    assertEquals(note(LOADERS, 2), release(image.steps()).note());
+    assertFalse(trainer.isAlive());
+    image.restore().resume();
+    assertTraffic();
+    assertEquals(101, trainer.increment());
   }
 
   @Test
