@@ -134,7 +134,8 @@ public sealed interface GpuJob permits RunningJob, LockedJob, CheckpointedJob {
   ProcessState state();
 
   /**
-   * The steps that led here since the job was taken, in the order in which they ended.
+   * The steps that led here since the job was last taken from where it ran, in the order in which
+   * they ended.
    *
    * @return the steps, each with the pid of its member
    */

@@ -102,7 +102,7 @@ public sealed interface GpuProcess
   ProcessState state();
 
   /**
-   * The steps that led here since the process was taken, oldest first.
+   * The steps that led here since the process was last taken from where it ran, oldest first.
    *
    * @return the steps with their durations and bytes
    */
