@@ -9,6 +9,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
@@ -17,6 +18,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 
@@ -88,15 +90,29 @@ final class SoakCrowd implements AutoCloseable {
 
   private Optional<String> fault(Subject job) {
     try {
-      if (checkpoints.inspect(job.pid()) instanceof CheckpointedProcess suspended) {
-        // The GPU is empty now, so it need not be known what the job held.
-        suspended.resume(ResumeOptions.builder().needs(Map.of()).build());
+      AtomicReference<String> busy = new AtomicReference<>();
+      if (!Waiting.until(PATIENCE, () -> isBroughtBack(job.pid(), busy))) {
+        return Optional.of(busy.get());
       }
       Optional<String> fault = job.fault();
       putAside(job.pid());
       return fault;
     } catch (GpuCheckpointException e) {
       return Optional.of(e.getMessage());
+    }
+  }
+
+  /** A controller whose suspend failed may still wait for room to bring it back itself. */
+  private boolean isBroughtBack(int pid, AtomicReference<String> busy) {
+    try {
+      if (checkpoints.inspect(pid) instanceof CheckpointedProcess suspended) {
+        // The GPU is empty now, so it need not be known what the job held.
+        suspended.resume(ResumeOptions.builder().needs(Map.of()).build());
+      }
+      return true;
+    } catch (OperationInProgressException e) {
+      busy.set(e.getMessage());
+      return false;
     }
   }
 

@@ -120,8 +120,8 @@ final class SoakJudge {
     if (!known) {
       complain(
           Complaint.Kind.LEFT_BEHIND,
-          "the journal does not know of process %d: %s"
-              .formatted(subject.pid(), states.get(states.size() - 1)));
+          "the journal does not know of process %d: %s%s"
+              .formatted(subject.pid(), states.get(states.size() - 1), verbsOf(subject.pid())));
     }
   }
 
