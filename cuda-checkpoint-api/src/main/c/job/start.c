@@ -61,6 +61,17 @@ static void mount_own(const char *point, const char *type, unsigned long flags, 
   must(mount(type, point, type, flags, data), MOUNTS);
 }
 
+/* The JVM takes who says READY for the process that it has heard the pid of: that has to be said first. */
+static void wait_until_told(const int told[2]) {
+  char byte;
+  ssize_t got;
+  close(told[1]);
+  do got = read(told[0], &byte, 1);
+  while (got < 0 && errno == EINTR);
+  if (got != 1) _exit(125); /* the starter was killed */
+  close(told[0]);
+}
+
 /* Goes on with what follows in a child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. Then
  * the program is executed anew, so that its file is one of the new mount namespace: CRIU would not find it otherwise. */
 static void isolate(char **argv) {
@@ -68,12 +79,15 @@ static void isolate(char **argv) {
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   must(length < 0 ? -1 : 0, NAMESPACES);
   program[length] = 0;
+  int told[2];
+  must(pipe2(told, O_CLOEXEC), NAMESPACES);
   long pid = syscall(SYS_clone, CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
   must(pid < 0 ? -1 : 0, NAMESPACES);
   if (pid > 0) {
     tell(PID, 0, (int)pid);
-    _exit(0);
+    _exit(write(told[1], "", 1) == 1 ? 0 : 125);
   }
+  wait_until_told(told);
   must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), MOUNTS);
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
   /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
