@@ -13,6 +13,7 @@ import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
+import dev.gpuprocess.internal.dump.ImageKind;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImageNaming;
@@ -275,6 +276,7 @@ public final class ImageStore {
   }
 
   private JobImage ofJob(ImageDirectory image) {
+    ImageKind.require(image, null, "open");
     return JobImage.of(context, new DumpedImage(image, List.of(), null));
   }
 

@@ -13,8 +13,16 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
@@ -78,6 +86,44 @@ class JobRecoveryTest {
     tree.controllerDies();
     assertEquals(Set.of(RecoveryOutcome.GONE), outcomes(tree.checkpoints().recover()));
     assertEquals(0, tree.entries());
+  }
+
+  /** As its controller left it that died before it could note the members. */
+  private void leaveRestoreEntryOf(Job job) {
+    Journal journal = new Journal(new StateDirectory(tree.state()));
+    journal.entries().forEach(entry -> journal.remove(entry.key()));
+    ProcessKey root = ProcessKey.of(ProcessIdentity.of(job.pid()).orElseThrow());
+    journal.write(
+        JournalEntry.of(
+                root,
+                Math.toIntExact(job.pid()),
+                "criu restore",
+                Holdings.UNKNOWN,
+                tree.directory().resolve("image"),
+                tree.directory().resolve("log"))
+            .ofJob(root));
+    tree.controllerDies();
+  }
+
+  @Test
+  void restoredMemberThatIsOnceSaidToHaveNoCudaIsNotForgotten() {
+    Job job = tree.launch(2);
+    CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend();
+    leaveRestoreEntryOf(job);
+    int notInitialized = 3;
+    tree.machine()
+        .faults(
+            Fault.in("cuCheckpointProcessGetState")
+                .pid(job.member(1))
+                .call(1)
+                .answers(notInitialized));
+    List<Recovered> recovered = tree.checkpoints().recover();
+    assertEquals(MEMBERS, recovered.size(), recovered::toString);
+    assertEquals(Set.of(RecoveryOutcome.SUSPENDED), outcomes(recovered));
+    // What they held is in the image, which nobody has made here.
+    recovered.get(0).job().resume(ResumeOptions.builder().needs(Map.of()).build());
+    LaunchedTree.assertGoesOn(job, MEMBERS);
+    assertNotNull(parked);
   }
 
   @Test

@@ -23,6 +23,7 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.StagingName;
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -34,6 +35,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -122,6 +124,45 @@ class RecoveryTest {
       Recovered found = recoverOne();
       assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
       found.suspended().resume();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  /** A locked process must not be taken for a stranger because one call was answered wrongly. */
+  @Test
+  @OutsideUse("A6")
+  void processThatIsSaidToHaveNoCudaWhenItIsUnlockedKeepsItsEntry() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess left = checkpoints.process(counter.pid()).lock();
+      controllerDies();
+      int notInitialized = 3;
+      machine.faults(
+          Fault.in("cuCheckpointProcessUnlock").pid(counter.pid()).answers(notInitialized));
+      assertEquals(RecoveryOutcome.UNREACHABLE, recoverOne().outcome());
+      machine.clearFaults();
+      assertEquals(RecoveryOutcome.UNLOCKED, recoverOne().outcome());
+      assertEquals(101, counter.increment());
+      assertNotNull(left);
+    }
+  }
+
+  /** It need not be told where its memory is, but that it is there. */
+  @Test
+  void entryWithMoreAreasThanAFileHoldsIsWrittenWithout() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+      Journal journal = new Journal(new StateDirectory(state));
+      List<AddressRange> many =
+          LongStream.range(1, 5000)
+              .mapToObj(i -> new AddressRange(i << 21, (i << 21) + 4096))
+              .toList();
+      journal.write(
+          JournalEntry.of(key, suspended.pid(), "checkpointed", Holdings.UNKNOWN, null, null)
+              .in(many));
+      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+      suspended.resume();
       assertEquals(101, counter.increment());
     }
   }

@@ -9,10 +9,10 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.process.ProcessIdentity;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -48,16 +48,22 @@ final class DumpedProcesses {
    * Lists them.
    *
    * @param isolated whether the job has a pid namespace of its own, which the pids are of
-   * @return the root first, parents before children
+   * @return the root first, parents before children; null when they cannot be read now, as an image
+   *     is whole without
    */
-  static List<ImageProcess> of(TrackedJob job, boolean isolated) {
+  static @Nullable List<ImageProcess> of(TrackedJob job, boolean isolated) {
     DumpedProcesses tree = new DumpedProcesses(job, isolated);
-    for (int pid : ProcFs.tree(job.root.pid())) {
-      if (tree.found.size() < ImageProcess.MOST) {
-        ProcFs.stat(pid).ifPresent(tree::add);
+    try {
+      for (int pid : ProcFs.tree(job.root.pid())) {
+        if (tree.found.size() < ImageProcess.MOST) {
+          ProcFs.stat(pid).ifPresent(tree::add);
+        }
       }
+    } catch (ProcessUnreadableException e) {
+      LOG.warn("the processes of {} are not named in its image: {}", job.name(), e.getMessage());
+      return null;
     }
-    return List.copyOf(tree.found.values());
+    return tree.found.isEmpty() ? null : List.copyOf(tree.found.values());
   }
 
   private void add(ProcStat stat) {
@@ -66,7 +72,11 @@ final class DumpedProcesses {
     if (pid != root && parent == null) {
       return; // below one that was left out
     }
-    int inside = isolated ? inside(stat) : pid;
+    OptionalInt known = isolated ? ProcessKey.innermostPid(pid) : OptionalInt.of(pid);
+    if (known.isEmpty()) {
+      return; // it has ended
+    }
+    int inside = known.getAsInt();
     found.put(
         pid,
         new ImageProcess(
@@ -76,10 +86,6 @@ final class DumpedProcesses {
             Printable.of(stat.name(), ImageProcess.LONGEST_NAME),
             role(pid, parent),
             cuda.contains(pid) ? rank(pid) : null));
-  }
-
-  private static int inside(ProcStat stat) {
-    return ProcessKey.of(new ProcessIdentity(stat.pid(), stat.startTicks())).pid();
   }
 
   private Role role(int pid, @Nullable ImageProcess parent) {

@@ -2,6 +2,8 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
@@ -34,6 +36,7 @@ import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -47,6 +50,8 @@ import org.slf4j.LoggerFactory;
  * then.
  */
 public final class ImageRestore {
+
+  private static final Duration MOMENT = Duration.ofSeconds(1);
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
@@ -232,7 +237,11 @@ public final class ImageRestore {
                       }),
               RestoreReport::bytes);
       back = report.process();
-      isNoted = note(report.process());
+      isNoted = isNoted(report.process());
+      if (!isNoted) {
+        journal.updateRestore(
+            expected, report.process().pid(), held, image.path(), log.path(), manifest.isOfJob());
+      }
       if (missing == null) {
         log.delete();
       }
@@ -243,12 +252,29 @@ public final class ImageRestore {
       throw e;
     } catch (RuntimeException | Error e) {
       log.endedWith(e);
-      isNoted = isSurvivorNoted(expected, e);
+      // What is not known is found out by a recovery, from the entry that was made before.
+      isNoted = !isFateUnknown(e) && isSurvivorNoted(expected, e);
       throw e;
     } finally {
       if (isNoted) {
         journal.removeRestore(expected);
       }
+    }
+  }
+
+  private static boolean isFateUnknown(Throwable e) {
+    return e instanceof GpuCheckpointException known && known.failure().fate() == Fate.UNKNOWN;
+  }
+
+  /** A shortage of descriptors may be over in a moment. */
+  private boolean isNoted(ProcessIdentity root) {
+    try (Polling patience = new Polling(MOMENT)) {
+      while (!note(root)) {
+        if (!patience.pause()) {
+          return false;
+        }
+      }
+      return true;
     }
   }
 

@@ -31,7 +31,7 @@ final class ManifestDraft {
    *
    * @param memory what was handed over; null for nothing
    * @param machine what it needs of a machine
-   * @param steps that lead into the image; more may come until the files are known
+   * @param steps that led into the image
    * @param now when the image is made
    * @return makes the manifest of the files
    */
@@ -47,13 +47,14 @@ final class ManifestDraft {
     boolean isOfJob = isOfJob(job);
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
     List<ImageMember> members = isOfJob ? members(job, kept.isIsolated()) : null;
-    List<ImageProcess> processes = DumpedProcesses.of(job, kept.isIsolated());
+    @Nullable List<ImageProcess> processes = DumpedProcesses.of(job, kept.isIsolated());
     List<String> commandLine = ProcFs.commandLine(job.root.pid());
     // Where a plugin moves the GPU state there need not be a CUDA driver.
     boolean usesCuda = job.plugin() == null;
     int cudaVersion = usesCuda ? job.context.cuda().version() : 0;
     String driverVersion = usesCuda ? job.context.inventory().driverVersion().orElse("") : "";
     String criuVersion = criu.version().toString();
+    List<ImageStep> taken = steps.taken().stream().map(ManifestDraft::step).toList();
     return files ->
         new Manifest(
             kept.plugin() == null ? format(isOfJob, memory) : Manifest.FORMAT_WITH_PLUGIN,
@@ -73,12 +74,12 @@ final class ManifestDraft {
             members,
             machine,
             processes,
-            steps.taken().stream().map(ManifestDraft::step).toList());
+            taken);
   }
 
   private static ImageStep step(Step taken) {
     return new ImageStep(
-        taken.name(), taken.pid(), taken.duration().toNanos() / 1_000, taken.bytes());
+        taken.name(), taken.pid(), taken.duration().toNanos() / 1_000, Math.max(0, taken.bytes()));
   }
 
   private static int format(boolean isOfJob, @Nullable List<MemoryFile> memory) {

@@ -123,10 +123,10 @@ public final class Snapshot {
       TreeCheck tree = new TreeCheck(operation, limit, true);
       new ReleaseStep(operation, steps, limit, tree).run(tree.require());
     }
-    operation.each().forEach(each -> each.target().note("snapshot", ProcessLock.Kind.MOVE));
     long stopped = System.nanoTime();
     WrittenImage image;
     try {
+      operation.each().forEach(each -> each.target().note("snapshot", ProcessLock.Kind.MOVE));
       if (job.plugin() == null) {
         new Suspension(operation).suspend(job.context.timeouts().lock());
       }

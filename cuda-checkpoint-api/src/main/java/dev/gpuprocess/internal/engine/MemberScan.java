@@ -106,11 +106,14 @@ public final class MemberScan {
             });
   }
 
-  /** Whether it is stopped, and has nothing to do with CUDA. */
+  /** Whether it has just ended, or is stopped and has nothing to do with CUDA. */
   private boolean isAtRest(TrackedProcess target) {
     try {
       ReachabilityCheck.require(target, verb);
       return false;
+    } catch (NoSuchProcessException e) {
+      LOG.debug("process {} has just ended", target.pid());
+      return true;
     } catch (ProcessStoppedException e) {
       if (mayUseCuda(target)) {
         throw e;
@@ -135,9 +138,25 @@ public final class MemberScan {
     }
   }
 
+  /**
+   * Null for one without CUDA. A member that is taken for one would be left out: so it is asked
+   * twice.
+   */
   private @Nullable ProcessState state(TrackedProcess target) {
+    DriverOperation operation = new DriverOperation(target, verb, null);
     try {
-      return new DriverOperation(target, verb, null).look();
+      return operation.look();
+    } catch (NotCudaProcessException e) {
+      return stateIfAny(operation);
+    } catch (NoSuchProcessException e) {
+      return null;
+    }
+  }
+
+  private @Nullable ProcessState stateIfAny(DriverOperation operation) {
+    TrackedProcess target = operation.target();
+    try {
+      return operation.look();
     } catch (NotCudaProcessException | NoSuchProcessException e) {
       LOG.debug("process {} is no member of job {}: {}", target.pid(), root.pid(), e.getMessage());
       return null;

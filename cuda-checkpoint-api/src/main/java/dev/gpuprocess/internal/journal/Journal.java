@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -69,10 +70,21 @@ public final class Journal {
             .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
     try {
       state.make();
-      state.files().run("write", () -> replace(file, half, entry.text()));
+      state.files().run("write", () -> replace(file, half, text(entry)));
     } catch (IOException e) {
       throw state.unusable(e, entry.step(), entry.pid());
     }
+  }
+
+  /**
+   * Where the memory went is of use, and can be done without: an entry has to be one that can be
+   * read.
+   */
+  private static String text(JournalEntry entry) {
+    String all = entry.text();
+    return all.getBytes(StandardCharsets.UTF_8).length <= SmallFile.MAX_BYTES
+        ? all
+        : entry.in(List.of()).text();
   }
 
   private static void replace(Path file, Path half, String text) throws IOException {
@@ -195,10 +207,16 @@ public final class Journal {
     return find(ProcessKey.of(process));
   }
 
+  /**
+   * All entries.
+   *
+   * @throws StateDirectoryException when one cannot be read just now: who mends a job must see all
+   *     of its members
+   */
   public List<JournalEntry> entries() {
     List<JournalEntry> entries = new ArrayList<>();
     for (Path file : list(SUFFIX)) {
-      read(file)
+      readNow(file)
           .filter(entry -> file(entry.key()).getFileName().equals(file.getFileName()))
           .ifPresent(entries::add);
     }
@@ -328,6 +346,19 @@ public final class Journal {
             .formatted(state.path(), state.explain(e)),
         Failure.of("recover", 0),
         e);
+  }
+
+  private Optional<JournalEntry> readNow(Path file) {
+    try {
+      return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));
+    } catch (NoSuchFileException none) {
+      return Optional.empty();
+    } catch (CharacterCodingException | IllegalArgumentException e) {
+      LOG.warn("{} is not a journal entry: {}", Printable.of(file.toString()), e.toString());
+      return Optional.empty();
+    } catch (IOException e) {
+      throw unreadable(e);
+    }
   }
 
   private Optional<JournalEntry> read(Path file) {

@@ -12,7 +12,8 @@ import java.nio.file.attribute.PosixFilePermissions;
 /** Small private text files that need not survive a crash of the machine. */
 public final class SmallFile {
 
-  private static final int MAX_BYTES = 1 << 16;
+  /** The largest that {@link #read} reads. */
+  public static final int MAX_BYTES = 1 << 16;
 
   private SmallFile() {}
 

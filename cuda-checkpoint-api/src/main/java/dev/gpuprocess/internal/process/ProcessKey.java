@@ -1,10 +1,14 @@
 package dev.gpuprocess.internal.process;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -89,18 +93,31 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     return new ProcessKey(ours, process.pid(), process.startTicks());
   }
 
-  /** Empty when the process is gone, or permission is missing. Opens no file. */
+  /**
+   * Empty when the process is gone, or permission is missing. Opens no file.
+   *
+   * @throws ProcessUnreadableException when it cannot be read just now
+   */
   static OptionalLong namespaceOf(int pid) {
+    Path link = Path.of("/proc", Integer.toString(pid), "ns", "pid");
     try {
-      return OptionalLong.of(
-          parseLink(Files.readSymbolicLink(Path.of("/proc", Integer.toString(pid), "ns", "pid"))));
-    } catch (IOException notTold) {
+      return OptionalLong.of(parseLink(Files.readSymbolicLink(link)));
+    } catch (NoSuchFileException | AccessDeniedException notTold) {
       return OptionalLong.empty();
+    } catch (IOException e) {
+      if (ProcFs.stat(pid).isEmpty()) {
+        return OptionalLong.empty();
+      }
+      throw new ProcessUnreadableException(
+          "%s cannot be read (%s), so it is not known which process %s is: try again"
+              .formatted(link, e, pid),
+          Failure.of("read namespace", pid),
+          e);
     }
   }
 
   /** The pid of a process in its own namespace; empty when it is gone. */
-  static OptionalInt innermostPid(int pid) {
+  public static OptionalInt innermostPid(int pid) {
     String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
     return pids.isEmpty()
         ? OptionalInt.empty()

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.process;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -41,7 +42,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[1-9]*")) {
       for (Path entry : entries) {
         int candidate = Integer.parseInt(String.valueOf(entry.getFileName()));
-        OptionalLong its = ProcessKey.namespaceOf(candidate);
+        OptionalLong its = namespaceOf(candidate);
         if (its.isPresent() && its.getAsLong() != namespace) {
           continue;
         }
@@ -61,6 +62,15 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
       certain = false;
     }
     return new ProcessSearch(Optional.empty(), certain);
+  }
+
+  private static OptionalLong namespaceOf(int candidate) {
+    try {
+      return ProcessKey.namespaceOf(candidate);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} may be any", candidate, e);
+      return OptionalLong.empty();
+    }
   }
 
   private static ProcessSearch here(int pid, LongPredicate start) {

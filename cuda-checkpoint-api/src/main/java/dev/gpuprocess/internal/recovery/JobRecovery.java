@@ -95,15 +95,26 @@ final class JobRecovery {
       } else if (search.process().isEmpty()) {
         tell(entry, RecoveryOutcome.UNREACHABLE);
       } else {
-        TrackedProcess target = TrackedProcess.of(context, search.process().get().pid(), VERB);
-        if (target.key.equals(entry.key())) {
-          members.put(target, entry);
-        } else {
-          gone(entry);
-        }
+        add(search.process().get(), entry, members);
       }
     }
     return members;
+  }
+
+  private void add(
+      ProcessIdentity process, JournalEntry entry, Map<TrackedProcess, JournalEntry> members) {
+    try {
+      TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
+      if (target.key.equals(entry.key())) {
+        members.put(target, entry);
+      } else if (target.identity.equals(process)) {
+        tell(entry, RecoveryOutcome.UNREACHABLE);
+      } else {
+        gone(entry);
+      }
+    } catch (NoSuchProcessException e) {
+      gone(entry);
+    }
   }
 
   private void gone(JournalEntry entry) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.recovery;
 
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -95,7 +96,7 @@ public final class Recovery {
   /** Removes what dead controllers left on disks; a hung disk is left alone. */
   private void tidyUp(List<JournalEntry> found) {
     for (JournalEntry entry : found) {
-      if (!entry.hasLiveController()) {
+      if (isLeft(entry)) {
         boolean clean = removeHalfImages(entry);
         Optional.ofNullable(entry.log())
             .filter(LogDirectory::isOne)
@@ -118,7 +119,17 @@ public final class Recovery {
 
   /** Whether it is of a member of a job, whose other members must be looked at too. */
   private static boolean isLeftOfJob(JournalEntry entry) {
-    return entry.job() != null && !entry.hasLiveController();
+    return entry.job() != null && isLeft(entry);
+  }
+
+  /** Where that is not known it is told by itself, as unreachable. */
+  private static boolean isLeft(JournalEntry entry) {
+    try {
+      return !entry.hasLiveController();
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("whether the controller of {} lives is not known", entry.pid(), e);
+      return false;
+    }
   }
 
   private List<RecoveredProcess> recoverJob(ProcessKey root, List<JournalEntry> entries) {
@@ -188,8 +199,7 @@ public final class Recovery {
     ProcessIdentity process = search.process().get();
     try {
       return mend(entry, process);
-    } catch (NoSuchProcessException | NotCudaProcessException e) {
-      // A process without CUDA state is a stranger with the same pid.
+    } catch (NoSuchProcessException e) {
       return gone(entry);
     } catch (OperationInProgressException | StaleStateException e) {
       return new RecoveredProcess(process, RecoveryOutcome.IN_USE, null);
@@ -215,7 +225,9 @@ public final class Recovery {
   private RecoveredProcess mend(JournalEntry entry, ProcessIdentity process) {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
     if (!target.key.equals(entry.key())) {
-      return gone(entry);
+      return target.identity.equals(process)
+          ? new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null)
+          : gone(entry);
     }
     return TrackedJob.of(target)
         .exclusively(
@@ -228,10 +240,17 @@ public final class Recovery {
                     : new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
   }
 
-  private static RecoveredProcess mend(
+  private RecoveredProcess mend(
       JournalEntry entry, TrackedProcess target, DriverOperation operation) {
     ProcessIdentity process = target.identity;
-    return switch (EntryRecovery.state(operation)) {
+    ProcessState state;
+    try {
+      state = EntryRecovery.state(operation);
+    } catch (NotCudaProcessException e) {
+      // It has become another program since.
+      return gone(entry);
+    }
+    return switch (state) {
       case RUNNING -> {
         target.forget();
         yield new RecoveredProcess(process, RecoveryOutcome.RUNNING, null);

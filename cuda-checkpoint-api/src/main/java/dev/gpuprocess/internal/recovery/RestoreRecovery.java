@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -22,16 +23,20 @@ import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Path;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
-import java.util.stream.Stream;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -42,6 +47,10 @@ import org.slf4j.LoggerFactory;
 final class RestoreRecovery extends EntryRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** What a process is in that a controller must be told of. */
+  private static final Set<ProcessState> MOVED =
+      EnumSet.of(ProcessState.CHECKPOINTED, ProcessState.LOCKED);
 
   RestoreRecovery(EngineContext context, Journal journal, JournalEntry entry) {
     super(context, journal, entry);
@@ -72,7 +81,7 @@ final class RestoreRecovery extends EntryRecovery {
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
     } catch (NoSuchProcessException | NotCudaProcessException stranger) {
-      return Optional.of(gone());
+      return Optional.of(entry.job() == null ? gone() : found(RecoveryOutcome.UNREACHABLE));
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null));
@@ -91,7 +100,9 @@ final class RestoreRecovery extends EntryRecovery {
 
   private Optional<RecoveredProcess> of(ProcessIdentity process, ProcessKey key) {
     if (isHalfRestored(process)) {
-      endTree(process);
+      if (!isTreeEnded(process)) {
+        return Optional.of(found(RecoveryOutcome.UNREACHABLE));
+      }
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
@@ -99,9 +110,16 @@ final class RestoreRecovery extends EntryRecovery {
       if (!isOfImage(process)) {
         return Optional.of(gone());
       }
-      noteMembers(process);
+      if (!areNoted(process)) {
+        return Optional.of(found(RecoveryOutcome.UNREACHABLE));
+      }
     } else if (journal.ownEntry(key).isEmpty()) {
-      if (!isRestored(process)) {
+      ProcessState state = stateOf(process);
+      if (state == ProcessState.RUNNING && isOfImage(process)) {
+        journal.remove(entry.key());
+        return Optional.of(new RecoveredProcess(process, RecoveryOutcome.RUNNING, null));
+      }
+      if (!isLeft(process, state)) {
         return Optional.of(gone());
       }
       journal.write(
@@ -110,7 +128,7 @@ final class RestoreRecovery extends EntryRecovery {
               key,
               process.pid(),
               entry.controller(),
-              "checkpointed",
+              state.name().toLowerCase(Locale.ROOT),
               entry.held(),
               null,
               entry.log()));
@@ -119,22 +137,36 @@ final class RestoreRecovery extends EntryRecovery {
     return Optional.empty();
   }
 
-  /** What CRIU has made so far of the tree. The handles know the start times. */
-  private static void endTree(ProcessIdentity root) {
-    Optional<ProcessHandle> handle = ProcessHandle.of(root.pid()).filter(found -> root.isAlive());
-    List<ProcessHandle> below =
-        handle.map(ProcessHandle::descendants).map(Stream::toList).orElse(List.of());
-    handle.ifPresent(ProcessHandle::destroyForcibly);
-    below.forEach(ProcessHandle::destroyForcibly);
+  /** Ends what CRIU has made so far of the tree; false when something of it stays. */
+  private boolean isTreeEnded(ProcessIdentity root) {
+    List<ProcessIdentity> tree =
+        ProcFs.tree(root.pid()).stream()
+            .flatMap(each -> ProcessIdentity.of(each).stream())
+            .filter(each -> each.startTicks() >= entry.key().startTicks())
+            .toList();
+    try (Polling patience = new Polling(context.timeouts().call())) {
+      while (tree.stream().anyMatch(ProcessIdentity::isAlive)) {
+        for (ProcessIdentity each : tree) {
+          // The handle knows the start time and kills nobody else.
+          ProcessHandle.of(each.pid())
+              .filter(handle -> each.isAlive())
+              .ifPresent(ProcessHandle::destroyForcibly);
+        }
+        if (!patience.pause()) {
+          return false;
+        }
+      }
+      return true;
+    }
   }
 
-  /** Those that nobody has moved since are checkpointed. */
-  private void noteMembers(ProcessIdentity root) {
+  /** Notes those that have no entry of their own; false when one of the image does not answer. */
+  private boolean areNoted(ProcessIdentity root) {
     Map<Integer, Holdings> held = new HashMap<>();
     Optional<Manifest> image = manifest();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
     if (image.map(known -> known.options().plugin() != null).orElse(false)) {
-      return; // it runs, and no CUDA driver has to be asked
+      return true; // it runs, and no CUDA driver has to be asked
     }
     image.ifPresent(
         known ->
@@ -143,7 +175,8 @@ final class RestoreRecovery extends EntryRecovery {
                 .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
     TrackedJob job = TrackedJob.of(context, root, new MemberScan(context, root, VERB).all());
     for (TrackedProcess each : job.members()) {
-      if (each.lastKnown() == ProcessState.CHECKPOINTED && journal.ownEntry(each.key).isEmpty()) {
+      ProcessState state = each.lastKnown();
+      if (state != null && MOVED.contains(state) && journal.ownEntry(each.key).isEmpty()) {
         each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), Holdings.UNKNOWN));
         journal.write(
             new JournalEntry(
@@ -151,7 +184,7 @@ final class RestoreRecovery extends EntryRecovery {
                 each.key,
                 each.pid(),
                 entry.controller(),
-                "checkpointed",
+                state.name().toLowerCase(Locale.ROOT),
                 each.held(),
                 null,
                 entry.log(),
@@ -159,6 +192,15 @@ final class RestoreRecovery extends EntryRecovery {
                 ProcessKey.of(root)));
       }
     }
+    Set<Integer> found =
+        job.members().stream()
+            .map(each -> isolated ? each.key.pid() : each.pid())
+            .collect(Collectors.toSet());
+    return ProcFs.tree(root.pid()).stream()
+        .flatMap(each -> ProcessIdentity.of(each).stream())
+        .filter(ProcessIdentity::isAlive)
+        .map(each -> isolated ? ProcessKey.of(each).pid() : each.pid())
+        .noneMatch(each -> held.containsKey(each) && !found.contains(each));
   }
 
   /**
@@ -169,23 +211,31 @@ final class RestoreRecovery extends EntryRecovery {
     return entry.log() != null && new LogDirectory(entry.log()).isHeldBy(process);
   }
 
-  /**
-   * A restored process is checkpointed until a controller moves it, which journals that. In any
-   * other state it is a stranger.
-   */
-  private boolean isRestored(ProcessIdentity process) {
+  /** In any other state than these a process that has no entry of its own is a stranger. */
+  private ProcessState stateOf(ProcessIdentity process) {
     TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
     ReachabilityCheck.require(target, VERB);
-    return target.identity.equals(process)
-        && state(new DriverOperation(target, VERB, null)) == ProcessState.CHECKPOINTED
-        && isOfImage(process);
+    if (!target.identity.equals(process)) {
+      throw new NoSuchProcessException(
+          "process %s has ended, and another has its pid".formatted(process.pid()),
+          Failure.of(VERB, process.pid()));
+    }
+    return state(new DriverOperation(target, VERB, null));
   }
 
-  /** An image that cannot be read does not speak against it. */
+  /** Whom somebody else has locked is not unlocked for want of an image that tells him apart. */
+  private boolean isLeft(ProcessIdentity process, ProcessState state) {
+    return MOVED.contains(state) && isOfImage(process, state == ProcessState.CHECKPOINTED);
+  }
+
   private boolean isOfImage(ProcessIdentity process) {
+    return isOfImage(process, true);
+  }
+
+  private boolean isOfImage(ProcessIdentity process, boolean otherwise) {
     return manifest()
         .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
-        .orElse(true);
+        .orElse(otherwise);
   }
 
   private Optional<Manifest> manifest() {

@@ -3,11 +3,13 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
@@ -119,13 +121,18 @@ public record LogDirectory(Path path) {
         }
       }
       return false;
-    } catch (IOException e) {
-      LOG.warn(
-          "it could not be found out whether process {} writes to {}: {}",
-          process,
-          path,
-          e.toString());
+    } catch (AccessDeniedException e) {
+      LOG.warn("whether process {} writes to {} may not be known: {}", process, path, e.toString());
       return false;
+    } catch (IOException e) {
+      if (!process.isAlive()) {
+        return false;
+      }
+      throw new ProcessUnreadableException(
+          "it cannot be found out whether process %s writes to %s (%s): try again"
+              .formatted(process.pid(), path, e),
+          Failure.of("recover", process.pid()),
+          e);
     }
   }
 

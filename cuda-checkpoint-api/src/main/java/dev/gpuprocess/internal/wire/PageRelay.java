@@ -145,10 +145,13 @@ public final class PageRelay implements AutoCloseable {
   private void breakOff(IOException e) {
     refused |= e instanceof RefusedException;
     if (broken.compareAndSet(null, e)) {
-      end.broken();
-      reset();
-      if (!refused) {
-        wire.refuse("the pages could not be passed on: " + e.getMessage());
+      try {
+        end.broken();
+      } finally {
+        reset();
+        if (!refused) {
+          wire.refuse("the pages could not be passed on: " + e.getMessage());
+        }
       }
     }
   }
