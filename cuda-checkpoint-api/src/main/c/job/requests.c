@@ -387,6 +387,7 @@ int begin_to_serve(int to_close, char **arguments, char **words) {
   sigset_t all, mask;
   snprintf(pid, sizeof pid, "%d", (int)getpid());
   sigfillset(&all);
+  const pid_t root = getpid();
   if (listener < 0) return 0;
   if (setenv("GPUPROCESS_ROOT", pid, 1) != 0 || sigprocmask(SIG_SETMASK, &all, &mask) != 0) return -1;
   command = fork();
@@ -394,6 +395,7 @@ int begin_to_serve(int to_close, char **arguments, char **words) {
   if (command == 0) {
     /* A group of its own, which it can signal without this process; and it ends with it, as a job does with its root. */
     if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || sigprocmask(SIG_SETMASK, &mask, NULL) != 0) return -1;
+    if (getppid() != root) _exit(124); /* it has ended before that could tell */
     return 0;
   }
   close(to_close);

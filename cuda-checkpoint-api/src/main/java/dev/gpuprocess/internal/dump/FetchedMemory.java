@@ -42,6 +42,8 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
   private @Nullable LazyMemory helper;
   private volatile @Nullable ProcessIdentity root;
   private volatile @Nullable PageRelay relay;
+  private volatile boolean whole;
+  private volatile boolean closed;
 
   /**
    * Prepares; nothing is started yet.
@@ -92,7 +94,7 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
             ProcessIdentity.of(pid)
                 .orElseThrow(() -> new VetoException("process " + pid + " has ended again"));
         PageRelay passing = relay;
-        if (passing == null || passing.isBroken()) {
+        if (passing == null || passing.isBroken() || closed) {
           // What it has touched since has zeroes.
           throw new VetoException("its memory does not come any more");
         }
@@ -126,12 +128,19 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
     } catch (GpuCheckpointException e) {
       throw new IOException(e.getMessage(), e);
     }
+    // The sender is told next, and its tree may die then.
+    whole = true;
+  }
+
+  /** Whether the tree has all of its memory: it is not ended any more, whatever breaks. */
+  boolean isWhole() {
+    return whole;
   }
 
   @Override
   public void broken() {
     ProcessIdentity tree = root;
-    if (tree == null) {
+    if (tree == null || whole) {
       return;
     }
     List<ProcessIdentity> all = new ArrayList<>(List.of(tree));
@@ -158,8 +167,11 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
     passing.await();
   }
 
+  /** Ends a tree that lacks memory, and only then what gives it memory. */
   @Override
   public void close() {
+    closed = true;
+    broken();
     if (relay != null) {
       relay.close();
     }

@@ -36,6 +36,7 @@ import org.jspecify.annotations.Nullable;
 public final class LazyReception implements AutoCloseable {
 
   private static final String VERB = "receive";
+  private static final String CLOSED = "the receiver was closed";
 
   /** Room for all of an image but its memory. */
   private static final long FILES_BYTES = 64 << 20;
@@ -47,6 +48,7 @@ public final class LazyReception implements AutoCloseable {
   private @Nullable FetchedMemory memory;
   private @Nullable CompletableFuture<Boolean> arrived;
   private boolean begun;
+  private boolean closed;
 
   /**
    * Begins.
@@ -111,11 +113,18 @@ public final class LazyReception implements AutoCloseable {
     return restored;
   }
 
-  private synchronized void keep(StagedImage staged) {
+  private synchronized void keep(StagedImage staged) throws IOException {
+    if (closed) {
+      staged.close();
+      throw new IOException(CLOSED);
+    }
     image = staged;
   }
 
-  private synchronized void keep(FetchedMemory coming) {
+  private synchronized void keep(FetchedMemory coming) throws IOException {
+    if (closed) {
+      throw new IOException(CLOSED);
+    }
     memory = coming;
   }
 
@@ -142,6 +151,9 @@ public final class LazyReception implements AutoCloseable {
       try {
         coming.await();
       } catch (IOException e) {
+        if (coming.isWhole()) {
+          throw inDoubt(pid, e);
+        }
         from.refuse(
             "the process was ended there, as not all of its memory came: " + e.getMessage());
         throw new MigrationFailedException(
@@ -153,13 +165,17 @@ public final class LazyReception implements AutoCloseable {
       try {
         Message unused = from.receive(Kind.DONE);
       } catch (IOException e) {
-        throw new MigrationInDoubtException(
-            "process %s is here with all of its memory, but the sender did not say that it is gone there (%s): look there, and end it where it must not go on"
-                .formatted(pid, e.getMessage()),
-            Failure.of(VERB, pid),
-            e);
+        throw inDoubt(pid, e);
       }
     }
+  }
+
+  private static MigrationInDoubtException inDoubt(int pid, IOException e) {
+    return new MigrationInDoubtException(
+        "process %s is here with all of its memory, but the sender did not say that it is gone there (%s): look there, and end it where it must not go on"
+            .formatted(pid, e.getMessage()),
+        Failure.of(VERB, pid),
+        e);
   }
 
   /** Waits until all memory has come and the process is gone from its host. */
@@ -192,6 +208,7 @@ public final class LazyReception implements AutoCloseable {
     StagedImage staged;
     CompletableFuture<Boolean> outcome;
     synchronized (this) {
+      closed = true;
       coming = memory;
       staged = image;
       outcome = arrived;

@@ -274,6 +274,10 @@ public final class Migration {
   /** It is gone here. If that cannot be told, the other host says so to who waits there. */
   private void told(Wire wire) {
     try {
+      if (mode == MigrationMode.LAZY_PAGES) {
+        // Their end goes the same way, and before the word that nothing is here any more.
+        made(relay).await();
+      }
       wire.send(mode == MigrationMode.PAGE_SERVER ? Kind.COMMIT : Kind.DONE);
     } catch (IOException e) {
       LOG.warn(

@@ -65,12 +65,12 @@ public final class CudaJobFile {
   private final @Nullable StateDirectory state;
 
   /** Until the job has begun: nobody takes the file for one that is left over. */
-  private final @Nullable NamedLock beginning;
+  private final @Nullable NamedLock held;
 
-  private CudaJobFile(Path path, @Nullable StateDirectory state, @Nullable NamedLock beginning) {
+  private CudaJobFile(Path path, @Nullable StateDirectory state, @Nullable NamedLock held) {
     this.path = path;
     this.state = state;
-    this.beginning = beginning;
+    this.held = held;
   }
 
   /**
@@ -126,16 +126,14 @@ public final class CudaJobFile {
     return path;
   }
 
-  /** The job has begun, and its processes have the name. */
-  void begun() {
-    if (beginning != null) {
-      beginning.close();
-    }
-  }
-
-  /** The job has ended, or did not begin. Removes the file if no other process has its name. */
+  /**
+   * The job has ended, or did not begin. Removes the file if no other process has its name. Until
+   * then nobody else may: a process that is being executed shows no environment for a moment.
+   */
   void ended() {
-    begun();
+    if (held != null) {
+      held.close();
+    }
     if (state != null) {
       remove(state, path);
     }

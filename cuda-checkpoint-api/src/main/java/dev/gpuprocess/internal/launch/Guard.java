@@ -71,6 +71,8 @@ final class Guard {
       }
       return guard;
     } catch (IOException | RuntimeException e) {
+      // One that is there takes the end of this connection for that of this JVM.
+      boolean unused = socket.send(LET_GO);
       socket.close();
       throw e;
     }

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PidDescriptor;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -43,10 +45,18 @@ final class JobLife {
     this.survivesExit = survivesExit;
   }
 
-  /** The life of a process that was restored. Without a guard, which can come later, if need be. */
+  /**
+   * The life of a process that was restored. Without a guard, which can come later, if need be.
+   *
+   * @throws NativeCallException when it has ended already, or cannot be held
+   */
   static JobLife restored(ProcessIdentity root, boolean survivesExit, Duration limit)
       throws NativeCallException {
     PidDescriptor held = PidDescriptor.open(root.pid());
+    if (Processes.stat(root).isEmpty()) {
+      held.close(); // another process has its pid
+      throw Libc.failure("pidfd_open " + root.pid(), Libc.ESRCH);
+    }
     Guard guard = null;
     try {
       guard = Guard.start(root, held, survivesExit, limit);

@@ -170,8 +170,9 @@ final class JobStart implements AutoCloseable {
         Orphans.awaitAndReap(starter, KILL_LIMIT);
       }
       if (guard != null) {
-        guard.letGo();
-        boolean unused = guard.reap();
+        // The command may have begun, and have children.
+        boolean unused = guard.kill();
+        unused = guard.reap();
       }
       throw e;
     }

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -103,9 +104,7 @@ public final class LaunchedProcess {
     } catch (IOException e) {
       throw notStarted(options, e);
     } finally {
-      if (jobFile != null && begun) {
-        jobFile.begun();
-      } else if (jobFile != null) {
+      if (jobFile != null && !begun) {
         jobFile.ended();
       }
     }
@@ -347,6 +346,23 @@ public final class LaunchedProcess {
     life.taken = false;
   }
 
+  /** It was restored, and has ended before it could be followed: how is not known. */
+  private void endedUnseen(ProcessIdentity process) {
+    synchronized (this) {
+      lineage.add(process);
+      life.departed = false;
+      ended = true;
+      JOBS.remove(this);
+      notifyAll();
+    }
+    if (requests != null) {
+      requests.close();
+    }
+    if (jobFile != null) {
+      jobFile.ended();
+    }
+  }
+
   /** It was restored. */
   public void returned(ProcessIdentity process) {
     JobLife before;
@@ -364,6 +380,10 @@ public final class LaunchedProcess {
       }
       watch(next);
     } catch (NativeCallException e) {
+      if (Processes.stat(process).isEmpty()) {
+        endedUnseen(process);
+        return;
+      }
       LOG.warn("process {} was restored and is not followed: {}", process.pid(), e.getMessage());
     }
     try {

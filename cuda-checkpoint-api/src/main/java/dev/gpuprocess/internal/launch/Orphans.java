@@ -19,7 +19,8 @@ final class Orphans {
   /** Reaps those of a session that have ended. */
   static void reap(int session) throws NativeCallException {
     for (ProcStat child : childrenIn(session)) {
-      if (child.isDead()) {
+      // A root may be a restored one already, with the pid and session of the one before.
+      if (child.isDead() && !LaunchedProcess.isRoot(child.pid())) {
         PidDescriptor.reapIfEnded(child.pid());
       }
     }

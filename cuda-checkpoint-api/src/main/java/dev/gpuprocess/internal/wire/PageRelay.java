@@ -143,7 +143,9 @@ public final class PageRelay implements AutoCloseable {
   }
 
   private void breakOff(IOException e) {
-    refused |= e instanceof RefusedException;
+    if (e instanceof RefusedException) {
+      refused = true;
+    }
     if (broken.compareAndSet(null, e)) {
       try {
         end.broken();
