@@ -36,7 +36,7 @@ import org.jspecify.annotations.Nullable;
  * @param members the CUDA processes of the tree, where that is not its root alone; null otherwise
  * @param machine what else its processes depend on; null in images of earlier versions
  * @param processes the processes of the tree, the root first, at most {@link ImageProcess#MOST};
- *     null in images of earlier versions
+ *     null where they could not be read, and in images of earlier versions
  * @param steps what led into the image since the job ran, as far as the controller that made it did
  *     it, with the times of each member; null in images of earlier versions
  */

@@ -119,7 +119,7 @@ final class RestoreRecovery extends EntryRecovery {
         journal.remove(entry.key());
         return Optional.of(new RecoveredProcess(process, RecoveryOutcome.RUNNING, null));
       }
-      if (!isLeft(process, state)) {
+      if (!isMovedAndOfImage(process, state)) {
         return Optional.of(gone());
       }
       journal.write(
@@ -224,7 +224,7 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /** Whom somebody else has locked is not unlocked for want of an image that tells him apart. */
-  private boolean isLeft(ProcessIdentity process, ProcessState state) {
+  private boolean isMovedAndOfImage(ProcessIdentity process, ProcessState state) {
     return MOVED.contains(state) && isOfImage(process, state == ProcessState.CHECKPOINTED);
   }
 
