@@ -9,7 +9,6 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
@@ -102,7 +101,9 @@ final class SoakCrowd implements AutoCloseable {
     }
   }
 
-  /** A controller whose suspend failed may still wait for room to bring it back itself. */
+  /**
+   * A controller whose suspend failed may still wait for room, or just now bring it back itself.
+   */
   private boolean isBroughtBack(int pid, AtomicReference<String> busy) {
     try {
       if (checkpoints.inspect(pid) instanceof CheckpointedProcess suspended) {
@@ -110,7 +111,7 @@ final class SoakCrowd implements AutoCloseable {
         suspended.resume(ResumeOptions.builder().needs(Map.of()).build());
       }
       return true;
-    } catch (OperationInProgressException e) {
+    } catch (GpuCheckpointException e) {
       busy.set(e.getMessage());
       return false;
     }
