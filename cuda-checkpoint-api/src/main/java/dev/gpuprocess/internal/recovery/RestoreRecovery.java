@@ -115,7 +115,7 @@ final class RestoreRecovery extends EntryRecovery {
       }
     } else if (journal.ownEntry(key).isEmpty()) {
       ProcessState state = stateOf(process);
-      if (state == ProcessState.RUNNING && isOfImage(process)) {
+      if (state == ProcessState.RUNNING && isOfImage(process, false)) {
         journal.remove(entry.key());
         return Optional.of(new RecoveredProcess(process, RecoveryOutcome.RUNNING, null));
       }
@@ -223,7 +223,10 @@ final class RestoreRecovery extends EntryRecovery {
     return state(new DriverOperation(target, VERB, null));
   }
 
-  /** Whom somebody else has locked is not unlocked for want of an image that tells him apart. */
+  /**
+   * Without an image that tells them apart, one whom somebody else has locked is not unlocked, and
+   * one that runs is a stranger.
+   */
   private boolean isMovedAndOfImage(ProcessIdentity process, ProcessState state) {
     return MOVED.contains(state) && isOfImage(process, state == ProcessState.CHECKPOINTED);
   }
