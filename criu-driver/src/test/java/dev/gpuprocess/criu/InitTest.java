@@ -1,16 +1,12 @@
 package dev.gpuprocess.criu;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -31,15 +27,7 @@ class InitTest {
 
   private void assertReaps(List<String> prefix) throws Exception {
     RealCriu.assume();
-    List<String> command = TestJvm.commandBy(prefix, InitTest.class, directory.toString());
-    Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
-    try {
-      String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertEquals(DONE, said.lines().reduce((first, last) -> last).orElse(""), said);
-      jvm.waitFor(60, TimeUnit.SECONDS);
-    } finally {
-      jvm.destroyForcibly();
-    }
+    TestJvm.assertEndsSaying(DONE, TestJvm.commandBy(prefix, InitTest.class, directory.toString()));
   }
 
   /**
@@ -66,14 +54,10 @@ class InitTest {
 
   @Test
   void asTheFirstProcessOfItsNamespace() throws Exception {
-    List<String> unshare = List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc");
-    List<String> trial = new ArrayList<>(unshare);
+    List<String> trial = new ArrayList<>(TestJvm.inPidNamespace());
     trial.add("true");
     Assumptions.assumeTrue(new ProcessBuilder(trial).start().waitFor() == 0, "no pid namespaces");
-    // A session that is led from outside cannot be dumped.
-    List<String> session = new ArrayList<>(unshare);
-    session.add("setsid");
-    assertReaps(session);
+    assertReaps(TestJvm.inPidNamespace());
   }
 
   @Test

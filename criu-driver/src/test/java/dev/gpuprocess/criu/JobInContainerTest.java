@@ -14,7 +14,6 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -22,7 +21,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalInt;
-import java.util.concurrent.TimeUnit;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -44,21 +42,13 @@ class JobInContainerTest {
     RealCriu.assume();
   }
 
-  /** A session that is led from outside cannot be dumped. */
   private static void inContainer(Class<?> main, Object... arguments) throws Exception {
-    List<String> command =
+    TestJvm.assertEndsSaying(
+        DONE,
         TestJvm.commandBy(
-            List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "setsid"),
+            TestJvm.inPidNamespace(),
             main,
-            Arrays.stream(arguments).map(Object::toString).toArray(String[]::new));
-    Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
-    try {
-      String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertEquals(DONE, said.lines().reduce((first, last) -> last).orElse(""), said);
-      jvm.waitFor(60, TimeUnit.SECONDS);
-    } finally {
-      jvm.destroyForcibly();
-    }
+            Arrays.stream(arguments).map(Object::toString).toArray(String[]::new)));
   }
 
   @Test

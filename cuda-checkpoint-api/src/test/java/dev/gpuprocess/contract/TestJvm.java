@@ -1,8 +1,13 @@
 package dev.gpuprocess.contract;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /** Commands that run a main class of the tests in a JVM of its own. */
 public final class TestJvm {
@@ -51,6 +56,27 @@ public final class TestJvm {
     command.addAll(List.of("-cp", classPath(), main.getName()));
     command.addAll(List.of(arguments));
     return command;
+  }
+
+  /**
+   * How a command begins that runs a JVM as the first process of a pid namespace. It leads a
+   * session of its own: what is in one that is led from outside cannot be dumped.
+   */
+  public static List<String> inPidNamespace() {
+    return List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "setsid");
+  }
+
+  /** Runs one to its end, and fails if its last line is another. */
+  public static void assertEndsSaying(String last, List<String> command)
+      throws IOException, InterruptedException {
+    Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
+    try {
+      String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertEquals(last, said.lines().reduce((first, next) -> next).orElse(""), said);
+      jvm.waitFor(60, TimeUnit.SECONDS);
+    } finally {
+      jvm.destroyForcibly();
+    }
   }
 
   /** Kills one, and waits until it is gone. */

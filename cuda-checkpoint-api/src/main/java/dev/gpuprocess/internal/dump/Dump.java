@@ -387,7 +387,7 @@ public final class Dump {
     String label = options.label().orElse(null);
     draft =
         ManifestDraft.of(
-            job, criu, kept, label, handOver.memory(), machine, steps, clock.instant());
+            job, criu, kept, label, handOver.memory(), machine, steps.taken(), clock.instant());
   }
 
   private ImageDirectory requirePublished() {

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.wire.Kind;
@@ -146,12 +147,7 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
     List<ProcessIdentity> all = new ArrayList<>(List.of(tree));
     ProcFs.descendants(tree.pid()).forEach(each -> ProcessIdentity.of(each).ifPresent(all::add));
     LOG.warn("process {} does not get all of its memory: it is ended", tree.pid());
-    for (ProcessIdentity each : all) {
-      // The handle knows the start time and kills nobody else.
-      ProcessHandle.of(each.pid())
-          .filter(handle -> each.isAlive())
-          .ifPresent(ProcessHandle::destroyForcibly);
-    }
+    all.forEach(Processes::kill);
   }
 
   /**

@@ -7,7 +7,6 @@ import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
-import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -42,7 +41,7 @@ final class ManifestDraft {
       @Nullable String label,
       @Nullable List<MemoryFile> memory,
       ImageMachine machine,
-      StepRecorder steps,
+      List<Step> steps,
       Instant now) {
     boolean isOfJob = isOfJob(job);
     Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
@@ -54,7 +53,7 @@ final class ManifestDraft {
     int cudaVersion = usesCuda ? job.context.cuda().version() : 0;
     String driverVersion = usesCuda ? job.context.inventory().driverVersion().orElse("") : "";
     String criuVersion = criu.version().toString();
-    List<ImageStep> taken = steps.taken().stream().map(ManifestDraft::step).toList();
+    List<ImageStep> taken = steps.stream().map(ManifestDraft::step).toList();
     return files ->
         new Manifest(
             kept.plugin() == null ? format(isOfJob, memory) : Manifest.FORMAT_WITH_PLUGIN,

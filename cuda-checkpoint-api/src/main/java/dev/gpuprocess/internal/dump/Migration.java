@@ -361,7 +361,9 @@ public final class Migration {
             late -> image.close());
     Manifest.Options kept = ManifestOptions.of(options, root, isolation, null);
     String label = options.label().orElse(null);
-    draft = ManifestDraft.of(job, context.criu(), kept, label, null, machine, steps, Instant.now());
+    draft =
+        ManifestDraft.of(
+            job, context.criu(), kept, label, null, machine, steps.taken(), Instant.now());
   }
 
   private void deliver(Wire wire, StagedImage image, BoundedDiskTask disk) throws IOException {

@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
@@ -17,6 +18,7 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -64,6 +66,21 @@ public final class DriverOperation {
     reading.states.awaitCriu(target.identity);
     ReachabilityCheck.require(target, name);
     return reading;
+  }
+
+  /**
+   * Asks again where the driver says that a process has no CUDA state: who believes that forgets
+   * the process, and nobody else would know of it.
+   *
+   * @param question asks for the state
+   * @throws NotCudaProcessException when the driver says so twice
+   */
+  public static ProcessState askedTwice(Supplier<ProcessState> question) {
+    try {
+      return question.get();
+    } catch (NotCudaProcessException e) {
+      return question.get();
+    }
   }
 
   /** Reads the state, and remembers after which move of the process that was. */

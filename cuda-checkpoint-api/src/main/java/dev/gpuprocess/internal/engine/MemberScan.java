@@ -138,25 +138,10 @@ public final class MemberScan {
     }
   }
 
-  /**
-   * Null for one without CUDA. A member that is taken for one would be left out: so it is asked
-   * twice.
-   */
+  /** Null for one without CUDA. */
   private @Nullable ProcessState state(TrackedProcess target) {
-    DriverOperation operation = new DriverOperation(target, verb, null);
     try {
-      return operation.look();
-    } catch (NotCudaProcessException e) {
-      return stateIfAny(operation);
-    } catch (NoSuchProcessException e) {
-      return null;
-    }
-  }
-
-  private @Nullable ProcessState stateIfAny(DriverOperation operation) {
-    TrackedProcess target = operation.target();
-    try {
-      return operation.look();
+      return DriverOperation.askedTwice(new DriverOperation(target, verb, null)::look);
     } catch (NotCudaProcessException | NoSuchProcessException e) {
       LOG.debug("process {} is no member of job {}: {}", target.pid(), root.pid(), e.getMessage());
       return null;

@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -256,11 +257,9 @@ public final class TrackedProcess {
     return leftAt == state;
   }
 
-  /** Kills this process; the JDK's handle checks its start time too. */
+  /** Kills this process. */
   void end() {
-    ProcessHandle.of(pid())
-        .filter(handle -> identity.isAlive())
-        .ifPresent(ProcessHandle::destroyForcibly);
+    Processes.kill(identity);
     long end = Durations.end(context.timeouts().call());
     while (identity.isAlive()) {
       if (Durations.left(end) < 0) {

@@ -350,12 +350,7 @@ public final class Journal {
 
   private Optional<JournalEntry> readNow(Path file) {
     try {
-      return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));
-    } catch (NoSuchFileException none) {
-      return Optional.empty();
-    } catch (CharacterCodingException | IllegalArgumentException e) {
-      LOG.warn("{} is not a journal entry: {}", Printable.of(file.toString()), e.toString());
-      return Optional.empty();
+      return parsed(file);
     } catch (IOException e) {
       throw unreadable(e);
     }
@@ -363,16 +358,30 @@ public final class Journal {
 
   private Optional<JournalEntry> read(Path file) {
     try {
+      return parsed(file);
+    } catch (IOException e) {
+      warn(file, e);
+      return Optional.empty();
+    }
+  }
+
+  /** Empty when there is none, or it is nonsense. */
+  private Optional<JournalEntry> parsed(Path file) throws IOException {
+    try {
       return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));
     } catch (NoSuchFileException none) {
       return Optional.empty();
-    } catch (IOException | IllegalArgumentException e) {
-      LOG.warn(
-          "{} cannot be used as a journal entry: {}",
-          Printable.of(file.toString()),
-          Printable.of(e.toString()));
+    } catch (CharacterCodingException | IllegalArgumentException e) {
+      warn(file, e);
       return Optional.empty();
     }
+  }
+
+  private static void warn(Path file, Exception why) {
+    LOG.warn(
+        "{} cannot be used as a journal entry: {}",
+        Printable.of(file.toString()),
+        Printable.of(why.toString()));
   }
 
   private Path file(ProcessKey process) {

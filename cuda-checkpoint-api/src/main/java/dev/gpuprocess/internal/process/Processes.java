@@ -5,10 +5,17 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 
-/** Reads {@code /proc} for one process by its identity. */
+/** One process by its identity. */
 public final class Processes {
 
   private Processes() {}
+
+  /** Sends SIGKILL to exactly this process: the JDK's handle checks the start time too. */
+  public static void kill(ProcessIdentity process) {
+    ProcessHandle.of(process.pid())
+        .filter(handle -> process.isAlive())
+        .ifPresent(ProcessHandle::destroyForcibly);
+  }
 
   /**
    * Reads its {@code stat} file.

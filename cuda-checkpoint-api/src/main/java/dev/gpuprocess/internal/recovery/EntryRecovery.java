@@ -1,9 +1,6 @@
 package dev.gpuprocess.internal.recovery;
 
-import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -24,20 +21,6 @@ abstract class EntryRecovery {
     this.context = context;
     this.journal = journal;
     this.entry = entry;
-  }
-
-  /**
-   * Reads the state. A process that is said to have no CUDA state is asked about again: its entry
-   * is removed for that, and nobody would know of it any more.
-   *
-   * @throws NotCudaProcessException when the driver says so twice
-   */
-  static ProcessState state(DriverOperation operation) {
-    try {
-      return operation.readState();
-    } catch (NotCudaProcessException e) {
-      return operation.readState();
-    }
   }
 
   final RecoveredProcess found(RecoveryOutcome outcome) {

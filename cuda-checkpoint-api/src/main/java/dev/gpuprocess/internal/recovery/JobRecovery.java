@@ -163,7 +163,7 @@ final class JobRecovery {
   /** Null for a stranger, who has no CUDA state, and for one that has just ended. */
   private static @Nullable ProcessState state(DriverOperation member) {
     try {
-      return EntryRecovery.state(member);
+      return DriverOperation.askedTwice(member::readState);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
       LOG.debug("process {} is no member", member.pid(), e);
       return null;

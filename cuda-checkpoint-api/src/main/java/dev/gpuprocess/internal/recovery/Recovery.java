@@ -245,7 +245,7 @@ public final class Recovery {
     ProcessIdentity process = target.identity;
     ProcessState state;
     try {
-      state = EntryRecovery.state(operation);
+      state = DriverOperation.askedTwice(operation::readState);
     } catch (NotCudaProcessException e) {
       // It has become another program since.
       return gone(entry);

@@ -20,6 +20,7 @@ import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -107,7 +108,7 @@ final class RestoreRecovery extends EntryRecovery {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
     if (entry.job() != null) {
-      if (!isOfImage(process)) {
+      if (!isOfImage(process, true)) {
         return Optional.of(gone());
       }
       if (!areNoted(process)) {
@@ -146,12 +147,7 @@ final class RestoreRecovery extends EntryRecovery {
             .toList();
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (tree.stream().anyMatch(ProcessIdentity::isAlive)) {
-        for (ProcessIdentity each : tree) {
-          // The handle knows the start time and kills nobody else.
-          ProcessHandle.of(each.pid())
-              .filter(handle -> each.isAlive())
-              .ifPresent(ProcessHandle::destroyForcibly);
-        }
+        tree.forEach(Processes::kill);
         if (!patience.pause()) {
           return false;
         }
@@ -220,7 +216,7 @@ final class RestoreRecovery extends EntryRecovery {
           "process %s has ended, and another has its pid".formatted(process.pid()),
           Failure.of(VERB, process.pid()));
     }
-    return state(new DriverOperation(target, VERB, null));
+    return DriverOperation.askedTwice(new DriverOperation(target, VERB, null)::readState);
   }
 
   /**
@@ -231,10 +227,7 @@ final class RestoreRecovery extends EntryRecovery {
     return MOVED.contains(state) && isOfImage(process, state == ProcessState.CHECKPOINTED);
   }
 
-  private boolean isOfImage(ProcessIdentity process) {
-    return isOfImage(process, true);
-  }
-
+  /** The answer where the image cannot be read is the caller's. */
   private boolean isOfImage(ProcessIdentity process, boolean otherwise) {
     return manifest()
         .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
