@@ -1,8 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.os.ProcessTree;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.wire.Kind;
@@ -18,8 +17,7 @@ import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -144,10 +142,8 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
     if (tree == null || whole) {
       return;
     }
-    List<ProcessIdentity> all = new ArrayList<>(List.of(tree));
-    ProcFs.descendants(tree.pid()).forEach(each -> ProcessIdentity.of(each).ifPresent(all::add));
     LOG.warn("process {} does not get all of its memory: it is ended", tree.pid());
-    all.forEach(Processes::kill);
+    Set<ProcessIdentity> unused = ProcessTree.kill(tree);
   }
 
   /**

@@ -14,6 +14,7 @@ import java.util.Optional;
 public final class PidDescriptor implements AutoCloseable {
 
   public static final int SIGKILL = 9;
+  public static final int SIGSTOP = 19;
 
   /**
    * How a child ended.

@@ -1,3 +1,3 @@
-/** Files, descriptors and native libraries: what the JDK lacks. */
+/** Files, descriptors, signals and native libraries: what the JDK lacks. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.os;

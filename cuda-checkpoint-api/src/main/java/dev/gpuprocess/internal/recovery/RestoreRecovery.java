@@ -17,10 +17,10 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.os.ProcessTree;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -140,14 +140,9 @@ final class RestoreRecovery extends EntryRecovery {
 
   /** Ends what CRIU has made so far of the tree; false when something of it stays. */
   private boolean isTreeEnded(ProcessIdentity root) {
-    List<ProcessIdentity> tree =
-        ProcFs.tree(root.pid()).stream()
-            .flatMap(each -> ProcessIdentity.of(each).stream())
-            .filter(each -> each.startTicks() >= entry.key().startTicks())
-            .toList();
+    Set<ProcessIdentity> tree = ProcessTree.kill(root);
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (tree.stream().anyMatch(ProcessIdentity::isAlive)) {
-        tree.forEach(Processes::kill);
         if (!patience.pause()) {
           return false;
         }

@@ -52,7 +52,6 @@ public final class PageRelay implements AutoCloseable {
   private final long most;
   private final CountDownLatch ended = new CountDownLatch(2);
   private final AtomicReference<@Nullable IOException> broken = new AtomicReference<>();
-  private volatile boolean refused;
   private volatile boolean delivered;
   private @Nullable Socket local;
   private boolean closed;
@@ -143,15 +142,15 @@ public final class PageRelay implements AutoCloseable {
   }
 
   private void breakOff(IOException e) {
-    if (e instanceof RefusedException) {
-      refused = true;
-    }
-    if (broken.compareAndSet(null, e)) {
+    boolean saidSo = e instanceof RefusedException;
+    // That the other end refuses is why nothing can be sent to it: the reason, even if heard later.
+    IOException earlier = broken.getAndUpdate(first -> first == null || saidSo ? e : first);
+    if (earlier == null) {
       try {
         end.broken();
       } finally {
         reset();
-        if (!refused) {
+        if (!saidSo) {
           wire.refuse("the pages could not be passed on: " + e.getMessage());
         }
       }
@@ -210,9 +209,9 @@ public final class PageRelay implements AutoCloseable {
     return broken.get() != null;
   }
 
-  /** Whether the other end has said that it ends here. */
+  /** Whether the other end has said that it ends here; known after {@link #await}. */
   public boolean isRefused() {
-    return refused;
+    return broken.get() instanceof RefusedException;
   }
 
   /** Whether the other end has said all, and the CRIU of this host has it. */

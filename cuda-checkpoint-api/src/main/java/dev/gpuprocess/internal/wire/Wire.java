@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,6 +41,7 @@ public final class Wire implements AutoCloseable {
   private final FrameCheck sent;
   private final FrameCheck received;
   private final Duration limit;
+  private final ReentrantLock receiving = new ReentrantLock();
   private final CountDownLatch closed = new CountDownLatch(1);
   private volatile boolean late;
 
@@ -129,6 +131,7 @@ public final class Wire implements AutoCloseable {
    * Sends a message.
    *
    * @param count how many of the bytes
+   * @throws RefusedException when the other end has hung up, and said before that it ends here
    */
   public void send(Kind kind, byte[] content, int count) throws IOException {
     if (count > MAX_BYTES) {
@@ -143,7 +146,26 @@ public final class Wire implements AutoCloseable {
         out.flush();
       }
     } catch (IOException e) {
-      throw explained(e);
+      throw lastWord(e);
+    }
+  }
+
+  /** What the other end said before it hung up says more than that it did. */
+  private IOException lastWord(IOException failed) {
+    if (!receiving.tryLock()) {
+      return explained(failed); // whoever receives hears it
+    }
+    try {
+      while (true) {
+        Message unused = receive();
+      }
+    } catch (RefusedException said) {
+      said.addSuppressed(failed);
+      return said;
+    } catch (IOException silent) {
+      return explained(failed);
+    } finally {
+      receiving.unlock();
     }
   }
 
@@ -154,6 +176,7 @@ public final class Wire implements AutoCloseable {
    * @throws IOException when there is none, or it is not as it was sent
    */
   public Message receive() throws IOException {
+    receiving.lock();
     try {
       Kind kind =
           Kind.of(in.readByte())
@@ -179,6 +202,8 @@ public final class Wire implements AutoCloseable {
       throw e;
     } catch (IOException e) {
       throw explained(e);
+    } finally {
+      receiving.unlock();
     }
   }
 
@@ -201,7 +226,16 @@ public final class Wire implements AutoCloseable {
     try {
       send(Kind.REFUSE, why.substring(0, Math.min(why.length(), MAX_REASON)));
     } catch (IOException e) {
-      cut(); // which says the same with fewer words
+      hangUp(); // which says the same with fewer words
+    }
+  }
+
+  /** Sends nothing more. What the other end has said already can still be received. */
+  private void hangUp() {
+    try {
+      socket.shutdownOutput();
+    } catch (IOException e) {
+      cut(); // it was closed or reset
     }
   }
 

@@ -5,6 +5,7 @@ import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuKill;
 import dev.gpuprocess.criu.internal.tree.OwnZombies;
+import dev.gpuprocess.internal.os.ProcessTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -75,11 +76,14 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
     if (root != null) {
       ours.add(root);
     }
+    // In the middle of its restore the root starts its children one after the other.
+    for (ProcessIdentity process : Set.copyOf(ours)) {
+      ours.addAll(ProcessTree.kill(process));
+    }
     Set<ProcessIdentity> signalled = new LinkedHashSet<>();
     Deadline deadline = Deadline.after(LIMIT);
     while (true) {
-      // Find the children before killing their parents: the children of a killed parent move to
-      // init.
+      // Of those that only root may kill. The children of a killed parent move to init.
       for (ProcessIdentity process : Set.copyOf(ours)) {
         if (process.isAlive()) {
           addDescendants(process.pid());
