@@ -383,7 +383,9 @@ class AskedFromInsideTest {
   @Test
   void eachCopyOfAnIsolatedJobIsTold() throws IOException {
     place = Path.of("/dev/shm");
-    job = checkpoints.launch(options().isolated(true).build(), plan());
+    job =
+        checkpoints.launch(
+            trainer.isolatedScript(JOB, place, directory.resolve("ask.pl")).build(), plan());
     Path original = seen(job.identity().pid());
     awaitJob(original);
     assertEquals("1", Files.readString(original.resolve("a/ready")).strip(), "its pid inside");

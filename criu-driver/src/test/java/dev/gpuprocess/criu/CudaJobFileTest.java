@@ -187,6 +187,9 @@ class CudaJobFileTest {
     job.end(PATIENCE);
     assertEquals(List.of(), in(files()));
     awaitReaped(pids);
+    // They have come further than the image, from which the job counts again.
+    Files.delete(one());
+    Files.delete(two());
 
     RunningJob again = image.restore().resume();
     roots.add(again.root());
@@ -205,7 +208,7 @@ class CudaJobFileTest {
   void isolatedJobIsRestoredTwiceBesideTheOriginal() throws IOException {
     Path one = Path.of("/dev/shm/one");
     Path two = Path.of("/dev/shm/two");
-    launch(trainer.script(BOTH, one, two).isolated(true));
+    launch(trainer.isolatedScript(BOTH, one, two));
     int pid = job.identity().pid();
     awaitBothGoOn(seen(pid, one), seen(pid, two));
     assertTrue(file().startsWith("/dev/shm"));

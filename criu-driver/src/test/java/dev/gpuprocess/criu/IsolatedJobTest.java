@@ -86,7 +86,7 @@ class IsolatedJobTest {
   }
 
   private LaunchedJob launch() {
-    job = trainer.checkpoints.launch(trainer.options(FILE, 1).isolated(true).build());
+    job = trainer.checkpoints.launch(trainer.isolated(FILE, 1).build());
     Trainer.awaitMore(file(job.identity().pid()), 0);
     Trainer.awaitMore(Trainer.loader(file(job.identity().pid()), 1), 0);
     return job;

@@ -100,7 +100,7 @@ class JobInContainerTest {
   @Test
   void isolatedImageIsRestoredWhereNobodyKnowsOfItsJob() throws Exception {
     try (Trainer trainer = new Trainer(directory)) {
-      LaunchedJob job = trainer.checkpoints.launch(trainer.options(FILE, 1).isolated(true).build());
+      LaunchedJob job = trainer.checkpoints.launch(trainer.isolated(FILE, 1).build());
       try {
         int pid = job.identity().pid();
         Path file = Path.of("/proc/" + pid + "/root" + FILE);

@@ -38,6 +38,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -170,10 +171,12 @@ class MachineMismatchTest {
   void isolatedJobNeedsTheFilesOfTheHost() throws IOException {
     Path program = directory.resolve("sleeper");
     Files.copy(Path.of("/bin/sleep"), program, StandardCopyOption.COPY_ATTRIBUTES);
+    String script = Trainer.LEAVE_MOUNTS_OF_TESTS + "exec \"$0\" 1000";
     LaunchOptions options =
-        LaunchOptions.builder(program.toString(), "1000").isolated(true).build();
+        LaunchOptions.builder("sh", "-c", script, program.toString()).isolated(true).build();
     LaunchedJob job = checkpoints.launch(options);
     try {
+      Awaitility.await().until(() -> ProcFs.commandLine(job.identity().pid()).contains("1000"));
       JobImage image = job.job().suspend().dump(directory.resolve("image"));
       List<String> files =
           requireNonNull(image.manifest().machine()).files().stream()

@@ -23,6 +23,14 @@ final class Trainer implements AutoCloseable {
   static final Duration PATIENCE = Duration.ofSeconds(50);
 
   /**
+   * What a shell does first in an isolated job: an image names the mounts that its job has, and
+   * those that other tests have made are gone when it is restored.
+   */
+  static final String LEAVE_MOUNTS_OF_TESTS =
+      "while read -r _ _ _ _ point _; do case $point in %s/junit*) umount -l $point;; esac; done </proc/self/mountinfo 2>/dev/null; "
+          .formatted(System.getProperty("java.io.tmpdir"));
+
+  /**
    * The simulated NVML does not list a process of another pid namespace: there is room to spare.
    */
   private final SimulatedDriver machine;
@@ -50,6 +58,16 @@ final class Trainer implements AutoCloseable {
     arguments.addAll(List.of(more));
     return LaunchOptions.builder(program.toString(), arguments.toArray(String[]::new))
         .environment(machine.environment());
+  }
+
+  /** In namespaces of its own. */
+  LaunchOptions.Builder isolated(Path file, int loaders) {
+    return isolatedScript("exec \"$0\" \"$1\" \"$2\"", file, loaders);
+  }
+
+  /** As {@link #script}, in namespaces of its own. */
+  LaunchOptions.Builder isolatedScript(String script, Object... arguments) {
+    return script(LEAVE_MOUNTS_OF_TESTS + script, arguments).isolated(true);
   }
 
   /** What a shell runs; {@code $0} is the program. */
