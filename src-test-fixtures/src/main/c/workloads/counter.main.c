@@ -52,10 +52,10 @@ static void add_name(const char *name, char *reply) {
 }
 
 static void begin_child(char *reply) {
-  if (child <= 0) child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) pause();
+  if (child <= 0) child = fork_waiting();
+  if (child < 0) {
+    strcpy(reply, "error it did not begin");
+    return;
   }
   snprintf(reply, ANSWER_SIZE, "%d", (int)child);
 }

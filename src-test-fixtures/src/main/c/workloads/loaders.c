@@ -61,6 +61,13 @@ _Noreturn static void load(int in, int out) {
   _exit(0);
 }
 
+static bool exchange(int which) {
+  uint64_t number = ++loaders[which].count, reply = 0;
+  return write(loaders[which].to, &number, sizeof number) == sizeof number
+      && read(loaders[which].from, &reply, sizeof reply) == sizeof reply && reply == number;
+}
+
+/* Returns when it answers: before that its fork may not be over, and it has what it does not keep. */
 static pid_t begin_loader(void) {
   int to[2], from[2];
   if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return -1;
@@ -74,18 +81,15 @@ static pid_t begin_loader(void) {
   close(to[0]);
   close(from[1]);
   loaders[loader_count].to = to[1];
-  loaders[loader_count++].from = from[0];
-  return pid;
+  loaders[loader_count].from = from[0];
+  return exchange(loader_count++) ? pid : -1;
 }
 
 static void *send_messages(void *unused) {
   (void)unused;
   for (;;) {
     for (int i = 0; i < loader_count; i++) {
-      uint64_t number = ++loaders[i].count, reply = 0;
-      if (write(loaders[i].to, &number, sizeof number) != sizeof number
-          || read(loaders[i].from, &reply, sizeof reply) != sizeof reply || reply != number)
-        atomic_fetch_add(&wrong, 1);
+      if (!exchange(i)) atomic_fetch_add(&wrong, 1);
       atomic_fetch_add(&answered, 1);
     }
     usleep(200);
@@ -130,7 +134,7 @@ static pid_t begin_prepared(bool (*prepare)(void)) {
 
 static bool nothing_more(void) { return true; }
 
-static pid_t plain(void) { return begin_prepared(nothing_more); }
+pid_t fork_waiting(void) { return begin_prepared(nothing_more); }
 
 static bool use_nvml(void) {
   char said[ANSWER_SIZE] = "";
@@ -190,7 +194,7 @@ static const struct {
   const char *name;
   pid_t (*begin)(void);
 } KINDS[] = {
-    {"plain", plain},     {"nvml", with_nvml},       {"vfork", with_memory},
+    {"plain", fork_waiting}, {"nvml", with_nvml},       {"vfork", with_memory},
     {"files", with_files}, {"seccomp", with_seccomp}, {"user", as_other_user},
 };
 

@@ -16,6 +16,10 @@
 #define WORKLOAD_LOADERS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
+
+/* Forks one that only waits. Returns its pid when it does so; -1 if it did not begin. */
+pid_t fork_waiting(void);
 
 /* False when the request names nothing of the kind. */
 bool loaders_answer(const char *request, char *reply);

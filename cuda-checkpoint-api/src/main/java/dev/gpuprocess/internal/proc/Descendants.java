@@ -24,7 +24,7 @@ final class Descendants {
     while (!todo.isEmpty()) {
       long parent = todo.remove();
       for (int thread : ProcFs.threads(parent)) {
-        for (String child : children(ProcFs.task(parent, thread)).split(" ")) {
+        for (String child : children(ProcFs.taskDirectory(parent, thread)).split(" ")) {
           if (!child.isBlank() && found.add(Integer.valueOf(child.strip()))) {
             todo.add(Long.valueOf(child.strip()));
           }

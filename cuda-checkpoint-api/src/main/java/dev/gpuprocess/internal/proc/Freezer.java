@@ -66,7 +66,7 @@ public final class Freezer {
   public State of(long pid) {
     State state = State.THAWED;
     for (int thread : ProcFs.threads(pid)) {
-      State own = ofThread(ProcFs.task(pid, thread));
+      State own = ofThread(ProcFs.taskDirectory(pid, thread));
       if (own == State.FROZEN) {
         return State.FROZEN;
       }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.proc;
 
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
@@ -30,17 +31,19 @@ public enum LifeSign {
     boolean living = false;
     boolean exiting = true;
     boolean held = false;
-    for (ProcStat thread : ProcFs.tasks(pid)) {
-      Map<String, String> status = ProcFs.status(pid, thread.pid());
-      if (thread.isDead() || status.isEmpty()) {
+    for (int number : ProcFs.threads(pid)) {
+      // In this order: a thread that acts on a kill takes it from what is pending, then is exiting.
+      Map<String, String> status = ProcFs.status(pid, number);
+      Optional<ProcStat> thread = ProcFs.task(pid, number);
+      if (thread.isEmpty() || thread.get().isDead()) {
         continue;
       }
       if (isKilled(status)) {
         return ENDING;
       }
       living = true;
-      exiting &= thread.isExiting();
-      held |= thread.isHeldByTracer() || !status.getOrDefault("TracerPid", "0").equals("0");
+      exiting &= thread.get().isExiting();
+      held |= thread.get().isHeldByTracer() || !status.getOrDefault("TracerPid", "0").equals("0");
     }
     if (!living) {
       return GONE;

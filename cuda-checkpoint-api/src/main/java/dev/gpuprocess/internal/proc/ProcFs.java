@@ -60,7 +60,12 @@ public final class ProcFs {
    * @return one for each thread, with the thread's id in place of the pid; empty when it is gone
    */
   public static List<ProcStat> tasks(long pid) {
-    return threads(pid).stream().flatMap(thread -> parse(task(pid, thread)).stream()).toList();
+    return threads(pid).stream().flatMap(thread -> task(pid, thread).stream()).toList();
+  }
+
+  /** Reads the {@code stat} file of one thread, whose id stands in place of the pid. */
+  static Optional<ProcStat> task(long pid, int thread) {
+    return parse(taskDirectory(pid, thread));
   }
 
   static Optional<ProcStat> parse(Path task) {
@@ -81,7 +86,7 @@ public final class ProcFs {
     return PROC.resolve(Long.toString(pid));
   }
 
-  static Path task(long pid, int thread) {
+  static Path taskDirectory(long pid, int thread) {
     return directory(pid).resolve("task").resolve(Integer.toString(thread));
   }
 
@@ -229,7 +234,7 @@ public final class ProcFs {
 
   /** The status of one thread; empty when it is gone. */
   static Map<String, String> status(long pid, int thread) {
-    return ProcFields.parse(ProcFile.text(task(pid, thread).resolve("status")).orElse(""));
+    return ProcFields.parse(ProcFile.text(taskDirectory(pid, thread).resolve("status")).orElse(""));
   }
 
   /**

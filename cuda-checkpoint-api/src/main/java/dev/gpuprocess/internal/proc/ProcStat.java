@@ -27,6 +27,10 @@ public record ProcStat(
     boolean firstThreadEnded) {
 
   private static final long PF_EXITING = 0x4;
+
+  /** Set when a thread acts on a signal that kills it, and before it exits. */
+  private static final long PF_SIGNALED = 0x400;
+
   private static final int FIELDS = 20;
 
   /**
@@ -93,10 +97,10 @@ public record ProcStat(
   /**
    * Tells whether it is exiting.
    *
-   * @return true from the beginning of its exit
+   * @return true from the beginning of its exit, also while it dumps core
    */
   public boolean isExiting() {
-    return (flags & PF_EXITING) != 0;
+    return (flags & (PF_EXITING | PF_SIGNALED)) != 0;
   }
 
   /**
