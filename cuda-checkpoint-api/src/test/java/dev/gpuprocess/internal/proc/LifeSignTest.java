@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.proc;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
+import dev.gpuprocess.contract.OutsideUse;
 import java.io.IOException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -12,6 +13,7 @@ class LifeSignTest {
 
   /** The kill passes through the process while it is looked at. */
   @Test
+  @OutsideUse("A1")
   void whoeverWasKilledBeforeIsNotFree() throws IOException, InterruptedException {
     for (int i = 0; i < 400; i++) {
       Process process = new ProcessBuilder("sleep", "600").start();
