@@ -68,6 +68,14 @@ class DescriptorsTest {
             .toArray(String[]::new));
   }
 
+  /** One that cannot be initialised when it is needed first is lost to its JVM for ever. */
+  @Test
+  @OutsideUse("A6")
+  void classesNeedNoDescriptorsWhenTheyAreInitialised() {
+    String said = starved(DescriptorlessStart.class, List.of());
+    assertTrue(said.contains(DescriptorlessStart.INITIALISED), said);
+  }
+
   /** Whoever reads "corrupt" throws the image away. */
   @Test
   @OutsideUse("A6")

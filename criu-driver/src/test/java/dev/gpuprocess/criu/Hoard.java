@@ -9,6 +9,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.stream.Stream;
@@ -67,20 +68,24 @@ public final class Hoard implements AutoCloseable {
    * @param loader has them all
    */
   public static void loadClasses(ClassLoader loader) throws IOException, ClassNotFoundException {
-    List<Path> directories =
-        Stream.of(TestJvm.classPath().split(File.pathSeparator))
-            .map(Path::of)
-            .filter(Files::isDirectory)
-            .toList();
-    for (Path directory : directories) {
-      for (String name : classes(directory)) {
-        Class.forName(name, false, loader);
-      }
+    for (String name : classes()) {
+      Class.forName(name, false, loader);
     }
     // What is nowhere is looked for in every jar, which opens them.
     if (loader.getResource("dev/gpuprocess/nowhere") != null) {
       throw new IllegalStateException("there is such a thing");
     }
+  }
+
+  /** The names of all classes of ours. */
+  static List<String> classes() throws IOException {
+    List<String> names = new ArrayList<>();
+    for (String place : TestJvm.classPath().split(File.pathSeparator)) {
+      if (Files.isDirectory(Path.of(place))) {
+        names.addAll(classes(Path.of(place)));
+      }
+    }
+    return names;
   }
 
   private static List<String> classes(Path directory) throws IOException {

@@ -31,5 +31,7 @@ public interface LibcFunctions {
 
   int statfs(@In byte[] path, @Out byte[] status);
 
+  int getpagesize();
+
   String strerror(int error);
 }

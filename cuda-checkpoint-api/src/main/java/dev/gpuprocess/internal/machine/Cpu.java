@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -35,19 +36,20 @@ record Cpu(String name, List<String> features) {
 
   private static final Pattern WORD = Pattern.compile("[a-z0-9_.]{1,40}");
 
-  private static final class Holder {
-    static final Cpu HERE = read();
-  }
+  private static volatile @Nullable Cpu known;
 
-  /** That of this machine. */
+  /** That of this machine; looked at again when it could not be read. */
   static Cpu here() {
-    return Holder.HERE;
+    Cpu before = known;
+    return before == null ? read() : before;
   }
 
   private static Cpu read() {
     try (BufferedReader lines =
         Files.newBufferedReader(Path.of("/proc/cpuinfo"), StandardCharsets.ISO_8859_1)) {
-      return of(lines);
+      Cpu here = of(lines);
+      known = here;
+      return here;
     } catch (IOException e) {
       LOG.warn("the CPU of this machine is not known: {}", e.toString());
       return new Cpu("", List.of());

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.os;
 
+import dev.gpuprocess.internal.jnr.TaskFunctions;
 import java.util.Optional;
 import jnr.ffi.LibraryLoader;
 import jnr.ffi.LibraryOption;
@@ -36,6 +37,10 @@ public final class NativeLibraries {
    */
   public static <T> T load(Class<T> functions, String library) {
     prepare();
+    return bound(functions, library);
+  }
+
+  private static <T> T bound(Class<T> functions, String library) {
     return LibraryLoader.create(functions)
         .failImmediately()
         .option(LibraryOption.LoadNow, true)
@@ -43,8 +48,10 @@ public final class NativeLibraries {
   }
 
   /**
-   * Loads jffi, for JNR libraries that do their own binding. Respects what is set on the command
-   * line of the JVM, and does nothing when jffi is loaded already.
+   * Loads JNR with jffi, for JNR libraries that do their own binding. Respects what is set on the
+   * command line of the JVM, and does nothing when it is loaded already. Later bindings of the C
+   * library need no descriptor: JNR reads once where libraries are, and could never bind anything
+   * if it failed at that.
    */
   public static synchronized void prepare() {
     if (!loaded) {
@@ -52,6 +59,7 @@ public final class NativeLibraries {
       synchronized (System.getProperties()) {
         extract();
       }
+      TaskFunctions unused = bound(TaskFunctions.class, "c");
       loaded = true;
     }
   }
