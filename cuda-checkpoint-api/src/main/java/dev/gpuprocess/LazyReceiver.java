@@ -60,6 +60,8 @@ public final class LazyReceiver implements AutoCloseable {
    *     was not whole, or the sender kept it; nothing of it is left here
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
    *     JobImage#restore(RestoreOptions)}; it stays with the sender
+   * @throws dev.gpuprocess.error.MigrationInDoubtException when it failed after the tree ran, and
+   *     the tree has all of its memory by now or does not end; the sender is told nothing then
    * @throws IllegalStateException when this receiver has taken one before, or was closed
    */
   public CheckpointedJob restoreJob(RestoreOptions options) {
@@ -73,7 +75,8 @@ public final class LazyReceiver implements AutoCloseable {
    * @throws dev.gpuprocess.error.MigrationFailedException when it did not come; the tree was ended
    *     here, and the sender has it
    * @throws dev.gpuprocess.error.MigrationInDoubtException when all of it came, and the sender went
-   *     away before it said that the process is gone there
+   *     away before it said that the process is gone there; or when it did not come, and the tree
+   *     does not end here within five seconds
    * @throws IllegalStateException when nothing was restored
    */
   public void awaitMemory() {

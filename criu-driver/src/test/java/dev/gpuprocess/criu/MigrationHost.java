@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.ImageReceiver;
 import dev.gpuprocess.LazyReceiver;
 import dev.gpuprocess.contract.TestJvm;
@@ -14,12 +15,15 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.MigrationMode;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Tls;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -99,7 +103,7 @@ final class MigrationHost implements AutoCloseable {
     for (String line = in.readLine(); line != null; line = in.readLine()) {
       try {
         System.out.println("= " + agent.done(line.split(" ")));
-      } catch (GpuCheckpointException | IOException | IllegalStateException e) {
+      } catch (GpuCheckpointException | IOException | IllegalStateException | AssertionError e) {
         System.out.println("= " + e.getClass().getSimpleName() + ": " + e.getMessage());
       }
     }
@@ -112,6 +116,17 @@ final class MigrationHost implements AutoCloseable {
     private @Nullable Tls tls;
     private @Nullable ImageReceiver receiver;
     private @Nullable LazyReceiver lazy;
+    private String failAfter = "";
+
+    private final StepListener listener =
+        new StepListener() {
+          @Override
+          public void finished(Step step) {
+            if (step.name().equals(failAfter)) {
+              throw new AssertionError("the listener fails");
+            }
+          }
+        };
 
     Agent(Path machine, Path state) {
       this.machine = machine;
@@ -119,6 +134,7 @@ final class MigrationHost implements AutoCloseable {
           GpuCheckpoints.builder()
               .cuda(LibCuda.in(machine), LibNvml.in(machine))
               .stateDirectory(state)
+              .listener(listener)
               .build();
     }
 
@@ -130,6 +146,24 @@ final class MigrationHost implements AutoCloseable {
           tls = Tls.of(Path.of(words[1]), Path.of(words[2]), Path.of(words[3]));
           yield "ok";
         }
+        case "fail" -> {
+          failAfter = String.join(" ", List.of(words).subList(1, words.length));
+          yield "ok";
+        }
+        case "resume" -> {
+          GpuJob job = checkpoints.inspectJob(Long.parseLong(words[1]));
+          yield job instanceof CheckpointedJob left ? resumed(left, words) : job.state().name();
+        }
+        case "cease" -> {
+          lazy().close();
+          yield "ok";
+        }
+        case "processes" ->
+            Long.toString(
+                ProcFs.processes().stream()
+                    .flatMap(each -> ProcFs.stat(each).stream())
+                    .filter(each -> !each.isDead())
+                    .count());
         case "dump" -> {
           suspended(words[1]).dump(Path.of(words[2]));
           yield "ok";

@@ -141,6 +141,33 @@ class MigrationTest {
   }
 
   @Test
+  void jobStaysWithItsSenderWhenTheReceiverFailsAfterItsRestore() throws IOException {
+    start("job");
+    try (LargePipes allowed = LargePipes.allow();
+        MigrationHost apart =
+            new MigrationHost(
+                hosts.receiverCommand("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
+                machine(),
+                directory.resolve("state-3"))) {
+      String processes = apart.tell("processes");
+      assertEquals("ok", apart.tell("fail criu restore"));
+      String port = apart.tell("lazily " + TwoHosts.RECEIVER_ADDRESS);
+      one.begin("migrate " + pid + " LAZY_PAGES " + TwoHosts.RECEIVER_ADDRESS + " " + port);
+
+      String restored = apart.tell("lazy");
+      String left = one.answer();
+
+      assertEquals("AssertionError: the listener fails", restored);
+      assertTrue(left.startsWith("MigrationFailedException: "), left);
+      assertTrue(left.contains("stays checkpointed"), left);
+      assertEquals("ok", apart.tell("cease"));
+      assertEquals(processes, apart.tell("processes"), "it was ended there");
+      assertEquals("ok", one.tell("resume " + pid));
+      assertJobGoesOn();
+    }
+  }
+
+  @Test
   void processGoesOnOnTheOtherGpuOfTheOtherHostOverTls() throws IOException {
     Tls tls =
         Certificates.authority(directory)

@@ -1,7 +1,9 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.ProcessTree;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.wire.Kind;
@@ -17,7 +19,8 @@ import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Set;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -30,6 +33,16 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
+  /** How long a tree may take to end. */
+  private static final Duration ENDING = Duration.ofSeconds(5);
+
+  /** What becomes of the tree. It has all of its memory, or is ended, and never both. */
+  private enum Fate {
+    COMING,
+    WHOLE,
+    BROKEN
+  }
+
   private final CriuDriver criu;
   private final Wire from;
   private final Path images;
@@ -39,10 +52,9 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
   private @Nullable LogDirectory log;
   private @Nullable LocalPort port;
   private @Nullable LazyMemory helper;
-  private volatile @Nullable ProcessIdentity root;
   private volatile @Nullable PageRelay relay;
-  private volatile boolean whole;
-  private volatile boolean closed;
+  private volatile List<ProcessIdentity> tree = List.of();
+  private final AtomicReference<Fate> fate = new AtomicReference<>(Fate.COMING);
 
   /**
    * Prepares; nothing is started yet.
@@ -89,11 +101,10 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
       @Override
       public void postRestore(int pid) throws VetoException {
         first.postRestore(pid);
-        root =
-            ProcessIdentity.of(pid)
-                .orElseThrow(() -> new VetoException("process " + pid + " has ended again"));
-        PageRelay passing = relay;
-        if (passing == null || passing.isBroken() || closed) {
+        // All of it stands still now. Later a process whose parent has ended is not found below it.
+        tree =
+            ProcFs.tree(pid).stream().flatMap(each -> ProcessIdentity.of(each).stream()).toList();
+        if (fate.get() == Fate.BROKEN) {
           // What it has touched since has zeroes.
           throw new VetoException("its memory does not come any more");
         }
@@ -128,22 +139,38 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
       throw new IOException(e.getMessage(), e);
     }
     // The sender is told next, and its tree may die then.
-    whole = true;
+    if (!fate.compareAndSet(Fate.COMING, Fate.WHOLE)) {
+      throw new IOException("the process was ended meanwhile");
+    }
   }
 
   /** Whether the tree has all of its memory: it is not ended any more, whatever breaks. */
   boolean isWhole() {
-    return whole;
+    return fate.get() == Fate.WHOLE;
   }
 
+  /**
+   * Ends the tree if it lacks memory, and waits for that.
+   *
+   * @return whether it is gone; false also when that is not known, and when it has all of its
+   *     memory
+   */
   @Override
-  public void broken() {
-    ProcessIdentity tree = root;
-    if (tree == null || whole) {
-      return;
+  public boolean broken() {
+    boolean first = fate.compareAndSet(Fate.COMING, Fate.BROKEN);
+    if (fate.get() == Fate.WHOLE) {
+      return false;
     }
-    LOG.warn("process {} does not get all of its memory: it is ended", tree.pid());
-    Set<ProcessIdentity> unused = ProcessTree.kill(tree);
+    List<ProcessIdentity> ours = tree;
+    if (first && !ours.isEmpty()) {
+      LOG.warn("process {} does not get all of its memory: it is ended", ours.get(0).pid());
+    }
+    try {
+      return ProcessTree.end(ours, ENDING);
+    } catch (ProcessUnreadableException e) {
+      LOG.warn("a process that lacks memory may not have ended: {}", e.getMessage());
+      return false;
+    }
   }
 
   /**
@@ -162,8 +189,7 @@ final class FetchedMemory implements MissingMemory, PageRelay.LocalEnd, AutoClos
   /** Ends a tree that lacks memory, and only then what gives it memory. */
   @Override
   public void close() {
-    closed = true;
-    broken();
+    boolean unused = broken();
     if (relay != null) {
       relay.close();
     }

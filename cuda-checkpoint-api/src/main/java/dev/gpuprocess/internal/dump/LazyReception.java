@@ -108,7 +108,17 @@ public final class LazyReception implements AutoCloseable {
             context.criu(), from, made.images(), reception.left(), Reception.most(offer));
     keep(coming);
     StepRecorder steps = new StepRecorder(context.listener(), sent.pid(), List.of());
-    StateHandle restored = new ImageRestore(context, made, steps, coming).run(options, asJob);
+    StateHandle restored;
+    try {
+      restored = new ImageRestore(context, made, steps, coming).run(options, asJob);
+    } catch (Throwable e) {
+      // Such as what a listener throws when the tree runs: there must not be one here and one
+      // there.
+      if (coming.broken()) {
+        throw e;
+      }
+      throw inDoubt(coming, sent.pid(), e);
+    }
     follow(from, coming, sent.pid());
     return restored;
   }
@@ -137,7 +147,7 @@ public final class LazyReception implements AutoCloseable {
               try {
                 finish(from, coming, pid);
                 outcome.complete(true);
-              } catch (GpuCheckpointException e) {
+              } catch (RuntimeException e) {
                 outcome.completeExceptionally(e);
               }
             },
@@ -151,8 +161,8 @@ public final class LazyReception implements AutoCloseable {
       try {
         coming.await();
       } catch (IOException e) {
-        if (coming.isWhole()) {
-          throw inDoubt(pid, e);
+        if (!coming.broken()) {
+          throw inDoubt(coming, pid, e);
         }
         from.refuse(
             "the process was ended there, as not all of its memory came: " + e.getMessage());
@@ -165,17 +175,18 @@ public final class LazyReception implements AutoCloseable {
       try {
         Message unused = from.receive(Kind.DONE);
       } catch (IOException e) {
-        throw inDoubt(pid, e);
+        throw inDoubt(coming, pid, e);
       }
     }
   }
 
-  private static MigrationInDoubtException inDoubt(int pid, IOException e) {
+  private static MigrationInDoubtException inDoubt(FetchedMemory memory, int pid, Throwable e) {
+    String message =
+        memory.isWhole()
+            ? "process %s is here with all of its memory, but the sender did not say that it is gone there (%s): look there, and end it where it must not go on"
+            : "process %s did not get all of its memory and does not end here (%s): see that it is gone, with all processes below it, before it goes on at the sender";
     return new MigrationInDoubtException(
-        "process %s is here with all of its memory, but the sender did not say that it is gone there (%s): look there, and end it where it must not go on"
-            .formatted(pid, e.getMessage()),
-        Failure.of(VERB, pid),
-        e);
+        message.formatted(pid, e.getMessage()), Failure.of(VERB, pid), e);
   }
 
   /** Waits until all memory has come and the process is gone from its host. */

@@ -399,7 +399,9 @@ public final class Migration {
           "process {} is at {}, but CRIU's end was not clean here: {}", root.pid(), receiver, e);
       return;
     }
-    boolean isNotThere = mode == MigrationMode.PAGE_SERVER || (relay != null && relay.isRefused());
+    boolean isNotThere =
+        mode == MigrationMode.PAGE_SERVER
+            || (relay != null && relay.isRefused() && !relay.isDelivered());
     if (end == DumpEnd.LIVES && isNotThere) {
       wire.refuse("the process stays with the sender: " + e.getMessage());
       throw why(e);

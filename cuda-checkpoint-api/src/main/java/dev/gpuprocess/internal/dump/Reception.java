@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.MigrationFailedException;
+import dev.gpuprocess.error.MigrationInDoubtException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -106,15 +107,16 @@ public final class Reception implements AutoCloseable {
     } catch (IOException e) {
       refuse(from, e);
       throw failed(pid, e);
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       refuse(from, e);
       throw e;
     }
   }
 
-  private static void refuse(@Nullable Wire from, Exception why) {
+  private static void refuse(@Nullable Wire from, Throwable why) {
     // What is in doubt is nobody's to decide.
-    if (from != null && !(why instanceof RefusedException || why instanceof ImageKeptException)) {
+    boolean inDoubt = why instanceof MigrationInDoubtException || why instanceof ImageKeptException;
+    if (from != null && !(why instanceof RefusedException || inDoubt)) {
       from.refuse(
           why instanceof GpuCheckpointException || why instanceof IOException
               ? String.valueOf(why.getMessage())

@@ -24,7 +24,6 @@ import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
-import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Path;
@@ -140,15 +139,7 @@ final class RestoreRecovery extends EntryRecovery {
 
   /** Ends what CRIU has made so far of the tree; false when something of it stays. */
   private boolean isTreeEnded(ProcessIdentity root) {
-    Set<ProcessIdentity> tree = ProcessTree.kill(root);
-    try (Polling patience = new Polling(context.timeouts().call())) {
-      while (tree.stream().anyMatch(ProcessIdentity::isAlive)) {
-        if (!patience.pause()) {
-          return false;
-        }
-      }
-      return true;
-    }
+    return ProcessTree.end(List.of(root), context.timeouts().call());
   }
 
   /** Notes those that have no entry of their own; false when one of the image does not answer. */

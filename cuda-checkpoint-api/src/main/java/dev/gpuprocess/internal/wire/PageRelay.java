@@ -28,8 +28,14 @@ public final class PageRelay implements AutoCloseable {
      */
     void check() throws IOException;
 
-    /** Called when the transfer broke, before the CRIU of this host can notice it. */
-    default void broken() {}
+    /**
+     * Called when the transfer broke, before the CRIU of this host can notice it.
+     *
+     * @return whether nothing goes on here with what came, so that the other end can be told
+     */
+    default boolean broken() {
+      return true;
+    }
   }
 
   /** Takes what the CRIU of this host says from its connection. */
@@ -146,11 +152,14 @@ public final class PageRelay implements AutoCloseable {
     // That the other end refuses is why nothing can be sent to it: the reason, even if heard later.
     IOException earlier = broken.getAndUpdate(first -> first == null || saidSo ? e : first);
     if (earlier == null) {
+      boolean over = false;
       try {
-        end.broken();
+        over = end.broken();
       } finally {
         reset();
-        if (!saidSo) {
+        if (!over) {
+          wire.hangUp();
+        } else if (!saidSo) {
           wire.refuse("the pages could not be passed on: " + e.getMessage());
         }
       }

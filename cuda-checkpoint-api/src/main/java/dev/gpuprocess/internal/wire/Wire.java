@@ -231,7 +231,7 @@ public final class Wire implements AutoCloseable {
   }
 
   /** Sends nothing more. What the other end has said already can still be received. */
-  private void hangUp() {
+  void hangUp() {
     try {
       socket.shutdownOutput();
     } catch (IOException e) {

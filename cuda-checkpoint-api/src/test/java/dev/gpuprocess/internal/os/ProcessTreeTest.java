@@ -50,7 +50,7 @@ class ProcessTreeTest {
     ProcessIdentity root = ProcessIdentity.of(shell.pid()).orElseThrow();
     await(() -> sleepers().size() >= 20);
 
-    Set<ProcessIdentity> killed = ProcessTree.kill(root);
+    Set<ProcessIdentity> killed = ProcessTree.kill(List.of(root));
 
     assertTrue(killed.contains(root));
     assertEquals(128 + 9, shell.waitFor());
@@ -65,11 +65,26 @@ class ProcessTreeTest {
     ProcessIdentity root = ProcessIdentity.of(shell.pid()).orElseThrow();
     await(() -> Processes.stat(root).orElseThrow().isStopped() && sleepers().size() == 1);
 
-    Set<ProcessIdentity> killed = ProcessTree.kill(root);
+    Set<ProcessIdentity> killed = ProcessTree.kill(List.of(root));
 
     assertEquals(2, killed.size());
     assertEquals(128 + 9, shell.waitFor());
     await(() -> sleepers().isEmpty());
+  }
+
+  @Test
+  void killsWhatHasNoParentAnyMore() throws IOException, InterruptedException {
+    String starting = "sleep %s & read line".formatted(seconds);
+    Process shell = new ProcessBuilder("bash", "-c", starting).start();
+    ProcessIdentity root = ProcessIdentity.of(shell.pid()).orElseThrow();
+    await(() -> sleepers().size() == 1);
+    ProcessIdentity child = sleepers().get(0);
+    shell.outputWriter().close();
+    assertEquals(1, shell.waitFor());
+
+    assertTrue(ProcessTree.end(List.of(root, child), Duration.ofSeconds(20)));
+
+    assertEquals(List.of(), sleepers());
   }
 
   @Test
@@ -78,7 +93,7 @@ class ProcessTreeTest {
     ProcessIdentity living = ProcessIdentity.of(other.pid()).orElseThrow();
 
     Set<ProcessIdentity> unused =
-        ProcessTree.kill(new ProcessIdentity(living.pid(), living.startTicks() - 1));
+        ProcessTree.kill(List.of(new ProcessIdentity(living.pid(), living.startTicks() - 1)));
 
     assertTrue(living.isAlive());
     assertTrue(!Processes.stat(living).orElseThrow().isStopped());

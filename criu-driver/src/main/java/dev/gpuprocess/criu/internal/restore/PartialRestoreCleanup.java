@@ -77,9 +77,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
       ours.add(root);
     }
     // In the middle of its restore the root starts its children one after the other.
-    for (ProcessIdentity process : Set.copyOf(ours)) {
-      ours.addAll(ProcessTree.kill(process));
-    }
+    ours.addAll(ProcessTree.kill(ours));
     Set<ProcessIdentity> signalled = new LinkedHashSet<>();
     Deadline deadline = Deadline.after(LIMIT);
     while (true) {
