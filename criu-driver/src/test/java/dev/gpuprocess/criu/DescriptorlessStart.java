@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.internal.jnr.LibcFunctions;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import java.io.IOException;
 import java.net.URL;
@@ -27,7 +28,8 @@ final class DescriptorlessStart {
    */
   public static void main(String[] args) throws Exception {
     Hoard.loadClasses(DescriptorlessStart.class.getClassLoader());
-    NativeLibraries.prepare();
+    // JNR reads files at its first binding, which is that of the CUDA driver: nothing is begun yet.
+    LibcFunctions unusedFunctions = NativeLibraries.load(LibcFunctions.class, "c");
     List<Class<?>> ours = ours();
     List<String> failed = new ArrayList<>();
     try (Hoard all = new Hoard(0)) {

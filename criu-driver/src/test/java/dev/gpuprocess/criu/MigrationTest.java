@@ -59,6 +59,14 @@ class MigrationTest {
     hosts.close();
   }
 
+  /** Where a tree finds its pids free while it still is where it came from. */
+  private MigrationHost hostWithOwnPids() throws IOException {
+    return new MigrationHost(
+        hosts.receiverCommand("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
+        machine(),
+        directory.resolve("state-3"));
+  }
+
   private Path machine() {
     return directory.resolve("gpus");
   }
@@ -127,11 +135,7 @@ class MigrationTest {
     assertJobGoesOn();
 
     try (LargePipes allowed = LargePipes.allow();
-        MigrationHost third =
-            new MigrationHost(
-                hosts.receiverCommand("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
-                machine(),
-                directory.resolve("state-3"))) {
+        MigrationHost third = hostWithOwnPids()) {
       String lazily = third.tell("lazily " + TwoHosts.RECEIVER_ADDRESS);
       migrate(third, "LAZY_PAGES", TwoHosts.RECEIVER_ADDRESS, lazily, "lazy");
       assertJobGoesOn();
@@ -144,11 +148,7 @@ class MigrationTest {
   void jobStaysWithItsSenderWhenTheReceiverFailsAfterItsRestore() throws IOException {
     start("job");
     try (LargePipes allowed = LargePipes.allow();
-        MigrationHost apart =
-            new MigrationHost(
-                hosts.receiverCommand("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
-                machine(),
-                directory.resolve("state-3"))) {
+        MigrationHost apart = hostWithOwnPids()) {
       String processes = apart.tell("processes");
       assertEquals("ok", apart.tell("fail criu restore"));
       String port = apart.tell("lazily " + TwoHosts.RECEIVER_ADDRESS);

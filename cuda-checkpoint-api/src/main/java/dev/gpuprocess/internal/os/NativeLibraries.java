@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.os;
 
-import dev.gpuprocess.internal.jnr.TaskFunctions;
 import java.util.Optional;
 import jnr.ffi.LibraryLoader;
 import jnr.ffi.LibraryOption;
@@ -37,10 +36,6 @@ public final class NativeLibraries {
    */
   public static <T> T load(Class<T> functions, String library) {
     prepare();
-    return bound(functions, library);
-  }
-
-  private static <T> T bound(Class<T> functions, String library) {
     return LibraryLoader.create(functions)
         .failImmediately()
         .option(LibraryOption.LoadNow, true)
@@ -48,10 +43,8 @@ public final class NativeLibraries {
   }
 
   /**
-   * Loads JNR with jffi, for JNR libraries that do their own binding. Respects what is set on the
-   * command line of the JVM, and does nothing when it is loaded already. Later bindings of the C
-   * library need no descriptor: JNR reads once where libraries are, and could never bind anything
-   * if it failed at that.
+   * Loads jffi, for JNR libraries that do their own binding. Respects what is set on the command
+   * line of the JVM, and does nothing when jffi is loaded already.
    */
   public static synchronized void prepare() {
     if (!loaded) {
@@ -59,7 +52,6 @@ public final class NativeLibraries {
       synchronized (System.getProperties()) {
         extract();
       }
-      TaskFunctions unused = bound(TaskFunctions.class, "c");
       loaded = true;
     }
   }
