@@ -211,7 +211,9 @@ int guard_job(int argc, char **argv) {
   if (send(CONTROL, "r", 1, MSG_NOSIGNAL) != 1) return 3;
   struct pollfd both[] = {{CONTROL, POLLIN, 0}, {ROOT, POLLIN, 0}};
   while (both[1].revents == 0) {
-    if (poll(both, 2, -1) < 0 && errno != EINTR) return 3;
+    int seen = poll(both, 2, -1);
+    if (seen < 0 && errno == EINTR) continue; /* revents are those of the last time */
+    if (seen < 0) return 3;
     if (both[0].revents != 0) obey(ends_with_jvm);
   }
   /* The root has ended. What is left of its session may have others, which are seen when one of those ends. */

@@ -100,7 +100,7 @@ static void await_for(struct control_call *shared, long nanoseconds) {
 static CUresult await(struct control_call *shared, int dead) {
   struct pollfd end = {.fd = dead, .events = POLLIN};
   await_for(shared, FIRST_LOOK_NS);
-  while (!is_done(shared) && poll(&end, 1, 0) == 0) await_for(shared, LATER_LOOKS_NS);
+  while (!is_done(shared) && poll(&end, 1, 0) != 1) await_for(shared, LATER_LOOKS_NS);
   return is_done(shared) ? shared->result : CUDA_ERROR_OPERATING_SYSTEM;
 }
 

@@ -193,13 +193,13 @@ static void serve_loaders(int which) {
     ready[count++] = (struct pollfd){.fd = channels[i].to_member[0], .events = POLLIN};
   }
   for (;;) {
-    poll(ready, (nfds_t)count, 5);
+    bool seen = poll(ready, (nfds_t)count, 5) > 0; /* else nothing is said of revents */
     if (kill(launcher, 0) != 0) exit(0);
     add(which);
     obey(which);
     for (int i = 0; i < count; i++) {
       uint64_t number;
-      if (ready[i].revents == 0) continue;
+      if (!seen || ready[i].revents == 0) continue;
       if (!transfer(ready[i].fd, &number, 0)) exit(0);
       if (number != ++last[i]) wrong("member %d got %lu after %lu", which, (unsigned long)number, (unsigned long)last[i] - 1);
       add(which);

@@ -1,6 +1,5 @@
 /* Descriptors that tell of events. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,11 +17,6 @@
 
 static int fd, other, watch;
 static char *directory;
-
-static bool is_ready(int descriptor) {
-  struct pollfd one = {.fd = descriptor, .events = POLLIN};
-  return must(poll(&one, 1, 0)) == 1;
-}
 
 /* A counter that holds 7 all the time. */
 static void open_eventfd(void) { fd = must(eventfd(7, EFD_NONBLOCK)); }
@@ -46,7 +40,7 @@ static void take_semaphore(void) {
   expect(read(fd, &value, sizeof value) == sizeof value);
   if (value != 1) bad("the semaphore has become a counter");
   expect(write(fd, &value, sizeof value) == sizeof value);
-  expect(is_ready(fd) && !is_ready(other));
+  expect(is_readable(fd, 0) && !is_readable(other, 0));
 }
 
 /* Three descriptors with three cookies; one edge-triggered, one of them never ready. */
@@ -104,7 +98,7 @@ static void next_inotify(uint32_t mask) {
   if (event->wd != watch || event->mask != mask) bad("event %x of watch %d", event->mask, event->wd);
 }
 
-static void inotify_is_quiet(void) { expect(!is_ready(fd)); }
+static void inotify_is_quiet(void) { expect(!is_readable(fd, 0)); }
 
 static void inotify_tells(void) {
   char *file = NULL;
@@ -148,13 +142,13 @@ static void open_pidfd(void) {
 }
 
 static void pidfd_lives(void) {
-  expect(!is_ready(fd));
+  expect(!is_readable(fd, 0));
   must(syscall(SYS_pidfd_send_signal, other, 0, NULL, 0));
 }
 
 static void pidfd_kills(void) {
   must(syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0));
-  await(is_ready(fd));
+  await(is_readable(fd, 0));
   must(close(fd));
   fd = must(eventfd(0, 0)); /* never ready, for the checks to come */
 }

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <linux/if_packet.h>
-#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -78,8 +77,7 @@ static void open_udp(void) {
 static void pass_datagrams(void) {
   static uint16_t port;
   send_number();
-  struct pollfd arrived = {.fd = two, .events = POLLIN};
-  if (must(poll(&arrived, 1, 200)) == 1) {
+  if (is_readable(two, 200)) {
     int got = -1;
     expect(recv(two, &got, sizeof got, 0) == sizeof got && got < sent);
     received++;

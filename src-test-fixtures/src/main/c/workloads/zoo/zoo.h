@@ -56,6 +56,9 @@ pid_t child(void (*body)(void));
 /* Zeroed memory that children share. */
 void *shared_memory(size_t bytes);
 
+/* Whether the descriptor is readable by then. CRIU ends a poll that waits with EINTR; it begins anew then. */
+bool is_readable(int descriptor, int milliseconds);
+
 /* Lets a little time pass. */
 void rest(void);
 

@@ -9,6 +9,7 @@
 #include "zoo.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -98,6 +99,14 @@ void *shared_memory(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) bad("mmap: %s", strerror(errno));
   return memory;
+}
+
+bool is_readable(int descriptor, int milliseconds) {
+  struct pollfd one = {.fd = descriptor, .events = POLLIN};
+  int ready;
+  do ready = poll(&one, 1, milliseconds);
+  while (ready < 0 && errno == EINTR);
+  return must(ready) == 1;
 }
 
 void rest(void) {
