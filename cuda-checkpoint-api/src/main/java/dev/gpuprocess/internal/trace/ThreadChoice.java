@@ -28,6 +28,9 @@ final class ThreadChoice {
 
   private ThreadChoice() {}
 
+  /** Looked at once: the threads run on, and what changes while it is compared has no order. */
+  private record Ranked(int thread, int rank) {}
+
   /**
    * Orders the threads of a process.
    *
@@ -40,8 +43,9 @@ final class ThreadChoice {
         .filter(thread -> !RestoreThread.is(thread))
         .filter(thread -> !ours || thread.pid() != pid)
         .limit(MOST)
-        .sorted(Comparator.comparingInt(thread -> rank(pid, thread)))
-        .map(ProcStat::pid)
+        .map(thread -> new Ranked(thread.pid(), rank(pid, thread)))
+        .sorted(Comparator.comparingInt(Ranked::rank))
+        .map(Ranked::thread)
         .toList();
   }
 
