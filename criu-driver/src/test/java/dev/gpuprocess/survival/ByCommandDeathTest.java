@@ -56,7 +56,7 @@ class ByCommandDeathTest {
   }
 
   private boolean criuIsAtWork() {
-    return !Signals.criuWith(MARK + "=" + directory).isEmpty();
+    return !Signals.criuAt(directory).isEmpty();
   }
 
   @ParameterizedTest

@@ -189,9 +189,8 @@ final class Crash {
 
   private List<String> untidy() {
     List<String> untidy = new ArrayList<>();
-    String mark = MARK + "=" + machine.state();
-    if (!Waiting.until(PATIENCE, () -> Signals.criuWith(mark).isEmpty())) {
-      untidy.add("CRIU runs: " + Signals.criuWith(mark));
+    if (!Waiting.until(PATIENCE, () -> machine.criu().isEmpty())) {
+      untidy.add("CRIU runs: " + machine.criu());
     }
     machine.possibleImages().stream()
         .filter(path -> path.toString().endsWith(".partial"))

@@ -12,10 +12,12 @@ import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
 
 /**
  * A dump or a restore in which CRIU or its controller dies, and what is left of the process: it
@@ -52,6 +54,19 @@ final class CriuDeath {
   List<String> rehearse() {
     deed.act(WatchedCriu.of(new RpcCriuDriver(), moments::reached, PATIENCE), subject.pid(), place);
     return moments.seen();
+  }
+
+  /** Nobody dies; tells at which stages the CRIU that waits for an answer was not found. */
+  List<String> unseen() {
+    List<String> unseen = new ArrayList<>();
+    Consumer<String> look =
+        moment -> {
+          if (Signals.criuAt(place).isEmpty()) {
+            unseen.add(moment);
+          }
+        };
+    deed.act(WatchedCriu.of(new RpcCriuDriver(), look, PATIENCE), subject.pid(), place);
+    return unseen;
   }
 
   /** CRIU dies at the moment with this number, or some time after it. */
@@ -151,7 +166,7 @@ final class CriuDeath {
     killed =
         DyingJvm.awaitEnd(controller, CriuDeathController.BEGINS, moment < 0 ? nanos : -1)
             || moment >= 0;
-    return Waiting.until(PATIENCE, () -> Signals.criuWith(MARK + "=" + place).isEmpty())
+    return Waiting.until(PATIENCE, () -> Signals.criuAt(place).isEmpty())
         ? fault()
         : Optional.of("the CRIU of the dead controller runs on");
   }

@@ -130,6 +130,15 @@ class CriuDeathsTest {
     assertNoneLost();
   }
 
+  /** Else its end would not be waited for when its controller is dead. */
+  @ParameterizedTest
+  @EnumSource
+  void criuIsFoundAtEveryStage(CrashedVerb deed) {
+    try (HostSubject subject = plain()) {
+      assertEquals(List.of(), new CriuDeath(deed, subject, place()).unseen());
+    }
+  }
+
   @ParameterizedTest
   @EnumSource
   void theControllerDiesAtStages(CrashedVerb deed) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -103,7 +104,10 @@ final class HostSubject implements AutoCloseable {
     long looked = number(1);
     Signals.send(asked.get(), Signals.USER_1);
     if (!Waiting.until(PATIENCE, () -> number(0) > count && number(1) > looked)) {
-      return Optional.of("it does not go on from " + count);
+      return Optional.of(
+          "it does not go on from %d: %s, now %s"
+              .formatted(
+                  count, asked.get(), ProcFs.stat(pid).map(Object::toString).orElse("gone")));
     }
     return words()[2].equals("right") ? Optional.empty() : Optional.of("its memory is wrong");
   }

@@ -179,9 +179,8 @@ final class JobCrash {
   }
 
   private Optional<String> untidy() {
-    String mark = Crash.MARK + "=" + machine.state();
-    if (!Waiting.until(PATIENCE, () -> Signals.criuWith(mark).isEmpty())) {
-      return Optional.of("CRIU runs: " + Signals.criuWith(mark));
+    if (!Waiting.until(PATIENCE, () -> machine.criu().isEmpty())) {
+      return Optional.of("CRIU runs: " + machine.criu());
     }
     List<String> left = new ArrayList<>(machine.journal());
     SimulatedMachine.names(machine.images()).stream()

@@ -4,8 +4,15 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 import jnr.posix.POSIX;
 import jnr.posix.POSIXFactory;
 
@@ -61,13 +68,43 @@ final class Signals {
         .anyMatch(word -> word.equals("swrk") || word.contains("--rpc"));
   }
 
-  /** The CRIUs that have this in their environment. */
-  static List<Long> criuWith(String variable) {
+  /**
+   * The CRIUs at work below a directory: they were started with it in their environment, and have
+   * had no request yet, since they overwrite their environment with what they do; or they have
+   * something open there.
+   */
+  static List<Long> criuAt(Path directory) {
     return ProcessHandle.allProcesses()
         .map(ProcessHandle::pid)
         .filter(pid -> isCriu(Math.toIntExact(pid)))
-        .filter(pid -> environmentOf(pid).contains(variable))
+        .filter(pid -> isNamed(environmentOf(pid), directory) || hasOpen(pid, directory))
         .toList();
+  }
+
+  private static boolean isNamed(String environment, Path directory) {
+    return Arrays.stream(environment.split("\0"))
+        .map(variable -> variable.substring(variable.indexOf('=') + 1))
+        .anyMatch(value -> value.startsWith("/") && Path.of(value).startsWith(directory));
+  }
+
+  private static boolean hasOpen(long pid, Path directory) {
+    try (Stream<Path> descriptors = Files.list(Path.of("/proc/" + pid + "/fd"))) {
+      return descriptors.anyMatch(each -> target(each).startsWith(directory));
+    } catch (NoSuchFileException gone) {
+      return false;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static Path target(Path descriptor) {
+    try {
+      return Files.readSymbolicLink(descriptor);
+    } catch (NoSuchFileException closed) {
+      return descriptor;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   /** Empty also for one that is being torn down: it has no memory to read this from (ESRCH). */

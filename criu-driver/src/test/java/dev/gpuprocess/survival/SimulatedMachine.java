@@ -56,6 +56,11 @@ final class SimulatedMachine implements AutoCloseable {
     return directory.resolve("state");
   }
 
+  /** The CRIUs that are at work here. */
+  List<Long> criu() {
+    return Signals.criuAt(directory);
+  }
+
   /** Anything else of this machine. */
   Path place(String name) {
     return directory.resolve(name);

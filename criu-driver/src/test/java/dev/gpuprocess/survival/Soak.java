@@ -24,6 +24,7 @@ final class Soak implements AutoCloseable {
   private static final int CONTROLLERS = 2;
   private static final int PROCESSES = 4;
   private static final long ROUND_MILLIS = 3000;
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
 
   /**
    * What came of it.
@@ -187,13 +188,15 @@ final class Soak implements AutoCloseable {
     }
     // What they could not remove for want of descriptors is found when they are dead.
     controllers.forEach(SoakRemote::close);
+    boolean criuEnds = Waiting.until(PATIENCE, () -> machine.criu().isEmpty());
     AbandonedImage.in(machine.images()).forEach(AbandonedImage::remove);
     List<String> leaked = new ArrayList<>(leaks.left(machine.temporary()));
     SimulatedMachine.names(machine.images()).stream()
         .filter(name -> name.endsWith(".partial"))
         .forEach(name -> leaked.add("half image " + name));
-    String mark = Crash.MARK + "=" + machine.state();
-    Signals.criuWith(mark).forEach(pid -> leaked.add("CRIU " + pid));
+    if (!criuEnds) {
+      leaked.add("CRIU " + machine.criu());
+    }
     SimulatedMachine.names(machine.place("marks"))
         .forEach(call -> leaked.add("driver call on " + call));
     leaked.forEach(leak -> judge.complain(new Complaint(Complaint.Kind.LEAKED, leak)));
