@@ -47,6 +47,11 @@ class ArchitectureTest {
   }
 
   @Test
+  void listingsOfDirectoriesMayFail() {
+    HOUSE.requireListingsMayFail();
+  }
+
+  @Test
   void internalsKnowNoStates() {
     noClasses()
         .that()

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.process.Privilege;
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -55,7 +55,7 @@ public final class CriuLocator {
   private static final String PROVISIONED = "provisioned";
 
   private static final Pattern VERSION_NAME =
-      Pattern.compile("(\\d+)\\.(\\d+)(?:\\.(\\d+))?(?:[^\\d.].*)?");
+      Pattern.compile("(\\d{1,9})\\.(\\d{1,9})(?:\\.(\\d{1,9}))?(?:[^\\d.].*)?");
 
   private final @Nullable Path explicit;
   private final @Nullable String property;
@@ -219,8 +219,8 @@ public final class CriuLocator {
       return List.of();
     }
     List<Path> versions = new ArrayList<>();
-    try (DirectoryStream<Path> entries = Files.newDirectoryStream(home)) {
-      for (Path entry : entries) {
+    try {
+      for (Path entry : DurableFiles.list(home)) {
         if (version(entry).isPresent() && Files.isExecutable(entry.resolve("criu"))) {
           versions.add(entry);
         }

@@ -28,6 +28,11 @@ class ArchitectureTest {
   }
 
   @Test
+  void listingsOfDirectoriesMayFail() {
+    HOUSE.requireListingsMayFail();
+  }
+
+  @Test
   void onlyTheConversationAndTheImagesKnowProtobuf() {
     noClasses()
         .that()

@@ -112,6 +112,14 @@ class CriuFinderTest {
     assertEquals(new CriuVersion(4, 10, 1), find().version());
   }
 
+  @Test
+  void provisioned_butTheNameIsNoVersion() {
+    fake("home/criu/99999999999.0", 9, 9, 9);
+    Path fine = fake("home/criu/4.2.1", 4, 2, 1);
+    environment.put("GPUPROCESS_HOME", directory.resolve("home").toString());
+    assertEquals(fine, find().program());
+  }
+
   private void assertSkipped(String reason) {
     Assumptions.assumeTrue(CurrentUser.isRoot(), "only root has to mind");
     environment.put("PATH", "/nowhere");

@@ -1,12 +1,16 @@
 package dev.gpuprocess.contract;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.domain.JavaMethodCall;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.library.dependencies.SliceAssignment;
 import com.tngtech.archunit.library.dependencies.SliceIdentifier;
 import com.tngtech.archunit.library.dependencies.SlicesRuleDefinition;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -66,6 +70,32 @@ public record House(JavaClasses classes, Path sources) {
         .should()
         .beFreeOfCycles()
         .check(classes);
+  }
+
+  /**
+   * Fails where a directory is listed by code that does not expect this to fail halfway, as it does
+   * when the server of a network file system is lost: what the JDK throws then is no IOException.
+   */
+  public void requireListingsMayFail() {
+    List<String> careless =
+        classes.stream()
+            .flatMap(each -> each.getMethodCallsFromSelf().stream())
+            .filter(call -> call.getTargetOwner().isEquivalentTo(Files.class))
+            .filter(House::listsCarelessly)
+            .map(JavaMethodCall::getDescription)
+            .toList();
+    assertEquals(List.of(), careless, "DurableFiles.list throws an IOException");
+  }
+
+  private static boolean listsCarelessly(JavaMethodCall call) {
+    return switch (call.getName()) {
+      case "list", "walk", "find" -> true;
+      case "newDirectoryStream" ->
+          call.getOrigin().getTryCatchBlocks().stream()
+              .flatMap(block -> block.getCaughtThrowables().stream())
+              .noneMatch(caught -> caught.isEquivalentTo(DirectoryIteratorException.class));
+      default -> false;
+    };
   }
 
   /** How large it is, in one line. */

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -78,10 +77,8 @@ record PrivateDirectory(Path path) {
   /** Removes it with its content; libraries loaded from there stay loaded. */
   void delete() {
     try {
-      try (DirectoryStream<Path> files = Files.newDirectoryStream(path)) {
-        for (Path file : files) {
-          Files.deleteIfExists(file);
-        }
+      for (Path file : DurableFiles.list(path)) {
+        Files.deleteIfExists(file);
       }
       Files.deleteIfExists(path);
     } catch (IOException e) {

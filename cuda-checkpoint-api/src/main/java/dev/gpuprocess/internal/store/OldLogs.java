@@ -32,6 +32,9 @@ final class OldLogs {
   /** How long a recovery may still need the logs of a dead JVM. */
   private static final Duration HOUR = Duration.ofHours(1);
 
+  /** When an exception named it, read once: other JVMs remove such directories too. */
+  private record Named(Path directory, Instant time) {}
+
   private final Path temporary;
 
   OldLogs(Path temporary) {
@@ -50,32 +53,28 @@ final class OldLogs {
 
   private void remove(Duration patience) {
     try {
-      List<Path> named = new ArrayList<>();
+      List<Named> named = new ArrayList<>();
       for (Path directory : DurableFiles.list(temporary)) {
         Optional<DirectoryMaker> maker =
             DirectoryMaker.ofTemporary(String.valueOf(directory.getFileName()));
         if (maker.isPresent() && isOurs(directory)) {
           if (Files.exists(directory.resolve(LogDirectory.KEPT))) {
-            named.add(directory);
-          } else if (maker.get().isAbandoned() && isOlder(directory, patience)) {
+            named.add(new Named(directory, time(directory.resolve(LogDirectory.KEPT))));
+          } else if (maker.get().isAbandoned() && isPast(time(directory), patience)) {
             new LogDirectory(directory).delete();
           }
         }
       }
-      named.sort(Comparator.comparing(OldLogs::namedAt).reversed());
-      for (Path directory : named.subList(Math.min(NEWEST, named.size()), named.size())) {
-        if (isOlder(directory.resolve(LogDirectory.KEPT), DAY)) {
-          new LogDirectory(directory).delete();
+      named.sort(Comparator.comparing(Named::time).reversed());
+      for (Named each : named.subList(Math.min(NEWEST, named.size()), named.size())) {
+        if (isPast(each.time(), DAY)) {
+          new LogDirectory(each.directory()).delete();
         }
       }
     } catch (IOException e) {
       // The next dump or restore tries again.
       LOG.warn("old logs in {} stay: {}", temporary, e.toString());
     }
-  }
-
-  private static Instant namedAt(Path directory) {
-    return time(directory.resolve(LogDirectory.KEPT));
   }
 
   /** Other users can give their directories such names too. */
@@ -88,8 +87,8 @@ final class OldLogs {
     }
   }
 
-  private static boolean isOlder(Path file, Duration age) {
-    return time(file).plus(age).compareTo(Instant.now()) <= 0;
+  private static boolean isPast(Instant time, Duration age) {
+    return time.plus(age).compareTo(Instant.now()) <= 0;
   }
 
   private static Instant time(Path file) {

@@ -18,6 +18,8 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -26,6 +28,9 @@ import org.junit.jupiter.api.io.TempDir;
 @NullUnmarked
 @OutsideUse("D7")
 class OldLogsTest {
+
+  private static final int MANY = 100;
+  private static final int LOOKS = 100;
 
   @TempDir Path temporary;
 
@@ -75,6 +80,44 @@ class OldLogsTest {
     assertTrue(Files.exists(fresh));
     assertEquals(9, old.stream().filter(Files::exists).count());
     assertTrue(old.subList(0, 9).stream().allMatch(Files::exists));
+  }
+
+  /**
+   * As other JVMs may change them: the sort of the JDK throws when what it compares has no order.
+   */
+  @Test
+  void namedOnesMayChangeWhileTheyAreOrdered() throws Exception {
+    List<Path> named = new ArrayList<>();
+    for (int i = 0; i < MANY; i++) {
+      named.add(named(ours(), Duration.ofMinutes(i)));
+    }
+    CompletableFuture<Void> changing = new CompletableFuture<>();
+    Thread other = new Thread(() -> changeUntilInterrupted(named, changing), "another JVM");
+    other.start();
+    try {
+      for (int i = 0; i < LOOKS; i++) {
+        new OldLogs(temporary).removeOutdated();
+      }
+    } finally {
+      other.interrupt();
+      other.join();
+    }
+    changing.get();
+    assertEquals(MANY, named.stream().filter(Files::exists).count());
+  }
+
+  private static void changeUntilInterrupted(List<Path> named, CompletableFuture<Void> outcome) {
+    Random random = new Random();
+    try {
+      while (!Thread.interrupted()) {
+        Instant time = Instant.now().minusSeconds(random.nextInt(3_600));
+        Path directory = named.get(random.nextInt(named.size()));
+        Files.setLastModifiedTime(directory.resolve(LogDirectory.KEPT), FileTime.from(time));
+      }
+      outcome.complete(null);
+    } catch (IOException | RuntimeException e) {
+      outcome.completeExceptionally(e);
+    }
   }
 
   @Test

@@ -28,11 +28,12 @@ import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** One dump, or one pre-dump. */
@@ -187,11 +188,13 @@ public final class DumpOperation {
         throw directoryProblem(directory, "cannot be written to", null);
       }
     }
-    try (Stream<Path> entries = Files.list(request.images())) {
-      if (entries.anyMatch(entry -> !entry.equals(request.work()))) {
-        throw directoryProblem(request.images(), "is not empty", null);
+    try (DirectoryStream<Path> entries = Files.newDirectoryStream(request.images())) {
+      for (Path entry : entries) {
+        if (!entry.equals(request.work())) {
+          throw directoryProblem(request.images(), "is not empty", null);
+        }
       }
-    } catch (IOException e) {
+    } catch (IOException | DirectoryIteratorException e) {
       throw directoryProblem(request.images(), "cannot be read: " + e.getMessage(), e);
     }
   }

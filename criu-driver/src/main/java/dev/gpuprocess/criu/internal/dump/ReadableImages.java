@@ -3,11 +3,11 @@ package dev.gpuprocess.criu.internal.dump;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.stream.Stream;
 
 /**
  * Checks that we can read what a CRIU of another user has written while the process still exists:
@@ -22,17 +22,15 @@ final class ReadableImages {
     if (CurrentUser.isRoot()) {
       return;
     }
-    try (Stream<Path> files = Files.list(request.images())) {
-      files
-          .filter(file -> !Files.isReadable(file))
-          .findFirst()
-          .ifPresent(
-              file -> {
-                throw new ImageDirectoryException(
-                    "%s was refused, the process runs on: CRIU wrote %s as another user, and this user cannot read it: have CRIU run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
-                        .formatted(subject, file),
-                    Failure.of("dump", request.process().pid()));
-              });
+    try {
+      for (Path file : DurableFiles.list(request.images())) {
+        if (!Files.isReadable(file)) {
+          throw new ImageDirectoryException(
+              "%s was refused, the process runs on: CRIU wrote %s as another user, and this user cannot read it: have CRIU run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
+                  .formatted(subject, file),
+              Failure.of("dump", request.process().pid()));
+        }
+      }
     } catch (IOException e) {
       throw new ImageDirectoryException(
           "%s was refused, the process runs on: the images cannot be listed: %s"

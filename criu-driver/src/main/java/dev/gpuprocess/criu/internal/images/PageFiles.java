@@ -1,11 +1,10 @@
 package dev.gpuprocess.criu.internal.images;
 
 import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.DurableFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
-import java.util.stream.Stream;
 
 /** The memory pages of a tree without its other images, as a page server leaves them. */
 public final class PageFiles {
@@ -25,13 +24,12 @@ public final class PageFiles {
    * @throws IOException if a file cannot be read or synced
    */
   public static void requireDurable(Path directory, long pageSize) throws IOException {
-    List<Path> files;
-    try (Stream<Path> all = Files.list(directory)) {
-      files = all.filter(file -> isPages(file.getFileName().toString())).toList();
-    }
     boolean any = false;
-    for (Path file : files) {
-      String name = file.getFileName().toString();
+    for (Path file : DurableFiles.list(directory)) {
+      String name = String.valueOf(file.getFileName());
+      if (!isPages(name)) {
+        continue;
+      }
       if (name.startsWith(MAP)) {
         requireComplete(directory, name, pageSize);
         any = true;

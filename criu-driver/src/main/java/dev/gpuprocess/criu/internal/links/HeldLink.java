@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.links;
 
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -32,6 +33,8 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
           names.add(String.valueOf(entry.getFileName()));
         }
       }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
     }
     return names;
   }

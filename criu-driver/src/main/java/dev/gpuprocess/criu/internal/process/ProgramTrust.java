@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import java.io.IOException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -33,9 +33,7 @@ public final class ProgramTrust {
       all.add(real);
       Path directory = real.getParent();
       if (provisioned && directory != null) {
-        try (DirectoryStream<Path> beside = Files.newDirectoryStream(directory)) {
-          beside.forEach(all::add);
-        }
+        all.addAll(DurableFiles.list(directory));
       }
       for (Path path : List.copyOf(all.subList(0, 2))) {
         for (Path above = path.getParent(); above != null; above = above.getParent()) {

@@ -4,6 +4,7 @@ import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -136,10 +137,8 @@ final class RootErrand {
   }
 
   private static void remove(Path directory) throws IOException {
-    try (Stream<Path> files = Files.list(directory)) {
-      for (Path file : files.toList()) {
-        Files.delete(file);
-      }
+    for (Path file : DurableFiles.list(directory)) {
+      Files.delete(file);
     }
     Files.delete(directory);
   }
