@@ -30,9 +30,22 @@ public final class Descriptors {
    * @throws FileSystemException when it cannot be opened
    */
   public static RandomAccessFile read(Path file) throws IOException {
-    int descriptor = Libc.open(file, Libc.O_RDONLY, 0);
+    return open(file, Libc.O_RDONLY, "r");
+  }
+
+  /**
+   * Opens a file that exists for reading and writing, whatever characters are in its name.
+   *
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static RandomAccessFile readAndWrite(Path file) throws IOException {
+    return open(file, Libc.O_RDWR, "rw");
+  }
+
+  private static RandomAccessFile open(Path file, int flags, String mode) throws IOException {
+    int descriptor = Libc.open(file, flags, 0);
     try {
-      return new RandomAccessFile("/proc/self/fd/" + descriptor, "r");
+      return new RandomAccessFile("/proc/self/fd/" + descriptor, mode);
     } catch (FileNotFoundException e) {
       throw new FileSystemException(file.toString(), null, "cannot be opened: " + e.getMessage());
     } finally {

@@ -151,7 +151,7 @@ public record LogDirectory(Path path) {
 
   /**
    * Removes the log directories of dead controllers from the temporary files, except those that an
-   * exception has named within the last day.
+   * exception has named not long ago.
    */
   public static void removeAbandoned() {
     new OldLogs(temporary()).removeAbandoned();
@@ -181,12 +181,19 @@ public record LogDirectory(Path path) {
     return thrown.getCause() != null && isNamedIn(thrown.getCause());
   }
 
-  /** Keeps it for a day, or as long as it is one of the newest. */
+  /** Keeps it for some time, or as long as it is one of the newest. */
   void keep() {
     try {
       DurableFiles.write(path.resolve(KEPT), new byte[0]);
     } catch (IOException e) {
-      LOG.warn("{} may be removed before it is a day old: {}", path, e.toString());
+      LOG.warn("{} may be removed at once: {}", path, e.toString());
+    }
+    try {
+      for (Path file : DurableFiles.list(path)) {
+        LongLog.shorten(file, LongLog.PART);
+      }
+    } catch (IOException e) {
+      LOG.warn("a log in {} may take much room: {}", path, e.toString());
     }
   }
 

@@ -18,18 +18,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The log directories among the temporary files. One that an exception has named stays for a day,
- * and longer if it is among the newest ten; others belong to a call that is under way, or to a JVM
- * that died.
+ * The log directories among the temporary files. One that an exception has named stays for an hour;
+ * for a day if it is among the newest hundred of them, so that who tries again and again does not
+ * fill the disk; and longer if it is among the newest ten. Others belong to a call that is under
+ * way, or to a JVM that died.
  */
 final class OldLogs {
 
   private static final Logger LOG = LoggerFactory.getLogger(OldLogs.class);
 
   private static final int NEWEST = 10;
+  private static final int OF_A_DAY = 100;
   private static final Duration DAY = Duration.ofDays(1);
 
-  /** How long a recovery may still need the logs of a dead JVM. */
+  /** For an operator to look, and for a recovery to need the logs of a dead JVM. */
   private static final Duration HOUR = Duration.ofHours(1);
 
   /** When an exception named it, read once: other JVMs remove such directories too. */
@@ -66,9 +68,9 @@ final class OldLogs {
         }
       }
       named.sort(Comparator.comparing(Named::time).reversed());
-      for (Named each : named.subList(Math.min(NEWEST, named.size()), named.size())) {
-        if (isPast(each.time(), DAY)) {
-          new LogDirectory(each.directory()).delete();
+      for (int newer = NEWEST; newer < named.size(); newer++) {
+        if (isPast(named.get(newer).time(), newer < OF_A_DAY ? DAY : HOUR)) {
+          new LogDirectory(named.get(newer).directory()).delete();
         }
       }
     } catch (IOException e) {

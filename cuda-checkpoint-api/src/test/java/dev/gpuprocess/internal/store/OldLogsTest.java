@@ -82,6 +82,36 @@ class OldLogsTest {
     assertTrue(old.subList(0, 9).stream().allMatch(Files::exists));
   }
 
+  /** Who tries again every second would otherwise have a day's failures on the disk. */
+  @Test
+  void ofManyTheNewestHundredStayForADay_othersForAnHour() throws IOException {
+    List<Path> ofToday = new ArrayList<>();
+    for (int minutes = 61; minutes < 61 + 2 * MANY; minutes++) {
+      ofToday.add(named(ours(), Duration.ofMinutes(minutes)));
+    }
+    List<Path> ofThisHour = new ArrayList<>();
+    for (int minutes = 1; minutes <= 50; minutes++) {
+      ofThisHour.add(named(ours(), Duration.ofMinutes(minutes)));
+    }
+    new OldLogs(temporary).removeOutdated();
+    assertTrue(ofThisHour.stream().allMatch(Files::exists));
+    int left = MANY - ofThisHour.size();
+    assertTrue(ofToday.subList(0, left).stream().allMatch(Files::exists));
+    assertEquals(left, ofToday.stream().filter(Files::exists).count());
+    ofThisHour.addAll(0, moreOfThisHour());
+    new OldLogs(temporary).removeOutdated();
+    assertTrue(ofThisHour.stream().allMatch(Files::exists));
+    assertEquals(0, ofToday.stream().filter(Files::exists).count());
+  }
+
+  private List<Path> moreOfThisHour() throws IOException {
+    List<Path> more = new ArrayList<>();
+    for (int i = 0; i < MANY; i++) {
+      more.add(named(ours(), Duration.ofSeconds(i)));
+    }
+    return more;
+  }
+
   /**
    * As other JVMs may change them: the sort of the JDK throws when what it compares has no order.
    */
