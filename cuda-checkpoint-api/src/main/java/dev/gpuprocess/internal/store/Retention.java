@@ -43,8 +43,9 @@ public final class Retention {
    * command line) and were made before it. The images that stay are verified first, every byte; an
    * image that fails neither counts nor is removed. Links are not followed, and anything that is
    * not a complete image of ours is left alone, as is one that is being read or restored, except
-   * partial images whose makers died ({@link AbandonedImage#in}); an image that is being removed
-   * becomes partial first. An interrupt does not stop this; the thread stays interrupted.
+   * partial images whose makers died on this machine ({@link AbandonedImage#removeIn}); an image
+   * that is being removed becomes partial first. An interrupt does not stop this; the thread stays
+   * interrupted.
    *
    * @param count how many stay, including the newest; at least 1
    * @return what was removed, oldest first
@@ -58,7 +59,7 @@ public final class Retention {
           "the newest image always stays, so the count must be at least 1, not " + count);
     }
     newest.verify();
-    AbandonedImage.in(parent()).forEach(AbandonedImage::remove);
+    AbandonedImage.removeIn(parent());
     int kept = 1;
     List<ImageDirectory> superseded = new ArrayList<>();
     for (ImageDirectory image : olderOnes()) {

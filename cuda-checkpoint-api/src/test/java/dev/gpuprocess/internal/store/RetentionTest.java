@@ -1,12 +1,15 @@
 package dev.gpuprocess.internal.store;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.StagingName;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -71,6 +74,26 @@ class RetentionTest {
       assertTrue(Thread.interrupted(), "the flag stays");
     }
     assertEquals(List.of("newest"), left());
+  }
+
+  /** Its dump would fail, or go on with what is left and end the process for that. */
+  @Test
+  void keep_imageThatAnotherMachineIsWriting_stays() throws IOException {
+    image("old", 0);
+    ImageDirectory newest = image("newest", 1);
+    DirectoryMaker dead = TestImages.deadMaker();
+    Path left = partial(dead);
+    Path elsewhere = partial(new DirectoryMaker("00000000", dead.namespace(), dead.process()));
+    assertEquals(List.of("old"), names(keep(newest, 1)));
+    assertFalse(Files.exists(left));
+    assertTrue(Files.exists(elsewhere.resolve("core-4242.img")));
+  }
+
+  private Path partial(DirectoryMaker maker) throws IOException {
+    Path made = images.resolve(new StagingName(maker, TestImages.PROCESS).text());
+    DurableFiles.createDirectory(made);
+    Files.createFile(made.resolve("core-4242.img"));
+    return made;
   }
 
   @Test
