@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.JobImage;
 import dev.gpuprocess.JobMember;
 import dev.gpuprocess.ProcessImage;
@@ -28,12 +29,15 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -157,6 +161,49 @@ class JobImageTest {
     assertEquals(List.of(), image.manifest().memoryFiles());
     image.restore().resume();
     assertRuns(job);
+  }
+
+  /** What was begun of its file is not in the image, which would count as altered. */
+  @Test
+  void memoryOfOneThatCannotTakeADescriptorIsDumpedByCriu() {
+    Job job = tree.launch(1);
+    AtomicInteger handedOver = new AtomicInteger();
+    StepListener limits =
+        new StepListener() {
+          @Override
+          public void started(String step, int pid) {
+            if (step.equals("hand over") && handedOver.incrementAndGet() == MEMBERS) {
+              limitDescriptors(pid, 0);
+            }
+          }
+
+          @Override
+          public void finished(Step step) {
+            if (step.name().equals("hand over")) {
+              limitDescriptors(step.pid(), 1024); // CRIU needs some
+            }
+          }
+        };
+    GpuCheckpoints checkpoints = tree.checkpoints().toBuilder().listener(limits).build();
+    JobImage image = checkpoints.job(job.pid()).suspend().dump(image());
+    assertEquals(
+        List.of("gpu/memory-1.bin", "gpu/memory-2.bin"),
+        image.manifest().memoryFiles().stream().map(MemoryFile::file).toList());
+    image.verify();
+    image.restore().resume();
+    assertRuns(job);
+  }
+
+  private static void limitDescriptors(int pid, int limit) {
+    try {
+      Process set =
+          new ProcessBuilder("prlimit", "--pid", "" + pid, "--nofile=" + limit + ":1024")
+              .inheritIO()
+              .start();
+      assertEquals(0, set.waitFor());
+    } catch (IOException | InterruptedException e) {
+      throw new AssertionError(e);
+    }
   }
 
   @Test

@@ -171,7 +171,7 @@ final class HandOverStep {
       if (inMemory.isPresent()) {
         spool.close();
       } else {
-        image.removeMemoryDirectory();
+        image.removeMemory(planned.name());
       }
       return Optional.of(String.valueOf(e.getMessage()));
     } catch (IOException e) {

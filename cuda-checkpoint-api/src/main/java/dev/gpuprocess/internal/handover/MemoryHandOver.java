@@ -53,6 +53,11 @@ public final class MemoryHandOver {
     return MemoryFile.DIRECTORY + "/" + name(number);
   }
 
+  /** The name of its file in the directory of memory files. */
+  public String name() {
+    return name(number);
+  }
+
   /** How much memory it is about; 0 when there is none. */
   public long bytes() {
     return areas.stream().mapToLong(AddressRange::bytes).sum();
@@ -105,7 +110,7 @@ public final class MemoryHandOver {
       Duration time,
       DiskWork disk)
       throws IOException {
-    Path file = directory.resolve(name(number));
+    Path file = directory.resolve(name());
     HandOver handOver =
         new HandOver(process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
     begun = handOver;

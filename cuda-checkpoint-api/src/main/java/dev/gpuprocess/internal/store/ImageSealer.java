@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
@@ -52,6 +53,24 @@ final class ImageSealer {
       return summed;
     } catch (IllegalArgumentException e) {
       throw new IOException("CRIU wrote a file that an image cannot hold: " + e.getMessage(), e);
+    }
+  }
+
+  /**
+   * Checks that the memory files are those that the manifest will list: with another one beside
+   * them no restore would take the image, and the process ends for it.
+   */
+  static void requireNoOther(PinnedDirectory image, List<ImageFile> memory) throws IOException {
+    Path directory = image.path().resolve(MemoryFile.DIRECTORY);
+    if (!Files.exists(directory, LinkOption.NOFOLLOW_LINKS)) {
+      return;
+    }
+    for (Path file : DurableFiles.list(directory)) {
+      String name = image.path().relativize(file).toString();
+      if (memory.stream().noneMatch(each -> each.path().equals(name))) {
+        throw new FileSystemException(
+            image.shown(file).toString(), null, "does not belong to the image");
+      }
     }
   }
 

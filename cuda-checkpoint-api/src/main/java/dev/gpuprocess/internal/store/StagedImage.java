@@ -203,16 +203,19 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Removes that directory again, unless a memory file was added.
+   * Leaves a memory file out of the image: removes what there is of it, and the directory too
+   * unless another one was added.
    *
+   * @param name the name of the file in its directory
    * @throws ImageException when it cannot be removed
    */
-  public void removeMemoryDirectory() {
-    if (!memory.isEmpty()) {
-      return;
-    }
+  public void removeMemory(String name) {
+    Path directory = staging.held().path().resolve(MemoryFile.DIRECTORY);
     try {
-      DurableFiles.delete(staging.held().path().resolve(MemoryFile.DIRECTORY));
+      Files.deleteIfExists(directory.resolve(name));
+      if (memory.isEmpty()) {
+        DurableFiles.delete(directory);
+      }
     } catch (IOException e) {
       throw incomplete(e);
     }
@@ -261,6 +264,7 @@ public final class StagedImage implements AutoCloseable {
     writeback.close();
     try {
       List<ImageFile> files = new ArrayList<>(ImageSealer.files(staging, checksum(), pid));
+      ImageSealer.requireNoOther(image, memory);
       files.addAll(memory);
       Manifest sealed = manifest.apply(files);
       write(sealed);

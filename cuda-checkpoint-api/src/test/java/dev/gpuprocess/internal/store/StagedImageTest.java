@@ -242,6 +242,20 @@ class StagedImageTest {
     assertTrue(Files.exists(elsewhere), "of another machine that has the directory too");
   }
 
+  /** The process would end for an image that no restore takes. */
+  @Test
+  void refusesAMemoryFileThatIsNotOfTheImage() throws IOException {
+    try (StagedImage staged = create(target)) {
+      TestImages.fill(staged.images(), new Random(1));
+      DurableFiles.write(staged.makeMemoryDirectory().resolve("memory-1.bin"), new byte[1]);
+      ImageException e =
+          assertThrows(ImageException.class, () -> staged.publish(TestImages::manifest).verify());
+      assertTrue(e.getMessage().contains("memory-1.bin: does not belong"), e.getMessage());
+      staged.removeMemory("memory-1.bin");
+      staged.publish(TestImages::manifest).verify();
+    }
+  }
+
   @Test
   void refusesADirectoryThatIsNotEmpty() throws IOException {
     Files.createDirectory(target);
