@@ -276,7 +276,7 @@ public final class Migration {
     try {
       if (mode == MigrationMode.LAZY_PAGES) {
         // Their end goes the same way, and before the word that nothing is here any more.
-        made(relay).await();
+        awaitAllFetched();
       }
       wire.send(mode == MigrationMode.PAGE_SERVER ? Kind.COMMIT : Kind.DONE);
     } catch (IOException e) {
@@ -285,6 +285,25 @@ public final class Migration {
           root.pid(),
           receiver,
           e.getMessage());
+    }
+  }
+
+  /**
+   * CRIU ends a lazy dump when it is told that all memory was fetched.
+   *
+   * @throws MigrationInDoubtException when the other host did not say so too
+   * @throws IOException when it did, and the connection broke then
+   */
+  private void awaitAllFetched() throws IOException {
+    PageRelay pages = made(relay);
+    try {
+      pages.await();
+    } catch (IOException broken) {
+      if (pages.isDelivered()) {
+        throw broken;
+      }
+      int unused = job.advance(); // closing the object must not resume it
+      throw inDoubt(DumpEnd.GONE, false, broken);
     }
   }
 
@@ -443,7 +462,7 @@ public final class Migration {
     return ours;
   }
 
-  private MigrationInDoubtException inDoubt(DumpEnd end, boolean complete, RuntimeException e) {
+  private MigrationInDoubtException inDoubt(DumpEnd end, boolean complete, Exception e) {
     String here =
         switch (end) {
           case LIVES -> "process %s is checkpointed here";

@@ -58,7 +58,7 @@ final class DumpFailure {
 
   /** Returns only if the dump is good nevertheless: CRIU died, but after it had done its work. */
   void throwUnlessGood() {
-    boolean mayDie = stages.allowedToDie() && options.endsTree();
+    boolean mayDie = stages.mayBeKilled() && options.endsTree();
     TreeFate fate;
     try {
       fate = TreeFate.of(stages.tree(), mayDie);

@@ -72,7 +72,6 @@ final class DumpStages implements Conversation.Notifications {
         lookAtTree();
         complete.run();
         listener.postDump();
-        allowedToDie = true;
       }
       case "status-ready" -> listener.pagesReady();
       case "network-unlock" -> listener.networkUnlock();
@@ -82,13 +81,18 @@ final class DumpStages implements Conversation.Notifications {
   }
 
   @Override
+  public void agreed(Stage stage) {
+    allowedToDie |= stage.script().equals("post-dump");
+  }
+
+  @Override
   public boolean canStop() {
     return !allowedToDie;
   }
 
   @Override
   public boolean isCommitted() {
-    return allowedToDie && !lazy;
+    return mayBeKilled();
   }
 
   /** The process was checked before, but CRIU looked up the pid later. */
@@ -121,9 +125,13 @@ final class DumpStages implements Conversation.Notifications {
     return Stream.concat(tree.stream(), zombies.stream()).toList();
   }
 
-  /** Whether the images are complete and the listener has agreed to what follows. */
-  boolean allowedToDie() {
-    return allowedToDie;
+  /**
+   * Whether the images are complete and CRIU has our consent to end the tree, which it does next.
+   * False in a lazy dump, whose memory is still with the tree: if it fails CRIU lets the tree go
+   * on.
+   */
+  boolean mayBeKilled() {
+    return allowedToDie && !lazy;
   }
 
   /** What the listener threw, or null. */

@@ -39,6 +39,9 @@ public final class Conversation {
     /** Called at each stage that CRIU reaches. */
     Answer reached(Stage stage);
 
+    /** Called when CRIU has been sent our consent to a stage. */
+    default void agreed(Stage stage) {}
+
     /**
      * False once CRIU cannot be stopped without harm: from then on a cancellation has no effect.
      */
@@ -161,8 +164,8 @@ public final class Conversation {
   private boolean answer(criu_notify notify, int descriptor)
       throws NativeCallException, GivenUpException {
     boolean canStop = notifications.canStop();
-    Answer answer =
-        notifications.reached(new Stage(notify.getScript(), notify.getPid(), descriptor));
+    Stage stage = new Stage(notify.getScript(), notify.getPid(), descriptor);
+    Answer answer = notifications.reached(stage);
     // The answer has not been sent yet, so it can still be withdrawn.
     requireWanted(canStop);
     LOG.debug("criu {}: {} answered {}", criu.pid(), notify.getScript(), answer);
@@ -174,11 +177,17 @@ public final class Conversation {
       answer.external().forEach(each -> options.addExternal(each.text()));
       message.setOpts(options);
     }
+    if (!criu.send(message.build().toByteArray())) {
+      return false;
+    }
+    if (answer.agreed()) {
+      notifications.agreed(stage);
+    }
     if (notifications.isCommitted() && !committed) {
       committed = true;
       deadline = Deadline.after(COMMITTED_PATIENCE);
     }
-    return criu.send(message.build().toByteArray());
+    return true;
   }
 
   private void requireWanted(boolean canStop) throws GivenUpException {
