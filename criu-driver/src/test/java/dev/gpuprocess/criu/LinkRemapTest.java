@@ -160,4 +160,31 @@ class LinkRemapTest {
     assertThrows(GpuCheckpointException.class, this::restore);
     assertEquals(List.of(), names());
   }
+
+  /** What was half made would be in the way of the next restore. */
+  @Test
+  void restore_thatCannotPutItBack_leavesNothing() throws IOException {
+    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    Files.delete(semaphore);
+    Path content = site.images("held-link-0").get(0);
+    Path away = Files.move(content, directory.resolve("away"));
+    assertThrows(GpuCheckpointException.class, this::restore);
+    assertEquals(List.of(), names());
+    Files.move(away, content);
+    restore();
+    assertShared();
+  }
+
+  @Test
+  void restore_onAnInterruptedThread_putsItBack() throws IOException {
+    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    Files.delete(semaphore);
+    Thread.currentThread().interrupt();
+    try {
+      restore();
+    } finally {
+      assertTrue(Thread.interrupted(), "the flag stays");
+    }
+    assertShared();
+  }
 }

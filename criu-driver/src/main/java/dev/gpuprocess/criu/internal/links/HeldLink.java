@@ -1,6 +1,8 @@
 package dev.gpuprocess.criu.internal.links;
 
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -50,46 +52,48 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
   /**
    * Puts the link where CRIU looks for it. A file that still exists under another name is linked
    * again, so that other processes that open it by that name share it with the tree; otherwise the
-   * file is recreated from its content, with all the names that it had.
+   * file is recreated from its content, with all the names that it had. An interrupt does not stop
+   * this.
    *
-   * @return the paths that were created; empty if the link exists
+   * @param made gets each path once it is created, the link first; nothing if the link exists
    * @throws IOException if another file has its name, or it cannot be created
    */
-  List<Path> putBack() throws IOException {
+  void putBack(List<Path> made) throws IOException {
     if (Files.exists(link, LinkOption.NOFOLLOW_LINKS)) {
       Optional<FileIdentity> there = FileIdentity.of(link);
       if (there.filter(file::isSameFile).isEmpty()
           && (there.isEmpty() || Files.mismatch(link, content) >= 0)) {
         throw new IOException(link + " is not the file that the image needs there: move it away");
       }
-      return List.of();
+      return;
     }
     for (String name : names) {
       Path other = link.resolveSibling(name);
       if (FileIdentity.of(other).filter(file::isSameFile).isPresent()) {
-        return linked(other);
+        linkTo(other, made);
+        return;
       }
     }
-    return created();
+    create(made);
   }
 
-  private List<Path> linked(Path other) throws IOException {
+  private void linkTo(Path other, List<Path> made) throws IOException {
     Files.createLink(link, other);
+    made.add(link);
     if (FileIdentity.of(link).filter(file::isSameFile).isEmpty()) {
-      Files.delete(link);
       throw new IOException(other + " was replaced just now");
     }
     // A file in tmpfs is memory shared by processes: set it to what it was at the dump, like
     // theirs.
     if (Files.getFileStore(link).type().equals("tmpfs") && Files.size(link) == file.size()) {
-      write(Set.of(StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS));
+      write();
     }
-    return List.of(link);
   }
 
-  private List<Path> created() throws IOException {
-    List<Path> made = new ArrayList<>(List.of(link));
-    write(Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW));
+  private void create(List<Path> made) throws IOException {
+    Files.createFile(link);
+    made.add(link);
+    write();
     Files.setAttribute(link, "unix:uid", file.owner(), LinkOption.NOFOLLOW_LINKS);
     Files.setAttribute(link, "unix:gid", file.group(), LinkOption.NOFOLLOW_LINKS);
     Files.setPosixFilePermissions(link, permissions());
@@ -100,16 +104,13 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
         made.add(other);
       }
     }
-    return made;
   }
 
-  private void write(Set<java.nio.file.OpenOption> options) throws IOException {
-    try (var out = java.nio.channels.FileChannel.open(link, options);
-        var in = java.nio.channels.FileChannel.open(content, StandardOpenOption.READ)) {
-      long position = 0;
-      while (position < in.size()) {
-        position += in.transferTo(position, in.size() - position, out);
-      }
+  private void write() throws IOException {
+    try (OutputStream out =
+            Files.newOutputStream(link, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+        InputStream in = Files.newInputStream(content)) {
+      in.transferTo(out);
     }
   }
 

@@ -182,10 +182,10 @@ public final class HeldLinks {
     Placed placed = new Placed();
     try {
       for (HeldLink link : links) {
-        placed.add(link.putBack());
+        placed.putBack(link);
       }
       return placed;
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException e) {
       placed.failed();
       throw e;
     }
@@ -215,10 +215,14 @@ public final class HeldLinks {
     private final List<Path> links = new ArrayList<>();
     private final List<Path> others = new ArrayList<>();
 
-    private void add(List<Path> made) {
-      if (!made.isEmpty()) {
-        links.add(made.get(0));
-        others.addAll(made.subList(1, made.size()));
+    private void putBack(HeldLink link) throws IOException {
+      List<Path> made = new ArrayList<>();
+      try {
+        link.putBack(made);
+      } finally {
+        for (Path path : made) {
+          (path.equals(link.link()) ? links : others).add(path);
+        }
       }
     }
 
