@@ -100,15 +100,15 @@ public abstract sealed class SavedImage permits ProcessImage, JobImage, AmdJobIm
   /**
    * Removes older images of the same process (the same pid and command line) that lie beside this
    * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
-   * images, and images that somebody else could have written are not touched. Keep the images of
-   * different jobs in different directories.
+   * images, images that somebody else could have written, and images that are being read or
+   * restored, in any JVM, are not touched. Keep the images of different jobs in different
+   * directories. Verbs may be used on the process meanwhile. An interrupt does not stop this; the
+   * thread stays interrupted.
    *
    * @param keep how many images stay, this one included; at least 1
    * @return what was removed, oldest first
    * @throws dev.gpuprocess.error.ImageException when this image does not verify, and nothing was
    *     removed; or when an image cannot be removed
-   * @throws dev.gpuprocess.error.OperationInProgressException when an image of the process is being
-   *     restored, or another verb works on the process
    * @throws IllegalArgumentException when {@code keep} is less than 1
    */
   public final List<Path> removeOlder(int keep) {

@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -130,6 +131,9 @@ public final class Retention {
         return false;
       }
     } catch (IOException e) {
+      if (Files.notExists(image.path(), LinkOption.NOFOLLOW_LINKS)) {
+        return false; // another controller was faster
+      }
       throw failed(image.path(), e);
     }
     LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
