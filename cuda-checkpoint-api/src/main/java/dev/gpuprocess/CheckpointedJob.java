@@ -59,6 +59,7 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    */
   public LockedJob restore(ResumeOptions options) {
     return whenThereIsRoom(
+        new RoomWait(self.job(), options),
         options,
         () ->
             self.bringBack(
@@ -70,8 +71,7 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
                 LockedJob::new));
   }
 
-  private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
-    RoomWait wait = new RoomWait(self.job(), options);
+  private <T> T whenThereIsRoom(RoomWait wait, ResumeOptions options, Supplier<T> attempt) {
     wait.requireNotCancelled();
     options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
@@ -103,7 +103,12 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    * @return the running job
    */
   public RunningJob resume(ResumeOptions options) {
+    return resume(options, new RoomWait(self.job(), options));
+  }
+
+  private RunningJob resume(ResumeOptions options, RoomWait wait) {
     return whenThereIsRoom(
+        wait,
         options,
         () ->
             self.bringBack(
@@ -189,7 +194,8 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
 
   /**
    * Resumes the job unless one of its verbs has moved it on; does nothing when it has ended. Waits
-   * for GPU memory for up to {@link Timeouts#memory()}.
+   * for GPU memory for up to {@link Timeouts#memory()}. An interrupt does not shorten this; the
+   * thread stays interrupted.
    *
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on a member;
    *     nothing was touched, and this can be called again
@@ -198,6 +204,11 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    */
   @Override
   public void close() {
-    self.close(() -> resume(RoomWait.asWhenClosing(self.job().context.timeouts())));
+    self.close(
+        () -> {
+          ResumeOptions options = RoomWait.asWhenClosing(self.job().context.timeouts());
+          RunningJob unused =
+              resume(options, new RoomWait(self.job(), options).despiteInterrupts());
+        });
   }
 }

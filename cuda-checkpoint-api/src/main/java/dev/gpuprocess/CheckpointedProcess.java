@@ -88,6 +88,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public LockedProcess restore(ResumeOptions options) {
     return whenThereIsRoom(
+        new RoomWait(self.job(), options),
         options,
         () ->
             self.bringBack(
@@ -99,8 +100,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 LockedProcess::new));
   }
 
-  private <T> T whenThereIsRoom(ResumeOptions options, Supplier<T> attempt) {
-    RoomWait wait = new RoomWait(self.job(), options);
+  private <T> T whenThereIsRoom(RoomWait wait, ResumeOptions options, Supplier<T> attempt) {
     wait.requireNotCancelled();
     options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
@@ -131,7 +131,12 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @return the running process
    */
   public RunningProcess resume(ResumeOptions options) {
+    return resume(options, new RoomWait(self.job(), options));
+  }
+
+  private RunningProcess resume(ResumeOptions options, RoomWait wait) {
     return whenThereIsRoom(
+        wait,
         options,
         () ->
             self.bringBack(
@@ -224,13 +229,19 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   /**
    * Resumes the process unless one of its verbs has moved it on; does nothing when the process has
    * ended. Waits for GPU memory for up to {@link Timeouts#memory()}, as what used the GPU meanwhile
-   * often frees it only a moment later.
+   * often frees it only a moment later. An interrupt does not shorten this; the thread stays
+   * interrupted.
    *
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #restore(ResumeOptions)}; the
    *     process stays checkpointed, and this can be called again
    */
   @Override
   public void close() {
-    self.close(() -> resume(RoomWait.asWhenClosing(self.target().context.timeouts())));
+    self.close(
+        () -> {
+          ResumeOptions options = RoomWait.asWhenClosing(self.target().context.timeouts());
+          RunningProcess unused =
+              resume(options, new RoomWait(self.job(), options).despiteInterrupts());
+        });
   }
 }

@@ -125,7 +125,11 @@ class RoomWaitTest {
               });
       thread.start();
       // Twice at the attempt, then it waits.
-      await().atMost(30, SECONDS).until(() -> full.asked.get() >= before + 3);
+      await().atMost(30, SECONDS).until(() -> full.asked.get() >= before + 3 || isOver());
+    }
+
+    boolean isOver() {
+      return !thread.isAlive();
     }
 
     <T> T ends(Class<T> type) throws InterruptedException {
@@ -235,6 +239,24 @@ class RoomWaitTest {
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
+  /** Nobody would take it up again. */
+  @Test
+  void close_onAnInterruptedThread_waitsToo() throws InterruptedException {
+    Waiter waiter =
+        new Waiter(
+            () -> {
+              Thread.currentThread().interrupt();
+              suspended.close();
+            });
+    int asked = full.asked.get();
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 1 || waiter.isOver());
+    full.isFull = false;
+    waiter.thread.join(30_000);
+    assertNull(waiter.thrown.get());
+    assertTrue(waiter.interrupted);
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
   @Test
   void close_waitsAsLongAsTheTimeoutsSay() {
     Timeouts hasty = Timeouts.builder().memory(Duration.ZERO).build();
@@ -273,6 +295,31 @@ class RoomWaitTest {
         .until(
             () -> room.checkpoints(state).inspect(pattern.pid()).state() == ProcessState.RUNNING);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  /** As when a pool that makes snapshots is shut down. */
+  @Test
+  void snapshot_threadIsInterrupted_waitsForMemoryToResume() {
+    StubCriu criu =
+        new StubCriu() {
+          @Override
+          public DumpReport dump(DumpRequest request, DumpListener listener) {
+            full.isFull = true;
+            Thread.currentThread().interrupt();
+            throw new AssertionError("no dump today");
+          }
+        };
+    RunningProcess running = backAtWork().criu(criu).build().process(pattern.pid());
+    CompletableFuture<AssertionError> failed =
+        CompletableFuture.supplyAsync(
+            () ->
+                assertThrows(AssertionError.class, () -> running.snapshot(state.resolve("image"))));
+    await().atMost(30, SECONDS).until(() -> full.isFull);
+    int asked = full.asked.get();
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 1 || failed.isDone());
+    full.isFull = false;
+    assertEquals(List.of(), List.of(failed.join().getSuppressed()));
+    assertRunsOn();
   }
 
   /** What used the GPU while the process was away from it may free it a moment later. */

@@ -88,6 +88,9 @@ public final class JobOperation {
     if (member == null) {
       others.add(lock);
     } else {
+      if (!job.isTree()) {
+        lock.willBringBack();
+      }
       operations.add(new DriverOperation(member, name, lock));
     }
   }

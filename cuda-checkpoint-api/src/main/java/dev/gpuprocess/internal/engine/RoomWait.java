@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -57,6 +58,7 @@ public final class RoomWait {
   private boolean looked;
   private int looksInVain;
   private int unanswered;
+  private boolean endsWhenInterrupted = true;
 
   /** Those that are not known to have ended, or to be on a GPU already. */
   private List<TrackedProcess> waiting;
@@ -99,13 +101,23 @@ public final class RoomWait {
   static RoomWait ofLocked(List<TrackedProcess> members, ResumeOptions options) {
     TrackedProcess first = members.get(0);
     return new RoomWait(
-        first.context,
-        "process " + first.pid(),
-        "GpuProcess.inspect(" + first.pid() + ")",
-        first.pid(),
-        members,
-        () -> true,
-        options);
+            first.context,
+            "process " + first.pid(),
+            "GpuProcess.inspect(" + first.pid() + ")",
+            first.pid(),
+            members,
+            () -> true,
+            options)
+        .despiteInterrupts();
+  }
+
+  /**
+   * An interrupt does not end it, and the thread stays interrupted: for a way back that nobody
+   * would take up again.
+   */
+  public RoomWait despiteInterrupts() {
+    endsWhenInterrupted = false;
+    return this;
   }
 
   /** Waits as long as the timeouts allow for closing a state object. */
@@ -183,15 +195,23 @@ public final class RoomWait {
     if (left <= 0) {
       throw refusal;
     }
-    if (Thread.currentThread().isInterrupted()) {
+    if (endsWhenInterrupted && Thread.currentThread().isInterrupted()) {
       throw new OperationCancelledException(
           "%s waited for GPU memory and its thread was interrupted: it stays checkpointed"
               .formatted(name),
           failure(ProcessState.CHECKPOINTED));
     }
     requireNotCancelled();
-    LockSupport.parkNanos(this, Math.min(pause, left));
+    pause(Math.min(pause, left));
     pause = Math.min(LONGEST_PAUSE, pause * 3 / 2);
+  }
+
+  private void pause(long nanos) {
+    if (endsWhenInterrupted) {
+      LockSupport.parkNanos(this, nanos);
+    } else {
+      Uninterrupted.pause(nanos);
+    }
   }
 
   /** Throws when the restore was cancelled. */

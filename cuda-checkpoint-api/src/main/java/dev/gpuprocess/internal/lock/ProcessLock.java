@@ -46,6 +46,7 @@ public final class ProcessLock {
   private final Kind kind;
   private final StateDirectory state;
   private @Nullable NamedLock held;
+  private boolean bringsBack;
   private boolean wantedBack;
   private volatile boolean atCriu;
 
@@ -231,11 +232,17 @@ public final class ProcessLock {
     }
   }
 
+  /** It will be released by {@link #release(BooleanSupplier)}. */
+  public synchronized void willBringBack() {
+    bringsBack = true;
+  }
+
   /**
    * Asks for the process to be brought back when the lock that this JVM holds is released, before
    * anybody else can take it.
    *
-   * @return false when this JVM no longer holds the lock
+   * @return false when this JVM no longer holds the lock, or holds it for something that does not
+   *     bring processes back
    */
   public static boolean wantBack(ProcessKey process) {
     ProcessLock lock = TAKEN.get(lockName(process));
@@ -243,7 +250,7 @@ public final class ProcessLock {
   }
 
   private synchronized boolean wantBack() {
-    wantedBack = TAKEN.get(lockName(process)) == this;
+    wantedBack = bringsBack && TAKEN.get(lockName(process)) == this;
     return wantedBack;
   }
 

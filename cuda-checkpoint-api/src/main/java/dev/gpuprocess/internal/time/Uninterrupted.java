@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.time;
 
+import java.util.concurrent.TimeUnit;
+
 /** Waits that an interrupt does not cut short: the thread is interrupted again afterwards. */
 public final class Uninterrupted {
 
@@ -8,6 +10,18 @@ public final class Uninterrupted {
   /** Something that ends by itself when the time is up. */
   public interface Wait<T, X extends Exception> {
     T await(long nanos) throws InterruptedException, X;
+  }
+
+  /** Waits that long, unlike {@code parkNanos}, which returns at once when interrupted. */
+  public static void pause(long nanos) {
+    long end = System.nanoTime() + nanos;
+    boolean unused =
+        until(
+            end,
+            left -> {
+              TimeUnit.NANOSECONDS.sleep(left);
+              return true;
+            });
   }
 
   /**

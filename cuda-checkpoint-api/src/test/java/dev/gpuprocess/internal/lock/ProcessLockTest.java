@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.lock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -58,6 +59,28 @@ class ProcessLockTest {
       assertTrue(
           job.checkpoints().doctor(job.pid()).toString().contains("pid " + other.pid()),
           () -> job.checkpoints().doctor(job.pid()).toString());
+    }
+  }
+
+  /** A close that trusted such a one would leave the process checkpointed. */
+  @Test
+  void wantBack_lockThatBringsNobodyBack_isNotPromised() {
+    ProcessIdentity process = ProcessIdentity.of(job.pid()).orElseThrow();
+    ProcessKey key = ProcessKey.of(process);
+    ProcessLock lock =
+        ProcessLock.take(
+            key,
+            process.pid(),
+            "test",
+            ProcessLock.Kind.MOVE,
+            new StateDirectory(job.state()),
+            Duration.ZERO);
+    try {
+      assertFalse(ProcessLock.wantBack(key));
+      lock.willBringBack();
+      assertTrue(ProcessLock.wantBack(key));
+    } finally {
+      lock.release();
     }
   }
 
