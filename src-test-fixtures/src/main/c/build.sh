@@ -21,13 +21,13 @@ flags="-std=c11 -D_GNU_SOURCE -include old_names.h -O2 -Wall -Wextra -Werror"
 library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete"
 sim=sim
 shared="$sim/machine.c $sim/card.c $sim/references.c $sim/faults.c $sim/neighbour.c"
-driver="$shared $sim/process.c $sim/memory.c $sim/save_area.c $sim/control_target.c $sim/checkpoint_serve.c $sim/job_file.c
+driver="$shared $sim/process.c $sim/memory.c $sim/notifier.c $sim/save_area.c $sim/control_target.c $sim/checkpoint_serve.c $sim/job_file.c
   $sim/api_device.c $sim/api_memory.c $sim/api_launch.c $sim/api_errors.c"
 gcc $library -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" \
   $driver $sim/control_caller.c $sim/call_file.c $sim/api_checkpoint.c -ldl -lpthread
 gcc $library -DSIM_OLD -Wl,-soname,libcuda.so.1 -o "$out/old/libcuda.so.1" $driver -ldl -lpthread
 gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" $shared $sim/api_nvml.c -ldl -lpthread
-for program in counter pattern job idle simctl; do
+for program in counter pattern poller job idle simctl; do
   helpers="workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c
     workloads/nvml.c"
   [ $program = counter ] && helpers="$helpers workloads/loaders.c"

@@ -7,7 +7,9 @@
 
 #include "faults.h"
 #include "memory.h"
+#include "notifier.h"
 #include "process.h"
+#include "slot.h"
 
 static __thread CUcontext current;
 
@@ -20,15 +22,28 @@ static CUresult check(const void *out, CUdevice device) {
   return valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+CUresult process_current(CUcontext *context) {
+  *context = current;
+  return current == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
 CUresult process_enter_context(CUcontext *context) {
   CUresult result = process_enter();
   if (result != CUDA_SUCCESS) return result;
-  *context = current;
-  return current == NULL ? process_leave(CUDA_ERROR_INVALID_CONTEXT) : CUDA_SUCCESS;
+  result = process_current(context);
+  return result == CUDA_SUCCESS ? result : process_leave(result);
+}
+
+/* Waits at the lock, also when there is nothing left to initialise. */
+static CUresult initialise(void) {
+  CUresult result = process_initialise();
+  if (result != CUDA_SUCCESS) return result;
+  result = process_enter();
+  return result == CUDA_SUCCESS ? process_leave(result) : result;
 }
 
 EXPORT CUresult cuInit(unsigned int flags) {
-  WITH_FAULTS(getpid(), flags != 0 ? CUDA_ERROR_INVALID_VALUE : process_initialise());
+  WITH_FAULTS(getpid(), flags != 0 ? CUDA_ERROR_INVALID_VALUE : initialise());
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
@@ -50,11 +65,15 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   return result;
 }
 
-EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
+/* The lock does not keep it out; while the process is off its GPU it fails. */
+static CUresult cuDeviceGetName_implementation(char *name, int length, CUdevice device) {
   CUresult result = check(name, device);
+  if (result == CUDA_SUCCESS && !notifier_is_mapped()) return CUDA_ERROR_OPERATING_SYSTEM;
   if (result == CUDA_SUCCESS && length > 0) snprintf(name, (size_t)length, "Simulated GPU");
   return result;
 }
+
+EXPORT_BY_SLOT(cuDeviceGetName, (char *name, int length, CUdevice device), name, length, device)
 
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
   CUresult result = check(uuid, device);

@@ -9,7 +9,9 @@
 
 #include "faults.h"
 #include "memory.h"
+#include "notifier.h"
 #include "process.h"
+#include "slot.h"
 
 struct CUfunc_st {
   const char *name;
@@ -22,6 +24,10 @@ struct CUmod_st {
 
 struct CUstream_st {
   int ordinal;
+};
+
+struct CUevent_st {
+  int64_t done_at; /* monotonic ns */
 };
 
 /* increment(u32 *value): adds one. */
@@ -120,28 +126,106 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   return process_leave(CUDA_SUCCESS);
 }
 
+/* Calls that ask whether work is done: the lock does not keep them out. */
+static CUresult enter_poll(void) {
+  struct process *p = &the_process;
+  CUcontext context;
+  pthread_mutex_lock(&p->mutex);
+  bool usable = p->initialised && !p->forked;
+  pthread_mutex_unlock(&p->mutex);
+  if (!usable) return CUDA_ERROR_NOT_INITIALIZED;
+  if (process_current(&context) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_CONTEXT;
+  notifier_look();
+  return CUDA_SUCCESS;
+}
+
 static CUresult synchronise(void) {
+  CUresult result = enter_poll();
+  if (result != CUDA_SUCCESS) return result;
+  process_synchronise();
+  notifier_look();
+  return CUDA_SUCCESS;
+}
+
+static CUresult query(int64_t until) {
+  CUresult result = enter_poll();
+  if (result != CUDA_SUCCESS) return result;
+  return until > monotonic_ns() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static int64_t busy_until(void) {
+  pthread_mutex_lock(&the_process.mutex);
+  int64_t until = the_process.busy_until;
+  pthread_mutex_unlock(&the_process.mutex);
+  return until;
+}
+
+static CUresult cuCtxSynchronize_implementation(void) {
+  WITH_FAULTS_OF("cuCtxSynchronize", getpid(), synchronise());
+}
+
+EXPORT_BY_SLOT(cuCtxSynchronize, (void))
+
+static CUresult cuStreamSynchronize_implementation(CUstream stream) {
+  (void)stream;
+  WITH_FAULTS_OF("cuStreamSynchronize", getpid(), synchronise());
+}
+
+EXPORT_BY_SLOT(cuStreamSynchronize, (CUstream stream), stream)
+
+static CUresult cuStreamQuery_implementation(CUstream stream) {
+  (void)stream;
+  return query(busy_until());
+}
+
+EXPORT_BY_SLOT(cuStreamQuery, (CUstream stream), stream)
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
+  (void)flags;
   CUcontext context;
   CUresult result = process_enter_context(&context);
   if (result != CUDA_SUCCESS) return result;
-  process_synchronise();
+  if (event == NULL) return process_leave(CUDA_ERROR_INVALID_VALUE);
+  *event = calloc(1, sizeof **event);
+  return process_leave(*event == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+  CUresult result = process_enter();
+  if (result != CUDA_SUCCESS) return result;
+  if (event == NULL) return process_leave(CUDA_ERROR_INVALID_HANDLE);
+  free(event);
   return process_leave(CUDA_SUCCESS);
 }
 
-EXPORT CUresult cuCtxSynchronize(void) { WITH_FAULTS(getpid(), synchronise()); }
-
-EXPORT CUresult cuStreamSynchronize(CUstream stream) {
-  (void)stream;
-  WITH_FAULTS(getpid(), synchronise());
-}
-
-EXPORT CUresult cuStreamQuery(CUstream stream) {
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   (void)stream;
   CUcontext context;
   CUresult result = process_enter_context(&context);
   if (result != CUDA_SUCCESS) return result;
-  pthread_mutex_lock(&the_process.mutex);
-  bool busy = the_process.busy_until > monotonic_ns();
-  pthread_mutex_unlock(&the_process.mutex);
-  return process_leave(busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
+  if (event == NULL) return process_leave(CUDA_ERROR_INVALID_HANDLE);
+  int64_t until = busy_until(), now = monotonic_ns();
+  event->done_at = until > now ? until : now;
+  return process_leave(CUDA_SUCCESS);
 }
+
+static CUresult cuEventQuery_implementation(CUevent event) {
+  return event == NULL ? CUDA_ERROR_INVALID_HANDLE : query(event->done_at);
+}
+
+EXPORT_BY_SLOT(cuEventQuery, (CUevent event), event)
+
+static CUresult cuEventSynchronize_implementation(CUevent event) {
+  return event == NULL ? CUDA_ERROR_INVALID_HANDLE : synchronise();
+}
+
+EXPORT_BY_SLOT(cuEventSynchronize, (CUevent event), event)
+
+static CUresult cuEventElapsedTime_implementation(float *milliseconds, CUevent start, CUevent end) {
+  if (start == NULL || end == NULL) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = enter_poll();
+  if (result == CUDA_SUCCESS) *milliseconds = (float)(end->done_at - start->done_at) / 1e6f;
+  return result;
+}
+
+EXPORT_BY_SLOT(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end), milliseconds, start, end)

@@ -5,23 +5,32 @@
 
 #include "faults.h"
 #include "memory.h"
+#include "notifier.h"
 #include "process.h"
+#include "slot.h"
 
 #define BLOCK (4 * MIB)
 
+/* The lock does not keep it out; while the process is off its GPU it fails. */
 static CUresult information(size_t *free, size_t *total) {
   CUcontext context;
-  CUresult result = process_enter_context(&context);
+  if (!the_process.initialised || the_process.forked) return CUDA_ERROR_NOT_INITIALIZED;
+  CUresult result = process_current(&context);
   if (result != CUDA_SUCCESS) return result;
-  if (free == NULL || total == NULL) return process_leave(CUDA_ERROR_INVALID_VALUE);
+  if (free == NULL || total == NULL) return CUDA_ERROR_INVALID_VALUE;
   uint64_t used;
-  if (!card_used(the_process.gpu_of[context->ordinal], &used)) return process_leave(CUDA_ERROR_OPERATING_SYSTEM);
+  if (!notifier_is_mapped() || !card_used(the_process.gpu_of[context->ordinal], &used))
+    return CUDA_ERROR_OPERATING_SYSTEM;
   *total = machine()->memory;
   *free = used < *total ? *total - used : 0;
-  return process_leave(CUDA_SUCCESS);
+  return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) { WITH_FAULTS(getpid(), information(free, total)); }
+static CUresult cuMemGetInfo_v2_implementation(size_t *free, size_t *total) {
+  WITH_FAULTS_OF("cuMemGetInfo_v2", getpid(), information(free, total));
+}
+
+EXPORT_BY_SLOT(cuMemGetInfo_v2, (size_t *free, size_t *total), free, total)
 
 static CUresult allocate(CUdeviceptr *pointer, size_t size, bool managed) {
   CUcontext context;

@@ -7,6 +7,7 @@
 #include "job_file.h"
 #include "memory.h"
 #include "neighbour.h"
+#include "notifier.h"
 #include "process.h"
 
 static const struct fault *fault;
@@ -51,8 +52,10 @@ static CUresult checkpoint(void) {
     p->refused = true;
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+  notifier_unmap();
   CUresult result = memory_to_host(middle);
   if (result != CUDA_SUCCESS) {
+    notifier_map();
     p->state = CU_PROCESS_STATE_FAILED;
     return fault_answer != 0 ? fault_answer : result;
   }
@@ -128,6 +131,7 @@ static CUresult restore(const struct control_call *call) {
     p->state = CU_PROCESS_STATE_FAILED;
     return fault_answer != 0 ? fault_answer : result;
   }
+  notifier_map();
   tell_nvml("libnvmlSimReturn");
   p->known_gpus = machine()->gpus;
   memcpy(p->known, machine()->uuid, sizeof p->known);

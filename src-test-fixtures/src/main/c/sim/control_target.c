@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -77,6 +78,14 @@ static void *run(void *unused) {
   return NULL;
 }
 
+/* The driver has such a thread in each process. Here it does nothing. */
+static void *handle_events(void *unused) {
+  (void)unused;
+  prctl(PR_SET_NAME, "cuda-EvtHandlr");
+  for (;;) poll(NULL, 0, -1);
+  return NULL;
+}
+
 int control_start(void) {
   sigset_t all, before;
   pthread_attr_t attributes;
@@ -87,7 +96,8 @@ int control_start(void) {
   pthread_attr_setstacksize(&attributes, 256 * 1024);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  int error = pthread_create(&thread, &attributes, run, NULL);
+  int error = pthread_create(&thread, &attributes, handle_events, NULL);
+  if (error == 0) error = pthread_create(&thread, &attributes, run, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   if (error != 0) return -1;

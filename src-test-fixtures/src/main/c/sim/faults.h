@@ -32,14 +32,17 @@ struct fault fault_of(const char *function, int pid);
 /* The fault's moment has come: hangs, kills. Returns true if the call shall answer fault->answer now. */
 bool fault_happens(const struct fault *fault);
 
-/* Runs `effect` under the faults of the function in which this stands; returns from it. */
-#define WITH_FAULTS(pid, effect)                                                         \
+/* Runs `effect` under the faults of a function; returns from the function in which this stands. */
+#define WITH_FAULTS_OF(function, pid, effect)                                            \
   do {                                                                                   \
-    struct fault fault_ = fault_of(__func__, (pid));                                     \
+    struct fault fault_ = fault_of((function), (pid));                                   \
     if (fault_.hit && fault_.moment != FAULT_AFTER && fault_happens(&fault_)) return fault_.answer; \
     int result_ = (effect);                                                              \
     if (fault_.hit && fault_.moment == FAULT_AFTER && fault_happens(&fault_)) return fault_.answer; \
     return result_;                                                                      \
   } while (0)
+
+/* The same for the function in which this stands. */
+#define WITH_FAULTS(pid, effect) WITH_FAULTS_OF(__func__, pid, effect)
 
 #endif

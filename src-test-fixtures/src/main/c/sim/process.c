@@ -10,6 +10,7 @@
 #include "job_file.h"
 #include "memory.h"
 #include "neighbour.h"
+#include "notifier.h"
 
 struct process the_process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -84,6 +85,7 @@ CUresult process_initialise(void) {
     memcpy(p->known, m->uuid, sizeof p->known);
     if (p->devices == 0) result = CUDA_ERROR_NO_DEVICE;
     else if (job_file_join() != 0) result = CUDA_ERROR_OPERATING_SYSTEM;
+    else if (!notifier_map()) result = CUDA_ERROR_OUT_OF_MEMORY;
     else if (control_start() != 0) result = CUDA_ERROR_OPERATING_SYSTEM;
     else {
       if (!fork_handled) pthread_atfork(before_fork, in_parent, in_child);

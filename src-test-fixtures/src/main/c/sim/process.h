@@ -50,7 +50,10 @@ CUresult process_leave(CUresult result);
 /* The same, for calls that need a current context. */
 CUresult process_enter_context(CUcontext *context);
 
-/* Inside the gate: waits until all kernels have ended. */
+/* The calling thread's current context. */
+CUresult process_current(CUcontext *context);
+
+/* Inside the gate, or in a poll: waits until all kernels have ended. */
 void process_synchronise(void);
 
 /* Closes the gate, waits for calls and kernels: CUDA_SUCCESS, or CUDA_ERROR_NOT_READY (gate open again) after

@@ -27,6 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 class PopulateAheadTest {
 
   private static final int MIB = 160;
+  private static final String POLLS = "polls wait for the unlock";
   private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
 
   @TempDir Path state;
@@ -48,6 +49,10 @@ class PopulateAheadTest {
   void stop() {
     machine.clearFaults();
     machine.close();
+  }
+
+  private Pattern start(int mebibytes) {
+    return Pattern.launch(mebibytes).on(machine).notOurChild().start();
   }
 
   private static String note(CheckpointedProcess suspended) {
@@ -72,11 +77,12 @@ class PopulateAheadTest {
 
   @Test
   void severalThreadsPopulate_andNothingStays() {
-    try (Pattern pattern = Pattern.start(machine, MIB)) {
+    try (Pattern pattern = start(MIB)) {
       List<String> before = threads(pattern);
       for (int round = 0; round < 3; round++) {
         CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
-        assertTrue(note(suspended).matches("populated ahead by [1-8] threads"), note(suspended));
+        assertTrue(
+            note(suspended).matches(POLLS + "; populated ahead by [1-8] threads"), note(suspended));
         assertEquals(before, threads(pattern));
         assertEquals(List.of(), traced(pattern));
         suspended.resume();
@@ -87,10 +93,10 @@ class PopulateAheadTest {
 
   @Test
   void switchedOff_theDriverWorksAlone() {
-    try (Pattern pattern = Pattern.start(machine, MIB)) {
+    try (Pattern pattern = start(MIB)) {
       GpuCheckpoints alone = checkpoints.toBuilder().populateAhead(false).build();
       CheckpointedProcess suspended = alone.process(pattern.pid()).suspend();
-      assertEquals("", note(suspended));
+      assertEquals(POLLS, note(suspended));
       suspended.resume();
       assertEquals(WHOLE, pattern.verify());
     }
@@ -98,16 +104,16 @@ class PopulateAheadTest {
 
   @Test
   void little_theDriverWorksAlone() {
-    try (Pattern pattern = Pattern.start(machine, 8)) {
+    try (Pattern pattern = start(8)) {
       String note = note(checkpoints.process(pattern.pid()).suspend());
       assertEquals(List.of(), traced(pattern));
-      assertTrue(note.isEmpty() || note.contains("no mapping of 128 MiB"), note);
+      assertTrue(note.equals(POLLS) || note.contains("no mapping of 128 MiB"), note);
     }
   }
 
   @Test
   void tracedByAnother_goesOnWithout_andTheStepSaysWhy() {
-    try (Pattern pattern = Pattern.start(machine, MIB);
+    try (Pattern pattern = start(MIB);
         Workload tracer = Workload.idle()) {
       int restoring =
           ProcFs.tasks(pattern.pid()).stream()
@@ -125,7 +131,7 @@ class PopulateAheadTest {
 
   @Test
   void checkpointFails_nothingStays() {
-    try (Pattern pattern = Pattern.start(machine, MIB)) {
+    try (Pattern pattern = start(MIB)) {
       List<String> before = threads(pattern);
       machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));
       RunningProcess running = checkpoints.process(pattern.pid());

@@ -18,6 +18,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Poller;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
@@ -105,6 +106,28 @@ public abstract class CudaDriverContract {
       assertMoves(restore(counter), counter, ProcessState.LOCKED);
       assertMoves(unlock(counter), counter, ProcessState.RUNNING);
       assertEquals(102, counter.increment());
+    }
+  }
+
+  /** The lock does not keep out calls that ask whether work is done. */
+  @Test
+  void pollsPassTheLock() {
+    try (Poller poller = on(Poller.launch(1)).start()) {
+      assertMoves(lock(poller), poller, ProcessState.LOCKED);
+      long before = poller.polls();
+      await().atMost(30, SECONDS).until(() -> poller.polls() > before + 100);
+      assertMoves(unlock(poller), poller, ProcessState.RUNNING);
+      assertEquals(0, poller.errors());
+    }
+  }
+
+  /** Such calls read memory that a checkpoint unmaps. */
+  @Test
+  void pollsDuringACheckpointEndTheProcess() {
+    try (Poller poller = on(Poller.launch(1)).start()) {
+      assertMoves(lock(poller), poller, ProcessState.LOCKED);
+      CudaResult unused = checkpoint(poller);
+      assertTrue(poller.awaitExit(Duration.ofSeconds(30)));
     }
   }
 

@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.gate.LockGate;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.room.Reservation;
@@ -128,6 +129,7 @@ public final class DriverCalls {
   public void unlock() {
     CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(target.pid()));
     goOn("unlock", result, ProcessState.RUNNING);
+    LockGate.remove(target.identity);
   }
 
   /**

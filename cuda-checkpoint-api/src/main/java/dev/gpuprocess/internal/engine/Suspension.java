@@ -1,5 +1,8 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.internal.gate.LockGate;
 import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.populate.PopulateAhead;
@@ -53,8 +56,32 @@ public final class Suspension {
     Optional<List<AddressRange>> before = SaveAreas.privateMemory(target.pid());
     member
         .steps()
-        .runNoted("checkpoint", held.bytes(), () -> helped(target, held.bytes(), checkpoint));
+        .runNoted(
+            "checkpoint",
+            held.bytes(),
+            () -> {
+              String gate = holdPolls(member.operation());
+              String help = helped(target, held.bytes(), checkpoint);
+              return gate.isEmpty() || help.isEmpty() ? gate + help : gate + "; " + help;
+            });
     target.nowSavedIn(SaveAreas.appeared(before, SaveAreas.privateMemory(target.pid())));
+  }
+
+  /**
+   * Keeps threads of the process out of calls that a checkpoint kills.
+   *
+   * @return for the step's note
+   */
+  private static String holdPolls(DriverOperation operation) {
+    TrackedProcess target = operation.target();
+    LockGate.Result gate = LockGate.set(target.identity);
+    if (!gate.inside().isEmpty()) {
+      throw new LockTimeoutException(
+          "process %s could not be checkpointed: its threads %s did not leave the CUDA calls that they were in; it is running again, try once more"
+              .formatted(target.pid(), gate.inside()),
+          operation.failure(null, ProcessState.LOCKED));
+    }
+    return gate.note();
   }
 
   /** The call has its own deadline; what helps it changes nothing of how it ends. */

@@ -33,6 +33,9 @@ public final class BorrowedThread {
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
 
+  /** The length of {@code mov %r9,(%r8)}. */
+  private static final int STORE = 3;
+
   private final int pid;
   private final Tracee thread;
   private final ProcessMemory memory;
@@ -141,8 +144,27 @@ public final class BorrowedThread {
 
   private long once(SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
+    return at(gadgets.call(), call, arguments);
+  }
+
+  /**
+   * Has the thread store a word, in one step that no other thread sees half done.
+   *
+   * @param routine the address of {@code mov %r9,(%r8); syscall; ret} in the process
+   * @param address a multiple of 8, in writable memory
+   * @param value the word
+   * @throws UntraceableException when the thread was lost, or the memory is not writable
+   */
+  public void store(long routine, long address, long value)
+      throws UntraceableException, NativeCallException {
+    filters.require(SystemCall.GETPID, routine + STORE + Gadgets.SYSCALL);
+    long unused = at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, value);
+  }
+
+  private long at(long instruction, SystemCall call, long... arguments)
+      throws UntraceableException, NativeCallException {
     // From here on it finds home by itself, whatever becomes of us.
-    thread.setRegisters(own.registers().calling(gadgets.call(), way.head(), call, arguments));
+    thread.setRegisters(own.registers().calling(instruction, way.head(), call, arguments));
     if (atHome) {
       atHome = false;
       thread.blockSignals(ALL_SIGNALS);

@@ -10,6 +10,8 @@ public enum SystemCall {
   CLOSE(3),
   /** Maps a file or memory. */
   MMAP(9),
+  /** Changes the protection of memory. */
+  MPROTECT(10),
   /** Unmaps. */
   MUNMAP(11),
   /** Ends a signal handler: sets all registers and the blocked signals. */

@@ -133,7 +133,8 @@ final class Trainer implements AutoCloseable {
         .redirectError(errors.toFile());
   }
 
-  private static Path prepare(Scratch scratch, String name, TrainingProgram program)
+  /** Several runs share a script. */
+  private static synchronized Path prepare(Scratch scratch, String name, TrainingProgram program)
       throws IOException {
     Path script = scratch.resolve(program.script());
     if (!Files.exists(script)) {

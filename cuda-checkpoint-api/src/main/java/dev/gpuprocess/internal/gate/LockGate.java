@@ -1,0 +1,228 @@
+package dev.gpuprocess.internal.gate;
+
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.trace.BorrowedThread;
+import dev.gpuprocess.internal.trace.RemoteCalls;
+import dev.gpuprocess.internal.trace.SystemCall;
+import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Holds back the calls of a locked process that the driver's lock does not keep out, until the
+ * process is unlocked.
+ *
+ * <p>Each function of libcuda calls its implementation through a pointer in the library's data. The
+ * gate points the pointers of the functions concerned to a page of its own (see {@link GatePage}).
+ * A thread that calls one of them waits at the driver's own lock, so that it goes on with the
+ * unlock, whoever makes it. No byte of code is changed and nothing runs in this JVM meanwhile: when
+ * this JVM is killed, or the process is dumped and restored, the gate stays and goes on working.
+ * The next unlock by this library takes it away.
+ */
+public final class LockGate {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /**
+   * The calls that were found to kill the process, or to return an error that no program expects,
+   * while it is checkpointed; all others that were tried wait at the lock, or do no harm (driver
+   * 580.159, {@code docs/gpu-runs}).
+   */
+  private static final List<String> FUNCTIONS =
+      List.of(
+          "cuStreamQuery",
+          "cuStreamQuery_ptsz",
+          "cuStreamSynchronize",
+          "cuStreamSynchronize_ptsz",
+          "cuEventQuery",
+          "cuEventSynchronize",
+          "cuEventElapsedTime",
+          "cuEventElapsedTime_v2",
+          "cuCtxSynchronize",
+          "cuCtxSynchronize_v2",
+          "cuMemGetInfo",
+          "cuMemGetInfo_v2",
+          "cuDeviceGetName");
+
+  private static final Duration BORROWING = Duration.ofSeconds(1);
+  private static final Duration LEAVING = Duration.ofSeconds(2);
+
+  private static final int READ_WRITE = 3;
+  private static final int READ_EXECUTE = 5;
+  private static final int PRIVATE_ANONYMOUS = 0x22;
+
+  private final ProcessIdentity process;
+  private final ProcessMemory memory;
+
+  private LockGate(ProcessIdentity process) {
+    this.process = process;
+    this.memory = new ProcessMemory(living(process.pid()));
+  }
+
+  /** A thread that has ended has no memory, the first one included. */
+  private static int living(int pid) {
+    return ProcFs.tasks(pid).stream()
+        .filter(thread -> !thread.isDead())
+        .findFirst()
+        .map(thread -> thread.pid())
+        .orElse(pid);
+  }
+
+  /**
+   * How a gate was set.
+   *
+   * @param note what was done, or why nothing was, for an operator; empty when the process has no
+   *     libcuda
+   * @param inside the threads that entered such a call before the gate was set and did not leave it
+   *     in time: a checkpoint would kill them
+   */
+  public record Result(String note, List<Integer> inside) {}
+
+  /**
+   * Sets the gate in a locked process, and waits for the calls that were entered before. Costs a
+   * few milliseconds. Where it cannot be set the process is left as it was.
+   *
+   * @param process locked
+   * @return what was done
+   */
+  public static Result set(ProcessIdentity process) {
+    try {
+      return new LockGate(process).set();
+    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+      LOG.info("process {}: its polls are not held back", process.pid(), e);
+      return new Result("polls are not held back: " + e.getMessage(), List.of());
+    }
+  }
+
+  private Result set() throws UntraceableException, IOException {
+    List<Mapping> mappings = ProcFs.memory(process.pid());
+    List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+    List<GatePage> pages = new ArrayList<>();
+    for (DriverLibrary library : libraries) {
+      List<DriverLibrary.Slot> slots = slots(library);
+      OptionalLong cuInit = library.function("cuInit");
+      Optional<GatePage> there = page(mappings, slots);
+      if (there.isPresent()) {
+        point(there.get(), true);
+        pages.add(there.get());
+      } else if (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots)) {
+        return new Result(
+            "polls are not held back: libcuda calls its implementations in an unknown way, or through the hooks of another tool",
+            List.of());
+      } else {
+        pages.add(
+            RemoteCalls.borrow(
+                process, BORROWING, thread -> create(thread, slots, cuInit.getAsLong())));
+      }
+    }
+    return pages.isEmpty()
+        ? new Result("", List.of())
+        : new Result(
+            "polls wait for the unlock", new CallsUnderWay(process, memory, pages).await(LEAVING));
+  }
+
+  /**
+   * Takes the gate away from a process that was unlocked. The page stays, 4 KiB, for the next time:
+   * a thread may just be leaving it. Where this fails the gate stays, which costs each of the calls
+   * concerned less than a microsecond.
+   *
+   * @param process not locked
+   */
+  public static void remove(ProcessIdentity process) {
+    try {
+      new LockGate(process).remove();
+    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+      LOG.info("process {}: the gate for its polls stays", process.pid(), e);
+    }
+  }
+
+  private void remove() throws UntraceableException, IOException {
+    List<Mapping> mappings = ProcFs.memory(process.pid());
+    for (DriverLibrary library : DriverLibrary.in(memory, mappings)) {
+      List<DriverLibrary.Slot> slots = slots(library);
+      if (!areUntouched(library, slots)) {
+        Optional<GatePage> page = page(mappings, slots);
+        if (page.isPresent()) {
+          point(page.get(), false);
+        }
+      }
+    }
+  }
+
+  private static boolean areUntouched(DriverLibrary library, List<DriverLibrary.Slot> slots) {
+    return slots.stream().allMatch(slot -> library.isCode(slot.target()));
+  }
+
+  /** Those of the functions that the library exports; empty when one of them has no slot. */
+  private static List<DriverLibrary.Slot> slots(DriverLibrary library) throws NativeCallException {
+    List<DriverLibrary.Slot> slots = new ArrayList<>();
+    for (String name : FUNCTIONS) {
+      OptionalLong function = library.function(name);
+      if (function.isPresent()) {
+        Optional<DriverLibrary.Slot> slot = library.slot(function.getAsLong());
+        if (slot.isEmpty()) {
+          return List.of();
+        }
+        slots.add(slot.get());
+      }
+    }
+    return slots;
+  }
+
+  /** The page that an earlier gate has left, in use or not. */
+  private Optional<GatePage> page(List<Mapping> mappings, List<DriverLibrary.Slot> slots) {
+    return mappings.stream()
+        .filter(each -> each.isUnnamedMemory() && each.permissions().equals("r-xp"))
+        .filter(each -> each.addresses().bytes() == GatePage.BYTES)
+        .flatMap(each -> GatePage.at(memory, each.start()).stream())
+        .filter(page -> page.isFor(slots))
+        .findFirst();
+  }
+
+  private GatePage create(BorrowedThread thread, List<DriverLibrary.Slot> slots, long cuInit)
+      throws UntraceableException, IOException {
+    long address =
+        thread.call(SystemCall.MMAP, 0, GatePage.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    // If this JVM is killed before a slot points to the page, the thread unmaps it.
+    thread.onTheWayHome(SystemCall.MUNMAP, address, GatePage.BYTES);
+    memory.write(address, GatePage.content(address, slots, cuInit));
+    thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
+    GatePage page = GatePage.at(memory, address).orElseThrow();
+    thread.notOnTheWayHome();
+    point(thread, page, true);
+    return page;
+  }
+
+  private void point(GatePage page, boolean gated) throws UntraceableException, IOException {
+    boolean unused =
+        RemoteCalls.borrow(
+            process,
+            BORROWING,
+            thread -> {
+              point(thread, page, gated);
+              return true;
+            });
+  }
+
+  /** Each pointer is stored at once by a thread of the process, whatever its others do. */
+  private void point(BorrowedThread thread, GatePage page, boolean gated)
+      throws UntraceableException, IOException {
+    for (GatePage.Entry entry : page.entries()) {
+      long from = gated ? entry.original() : entry.routine();
+      if (memory.readLong(entry.slot()) == from) {
+        thread.store(page.storeRoutine(), entry.slot(), gated ? entry.routine() : entry.original());
+      }
+    }
+  }
+}

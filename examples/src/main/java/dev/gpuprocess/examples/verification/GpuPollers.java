@@ -1,0 +1,232 @@
+package dev.gpuprocess.examples.verification;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.fixtures.Poller;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
+import java.io.File;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+
+/**
+ * Programs that ask the driver again and again whether work is done live through suspends, and
+ * through a dump and restore: the fixtures' poller, JAX, CuPy, and a program that is named. Prints
+ * a row for each process; the last line is {@code pollers: N of N lived}. Needs a JRE, CRIU and
+ * root.
+ */
+public final class GpuPollers {
+
+  private static final int AT_A_TIME = 6;
+  private static final int STEPS = 400;
+  private static final Duration PATIENCE = Duration.ofMinutes(4);
+  private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(20);
+
+  private final Machine machine;
+  private final Scratch scratch;
+  private final int cycles;
+  private final Map<String, Integer> notes = new TreeMap<>();
+
+  private GpuPollers(Machine machine, Scratch scratch, int cycles) {
+    this.machine = machine;
+    this.scratch = scratch;
+    this.cycles = cycles;
+  }
+
+  /**
+   * Runs the programs, and ends the JVM.
+   *
+   * @param args how many processes of each program, and how many suspends of each process; {@code
+   *     --simulated} to try the program itself; the last may be a program to run besides, which has
+   *     to print {@code Shutting down...} at its end
+   */
+  public static void main(String[] args) {
+    List<String> words = new ArrayList<>(List.of(args));
+    boolean simulated = words.remove("--simulated");
+    int processes = Integer.parseInt(words.get(0));
+    int cycles = Integer.parseInt(words.get(1));
+    try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real();
+        Scratch scratch = Scratch.create()) {
+      GpuPollers pollers = new GpuPollers(machine, scratch, cycles);
+      System.exit(pollers.run(processes, words.subList(2, words.size()), System.out));
+    }
+  }
+
+  private int run(int processes, List<String> programs, PrintStream out) {
+    ExecutorService pool = Executors.newFixedThreadPool(AT_A_TIME);
+    Map<String, Future<String>> rows = new TreeMap<>();
+    for (int i = 1; i <= processes; i++) {
+      String number = String.format(Locale.ROOT, " %02d", i);
+      start(rows, pool, "poller" + number, this::poller);
+      if (!machine.isSimulated()) {
+        String name = "run" + i;
+        start(rows, pool, "JAX" + number, () -> trainer("jax_trainer.py", "jax-" + name));
+        start(rows, pool, "CuPy" + number, () -> trainer("cupy_trainer.py", "cupy-" + name));
+      }
+      for (String program : programs) {
+        String file = Path.of(program).getFileName() + number;
+        start(rows, pool, file, () -> program(Path.of(program), file));
+      }
+    }
+    long lived = rows.entrySet().stream().filter(row -> print(row, out)).count();
+    pool.shutdown();
+    out.println(machine.headline("gpu-pollers"));
+    synchronized (notes) {
+      notes.forEach((note, count) -> out.println("  " + count + " checkpoints: " + note));
+    }
+    out.printf("pollers: %s of %s lived%n", lived, rows.size());
+    return lived == rows.size() ? 0 : 1;
+  }
+
+  private static void start(
+      Map<String, Future<String>> rows,
+      ExecutorService pool,
+      String name,
+      Callable<String> program) {
+    rows.put(name, pool.submit(program));
+  }
+
+  private static boolean print(Map.Entry<String, Future<String>> row, PrintStream out) {
+    try {
+      out.printf("  %-24s lived   %s%n", row.getKey(), row.getValue().get());
+      return true;
+    } catch (ExecutionException e) {
+      out.printf("  %-24s FAILED  %s%n", row.getKey(), e.getCause());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      out.printf("  %-24s interrupted%n", row.getKey());
+    }
+    return false;
+  }
+
+  private String poller() {
+    int mebibytes = 64;
+    try (Poller poller = machine.on(Poller.launch(mebibytes)).notOurChild().start()) {
+      String times = trip(() -> (int) poller.pid(), restored -> {});
+      long polls = poller.polls();
+      await(() -> poller.polls() > polls + 1000, "it polls on");
+      require(poller.errors() == 0, poller.errors() + " of its calls failed");
+      String verified = poller.verify();
+      require(verified.equals("ok %s bytes".formatted((long) mebibytes << 20)), verified);
+      return times + ", " + poller.polls() + " polls, memory right";
+    }
+  }
+
+  private String trainer(String script, String name) {
+    TrainingProgram program = TrainingProgram.plain(script, STEPS);
+    try (Trainer trainer = Trainer.start(scratch, name, program);
+        Trainer reference = Trainer.start(scratch, name + "-undisturbed", program)) {
+      trainer.awaitStep(2);
+      String times = trip(trainer::pid, trainer::restoredAs);
+      int disturbed = trainer.lines().size();
+      require(disturbed < STEPS, "it had ended before the last suspend");
+      require(
+          trainer.awaitEnd().equals(reference.awaitEnd()),
+          "its losses are not those of an undisturbed run");
+      return times + ", " + STEPS + " losses equal";
+    }
+  }
+
+  private String program(Path program, String name) throws IOException, InterruptedException {
+    Path output = scratch.resolve(name.replace(' ', '-') + ".out");
+    String command = "setsid stdbuf -oL \"$1\" >\"$2\" 2>&1 </dev/null & echo $!";
+    Process starter =
+        new ProcessBuilder("sh", "-c", command, "sh", program.toString(), output.toString())
+            .redirectInput(new File("/dev/null"))
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    int pid =
+        Integer.parseInt(
+            new String(starter.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).strip());
+    starter.waitFor();
+    ProcessIdentity[] identity = {ProcessIdentity.of(pid).orElseThrow()};
+    await(() -> read(output).contains("Testing array length"), "it is at work");
+    String times = trip(() -> pid, restored -> identity[0] = restored);
+    await(() -> !identity[0].isAlive(), "it ends");
+    require(read(output).contains("Shutting down"), "it ended early: " + tail(read(output)));
+    require(!read(output).contains("***ERROR"), "its results are wrong");
+    return times + ", results right";
+  }
+
+  private static String read(Path file) {
+    try {
+      return Files.exists(file) ? Files.readString(file) : "";
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static String tail(String text) {
+    return text.substring(Math.max(0, text.length() - 200)).strip();
+  }
+
+  /** What is told of a process that came back from an image. */
+  private interface Restored {
+    void as(ProcessIdentity identity);
+  }
+
+  private String trip(Supplier<Integer> pid, Restored restored) {
+    GpuCheckpoints checkpoints = machine.checkpoints();
+    double suspends = 0;
+    for (int i = 0; i < cycles; i++) {
+      if (i == cycles / 2) {
+        Path image = scratch.resolve("image-" + pid.get());
+        CheckpointedProcess back =
+            noted(checkpoints.process(pid.get()).suspend()).dump(image).restore();
+        restored.as(back.identity());
+        back.resume();
+      }
+      long began = System.nanoTime();
+      noted(checkpoints.process(pid.get()).suspend()).resume();
+      suspends += (System.nanoTime() - began) / 1e9;
+      LockSupport.parkNanos(PAUSE);
+    }
+    return String.format(
+        Locale.ROOT, "%s suspends of %.2f s and a dump and restore", cycles, suspends / cycles);
+  }
+
+  private CheckpointedProcess noted(CheckpointedProcess suspended) {
+    for (Step step : suspended.steps()) {
+      if (step.name().equals("checkpoint")) {
+        synchronized (notes) {
+          notes.merge(step.note(), 1, Integer::sum);
+        }
+      }
+    }
+    return suspended;
+  }
+
+  private static void await(Supplier<Boolean> condition, String what) {
+    long end = System.nanoTime() + PATIENCE.toNanos();
+    while (!condition.get()) {
+      require(System.nanoTime() - end < 0, "not within " + PATIENCE + ": " + what);
+      LockSupport.parkNanos(PAUSE);
+    }
+  }
+
+  private static void require(boolean condition, String otherwise) {
+    if (!condition) {
+      throw new IllegalStateException(otherwise);
+    }
+  }
+}

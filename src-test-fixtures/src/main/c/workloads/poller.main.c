@@ -1,0 +1,129 @@
+/* The poller: a pattern (see pattern.h), and eight threads that ask the driver again and again whether work is done,
+ * each by another call. A call that answers anything but success or "not ready" is an error.
+ *   polls       "COUNT ERRORS" of all threads
+ *   gpu, memory see cuda.h */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda.h"
+#include "kernels.h"
+#include "pattern.h"
+#include "udp.h"
+
+enum { STREAM_NON_BLOCKING = 1, EVENT_BLOCKING_SYNC = 1 };
+
+static struct {
+  CUresult (*stream_create)(CUstream *stream, unsigned int flags);
+  CUresult (*stream_query)(CUstream stream);
+  CUresult (*stream_synchronize)(CUstream stream);
+  CUresult (*event_create)(CUevent *event, unsigned int flags);
+  CUresult (*event_record)(CUevent event, CUstream stream);
+  CUresult (*event_query)(CUevent event);
+  CUresult (*event_synchronize)(CUevent event);
+  CUresult (*event_elapsed)(float *milliseconds, CUevent start, CUevent end);
+} api;
+
+static CUfunction spin;
+static CUcontext context;
+static _Atomic uint64_t polls, errors;
+
+struct work {
+  CUstream stream;
+  CUevent start, end;
+};
+
+static void find(void *library, const char *name, void *function) {
+  void *found = dlsym(library, name);
+  if (found == NULL) {
+    fprintf(stderr, "libcuda.so.1 has no %s\n", name);
+    exit(3);
+  }
+  memcpy(function, &found, sizeof found);
+}
+
+static void count(CUresult result) {
+  atomic_fetch_add(&polls, 1);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return;
+  if (atomic_fetch_add(&errors, 1) == 0) fprintf(stderr, "a poll answered %d\n", result);
+}
+
+/* Launches something that takes a while, and waits for it in the way of most frameworks. */
+static void launch_and_query(struct work *work) {
+  uint64_t nanoseconds = 50000;
+  void *arguments[] = {&nanoseconds};
+  CUresult result = cuda.launch(spin, 1, 1, 1, 1, 1, 1, 0, work->stream, arguments, NULL);
+  count(result);
+  if (result == CUDA_SUCCESS) count(api.event_record(work->end, work->stream));
+  do count(result = api.stream_query(work->stream));
+  while (result == CUDA_ERROR_NOT_READY);
+}
+
+static void poll_once(int kind, struct work *work) {
+  float milliseconds;
+  size_t free_bytes, total;
+  switch (kind) {
+    case 0: count(api.stream_query(work->stream)); break;
+    case 1: count(api.event_query(work->end)); break;
+    case 2: count(cuda.synchronize()); break;
+    case 3: count(api.stream_synchronize(work->stream)); break;
+    case 4: count(api.event_synchronize(work->end)); break;
+    case 5: count(api.event_elapsed(&milliseconds, work->start, work->end)); break;
+    case 6: count(cuda.memory_info(&free_bytes, &total)); break;
+    default: launch_and_query(work); break;
+  }
+}
+
+static void *poll_for_ever(void *kind) {
+  struct work work;
+  int flags = (intptr_t)kind == 4 ? EVENT_BLOCKING_SYNC : 0;
+  cuda_must(cuda.set_current(context), "cuCtxSetCurrent");
+  cuda_must(api.stream_create(&work.stream, STREAM_NON_BLOCKING), "cuStreamCreate");
+  cuda_must(api.event_create(&work.start, flags), "cuEventCreate");
+  cuda_must(api.event_create(&work.end, flags), "cuEventCreate");
+  cuda_must(api.event_record(work.start, work.stream), "cuEventRecord");
+  cuda_must(api.event_record(work.end, work.stream), "cuEventRecord");
+  cuda_must(api.stream_synchronize(work.stream), "cuStreamSynchronize");
+  for (unsigned i = 0;; i++) {
+    poll_once((int)(intptr_t)kind, &work);
+    if (i % 64 == 0) usleep(200);
+  }
+  return NULL;
+}
+
+static void answer(const char *request, char *reply) {
+  if (strcmp(request, "polls") == 0)
+    snprintf(reply, ANSWER_SIZE, "%llu %llu", (unsigned long long)polls, (unsigned long long)errors);
+  else if (!cuda_answer(request, reply) && !pattern_answer(request, reply))
+    snprintf(reply, ANSWER_SIZE, "not understood: %.100s", request);
+}
+
+int main(int argc, char **argv) {
+  struct options options = parse_options(argc, argv);
+  cuda_start(options.gpu);
+  void *library = dlopen("libcuda.so.1", RTLD_NOW);
+  find(library, "cuStreamCreate", &api.stream_create);
+  find(library, "cuStreamQuery", &api.stream_query);
+  find(library, "cuStreamSynchronize", &api.stream_synchronize);
+  find(library, "cuEventCreate", &api.event_create);
+  find(library, "cuEventRecord", &api.event_record);
+  find(library, "cuEventQuery", &api.event_query);
+  find(library, "cuEventSynchronize", &api.event_synchronize);
+  find(library, "cuEventElapsedTime", &api.event_elapsed);
+  CUmodule module;
+  CUresult (*current)(CUcontext *);
+  find(library, "cuCtxGetCurrent", &current);
+  cuda_must(current(&context), "cuCtxGetCurrent");
+  cuda_must(cuda.module_load(&module, ptx), "cuModuleLoadData");
+  cuda_must(cuda.module_function(&spin, module, "spin"), "cuModuleGetFunction spin");
+  pattern_start(options.mebibytes < 0 ? 16 : options.mebibytes, options.seed);
+  for (intptr_t kind = 0; kind < 8; kind++) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, poll_for_ever, (void *)kind) != 0) return 3;
+  }
+  return serve(&options, answer);
+}
