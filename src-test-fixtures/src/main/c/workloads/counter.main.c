@@ -10,6 +10,7 @@
  *   loaders, traffic, child ...   see loaders.h: forked children of other kinds
  *   verify, ... see pattern.h: with --mib N it holds a pattern besides
  *   tcp, ...    see holds.h: it holds what is named
+ *   polls       see polls.h: with --pollers N threads poll the driver besides
  *   gpu, memory see cuda.h
  *   nvml, ...   see nvml.h: it uses NVML besides */
 #include <signal.h>
@@ -27,6 +28,7 @@
 #include "loaders.h"
 #include "nvml.h"
 #include "pattern.h"
+#include "polls.h"
 #include "udp.h"
 
 static CUdeviceptr value, managed;
@@ -95,7 +97,7 @@ static CUresult act(const char *request, char *reply) {
 
 static void answer(const char *request, char *reply) {
   if (cuda_answer(request, reply) || pattern_answer(request, reply) || nvml_answer(request, reply) || hold(request, reply)) return;
-  if (loaders_answer(request, reply)) return;
+  if (loaders_answer(request, reply) || polls_answer(request, reply)) return;
   strcpy(reply, "ok");
   CUresult result = act(request, reply);
   if (result != CUDA_SUCCESS) cuda_tell(result, reply);
@@ -111,6 +113,7 @@ static int count(const struct options *options) {
   cuda_must(cuda.alloc(&value, sizeof first), "cuMemAlloc");
   cuda_must(cuda.to_device(value, &first, sizeof first), "cuMemcpyHtoD");
   pattern_start(options->mebibytes < 0 ? 0 : options->mebibytes, options->seed);
+  polls_start(options->pollers);
   return serve(options, answer);
 }
 

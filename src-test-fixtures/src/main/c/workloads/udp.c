@@ -37,6 +37,7 @@ struct options parse_options(int argc, char **argv) {
     else if (strcmp(name, "--gpu") == 0) options.gpu = atoi(value);
     else if (strcmp(name, "--mib") == 0) options.mebibytes = atol(value);
     else if (strcmp(name, "--seed") == 0) options.seed = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--pollers") == 0) options.pollers = atoi(value);
     else if (strcmp(name, "--members") == 0) options.members = atoi(value);
     else if (strcmp(name, "--gpus") == 0) options.gpus = atoi(value);
     else if (strcmp(name, "--loaders") == 0) options.loaders = atoi(value);

@@ -64,7 +64,7 @@ final class SoakSubject implements AutoCloseable {
    */
   static SoakSubject start(SimulatedDriver machine, Path state) {
     return new SoakSubject(
-        Counter.launch(MEBIBYTES).on(machine).start(), new StateDirectory(state));
+        Counter.launch(MEBIBYTES).on(machine).polling(1).start(), new StateDirectory(state));
   }
 
   int pid() {

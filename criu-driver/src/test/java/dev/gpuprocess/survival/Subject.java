@@ -26,7 +26,7 @@ final class Subject implements AutoCloseable {
   }
 
   static Subject start(SimulatedDriver machine) {
-    return new Subject(Counter.launch(MEBIBYTES).on(machine).notOurChild().start());
+    return new Subject(Counter.launch(MEBIBYTES).on(machine).polling(1).notOurChild().start());
   }
 
   int pid() {

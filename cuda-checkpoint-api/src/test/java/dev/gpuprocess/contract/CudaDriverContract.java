@@ -18,7 +18,6 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.fixtures.Poller;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
@@ -112,19 +111,19 @@ public abstract class CudaDriverContract {
   /** The lock does not keep out calls that ask whether work is done. */
   @Test
   void pollsPassTheLock() {
-    try (Poller poller = on(Poller.launch(1)).start()) {
+    try (Pattern poller = on(Pattern.launch(1).polling(8)).start()) {
       assertMoves(lock(poller), poller, ProcessState.LOCKED);
       long before = poller.polls();
       await().atMost(30, SECONDS).until(() -> poller.polls() > before + 100);
       assertMoves(unlock(poller), poller, ProcessState.RUNNING);
-      assertEquals(0, poller.errors());
+      assertEquals(0, poller.failedPolls());
     }
   }
 
   /** Such calls read memory that a checkpoint unmaps. */
   @Test
   void pollsDuringACheckpointEndTheProcess() {
-    try (Poller poller = on(Poller.launch(1)).start()) {
+    try (Pattern poller = on(Pattern.launch(1).polling(8)).start()) {
       assertMoves(lock(poller), poller, ProcessState.LOCKED);
       CudaResult unused = checkpoint(poller);
       assertTrue(poller.awaitExit(Duration.ofSeconds(30)));

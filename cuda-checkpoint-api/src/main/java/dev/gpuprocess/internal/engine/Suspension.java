@@ -75,10 +75,10 @@ public final class Suspension {
   private static String holdPolls(DriverOperation operation) {
     TrackedProcess target = operation.target();
     LockGate.Result gate = LockGate.set(target.identity);
-    if (!gate.inside().isEmpty()) {
+    if (!gate.danger().isEmpty()) {
       throw new LockTimeoutException(
-          "process %s could not be checkpointed: its threads %s did not leave the CUDA calls that they were in; it is running again, try once more"
-              .formatted(target.pid(), gate.inside()),
+          "process %s was not checkpointed, as that could kill it now: %s; try again"
+              .formatted(target.pid(), gate.danger()),
           operation.failure(null, ProcessState.LOCKED));
     }
     return gate.note();

@@ -8,14 +8,17 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.trace.BorrowedThread;
 import dev.gpuprocess.internal.trace.RemoteCalls;
 import dev.gpuprocess.internal.trace.SystemCall;
+import dev.gpuprocess.internal.trace.Untraceable;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -55,6 +58,10 @@ public final class LockGate {
           "cuMemGetInfo_v2",
           "cuDeviceGetName");
 
+  /** Reasons that an operator or a little time can take away. */
+  private static final Set<Untraceable.Reason> PASSING =
+      EnumSet.of(Untraceable.Reason.TRACED, Untraceable.Reason.TIME);
+
   private static final Duration BORROWING = Duration.ofSeconds(1);
   private static final Duration LEAVING = Duration.ofSeconds(2);
 
@@ -84,10 +91,10 @@ public final class LockGate {
    *
    * @param note what was done, or why nothing was, for an operator; empty when the process has no
    *     libcuda
-   * @param inside the threads that entered such a call before the gate was set and did not leave it
-   *     in time: a checkpoint would kill them
+   * @param danger why a checkpoint may kill the process now and not a moment later; empty when it
+   *     is safe, or as safe as it will be
    */
-  public record Result(String note, List<Integer> inside) {}
+  public record Result(String note, String danger) {}
 
   /**
    * Sets the gate in a locked process, and waits for the calls that were entered before. Costs a
@@ -97,12 +104,27 @@ public final class LockGate {
    * @return what was done
    */
   public static Result set(ProcessIdentity process) {
+    long began = System.nanoTime();
     try {
-      return new LockGate(process).set();
-    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
-      LOG.info("process {}: its polls are not held back", process.pid(), e);
-      return new Result("polls are not held back: " + e.getMessage(), List.of());
+      Result result = new LockGate(process).set();
+      LOG.debug(
+          "process {}: gate set in {} us: {}",
+          process.pid(),
+          (System.nanoTime() - began) / 1000,
+          result);
+      return result;
+    } catch (UntraceableException e) {
+      return PASSING.contains(e.why().reason())
+          ? new Result("", String.valueOf(e.getMessage()))
+          : notSet(process, e);
+    } catch (IOException | ProcessUnreadableException e) {
+      return notSet(process, e);
     }
+  }
+
+  private static Result notSet(ProcessIdentity process, Exception why) {
+    LOG.info("process {}: its polls are not held back", process.pid(), why);
+    return new Result("polls are not held back: " + why.getMessage(), "");
   }
 
   private Result set() throws UntraceableException, IOException {
@@ -119,17 +141,22 @@ public final class LockGate {
       } else if (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots)) {
         return new Result(
             "polls are not held back: libcuda calls its implementations in an unknown way, or through the hooks of another tool",
-            List.of());
+            "");
       } else {
         pages.add(
             RemoteCalls.borrow(
                 process, BORROWING, thread -> create(thread, slots, cuInit.getAsLong())));
       }
     }
-    return pages.isEmpty()
-        ? new Result("", List.of())
-        : new Result(
-            "polls wait for the unlock", new CallsUnderWay(process, memory, pages).await(LEAVING));
+    if (pages.isEmpty()) {
+      return new Result("", "");
+    }
+    List<Integer> inside = new CallsUnderWay(process, memory, pages).await(LEAVING);
+    return new Result(
+        "polls wait for the unlock",
+        inside.isEmpty()
+            ? ""
+            : "its threads " + inside + " do not leave the CUDA calls they are in");
   }
 
   /**

@@ -4,19 +4,24 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.fixtures.Poller;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import java.io.IOException;
@@ -59,11 +64,11 @@ class LockGateTest {
     machine.close();
   }
 
-  private Poller poller() {
-    return Poller.launch(MIB).on(machine).start();
+  private Pattern poller() {
+    return Pattern.launch(MIB).on(machine).polling(8).start();
   }
 
-  private static int pid(Poller poller) {
+  private static int pid(Pattern poller) {
     return (int) poller.pid();
   }
 
@@ -75,21 +80,21 @@ class LockGateTest {
         .orElseThrow();
   }
 
-  private static void assertPollsOn(Poller poller) {
+  private static void assertPollsOn(Pattern poller) {
     long before = poller.polls();
     await().atMost(30, SECONDS).until(() -> poller.polls() > before + 100);
-    assertEquals(0, poller.errors());
+    assertEquals(0, poller.failedPolls());
     assertEquals(WHOLE, poller.verify());
   }
 
   /** Whether a slot of the process's libcuda points to the library itself. */
-  private static boolean isUntouched(Poller poller) throws IOException {
+  private static boolean isUntouched(Pattern poller) throws IOException {
     DriverLibrary library = library(poller);
     return library.isCode(slot(library, "cuStreamQuery").target())
         && library.isCode(slot(library, "cuMemGetInfo_v2").target());
   }
 
-  private static DriverLibrary library(Poller poller) throws IOException {
+  private static DriverLibrary library(Pattern poller) throws IOException {
     List<DriverLibrary> found =
         DriverLibrary.in(new ProcessMemory(pid(poller)), ProcFs.memory(poller.pid()));
     assertEquals(1, found.size());
@@ -103,7 +108,7 @@ class LockGateTest {
 
   @Test
   void suspends_pollersLive() throws IOException {
-    try (Poller poller = poller()) {
+    try (Pattern poller = poller()) {
       for (int cycle = 0; cycle < 10; cycle++) {
         CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
         assertTrue(note(suspended).startsWith("polls wait for the unlock"), note(suspended));
@@ -117,7 +122,7 @@ class LockGateTest {
 
   @Test
   void suspends_oneAfterTheOther_leaveOnePage() {
-    try (Poller poller = poller()) {
+    try (Pattern poller = poller()) {
       checkpoints.process(poller.pid()).suspend().resume();
       long pages = gatePages(poller);
       checkpoints.process(poller.pid()).suspend().resume();
@@ -126,7 +131,7 @@ class LockGateTest {
     }
   }
 
-  private static long gatePages(Poller poller) {
+  private static long gatePages(Pattern poller) {
     ProcessMemory memory = new ProcessMemory(pid(poller));
     return ProcFs.memory(poller.pid()).stream()
         .filter(mapping -> mapping.permissions().startsWith("r-x"))
@@ -137,7 +142,7 @@ class LockGateTest {
   /** As when this JVM is killed, and the tool of NVIDIA brings the process back. */
   @Test
   void anotherToolResumes_pollersGoOn_andTheNextResumeTakesTheGateAway() throws IOException {
-    try (Poller poller = poller()) {
+    try (Pattern poller = poller()) {
       CheckpointedProcess unused = checkpoints.process(poller.pid()).suspend();
       assertEquals(CudaResult.SUCCESS, cuda.restore(pid(poller), List.of()));
       assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
@@ -152,7 +157,7 @@ class LockGateTest {
   /** As when a profiler has its hooks there. */
   @Test
   void slotsOfAnotherTool_areLeftAlone() throws IOException {
-    try (Poller poller = poller()) {
+    try (Pattern poller = poller()) {
       DriverLibrary library = library(poller);
       DriverLibrary.Slot slot = slot(library, "cuDeviceGetName"); // no thread calls it
       ProcessMemory memory = new ProcessMemory(pid(poller));
@@ -172,14 +177,14 @@ class LockGateTest {
         ByteBuffer.allocate(Long.BYTES).order(ByteOrder.LITTLE_ENDIAN).putLong(value).array());
   }
 
-  private static ProcessIdentity identity(Poller poller) {
+  private static ProcessIdentity identity(Pattern poller) {
     return ProcessIdentity.of(poller.pid()).orElseThrow();
   }
 
   /** A controller that was killed while it set the gate. */
   @Test
   void gateThatIsHalfSet_isCompleted() throws IOException {
-    try (Poller poller = poller()) {
+    try (Pattern poller = poller()) {
       CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
       DriverLibrary library = library(poller);
       DriverLibrary.Slot slot = slot(library, "cuStreamQuery");
@@ -191,7 +196,7 @@ class LockGateTest {
       write(memory, first.slot(), first.routine());
       LockGate.Result result = LockGate.set(identity(poller));
       assertEquals("polls wait for the unlock", result.note());
-      assertEquals(List.of(), result.inside());
+      assertEquals("", result.danger());
       for (GatePage.Entry entry : page.entries()) {
         assertEquals(entry.routine(), memory.readLong(entry.slot()));
       }
@@ -202,9 +207,27 @@ class LockGateTest {
     }
   }
 
+  /** A debugger: nothing can be done in the process, and a poll would kill it. */
+  @Test
+  void traced_isNotCheckpointed_andRunsOn() {
+    try (Pattern poller = poller();
+        Workload debugger = Workload.idle()) {
+      for (ProcStat thread : ProcFs.tasks(poller.pid())) {
+        assertEquals("1", debugger.ask("trace " + thread.pid()));
+      }
+      RunningProcess running = checkpoints.process(poller.pid());
+      LockTimeoutException e = assertThrows(LockTimeoutException.class, running::suspend);
+      assertTrue(e.getMessage().contains("detach the debugger"), e.getMessage());
+      debugger.kill();
+      assertPollsOn(poller);
+      checkpoints.process(poller.pid()).suspend().resume();
+      assertPollsOn(poller);
+    }
+  }
+
   @Test
   void functions_areFoundByTheirNames() throws IOException {
-    try (Poller poller = poller()) {
+    try (Pattern poller = poller()) {
       DriverLibrary library = library(poller);
       assertTrue(library.function("cuInit").isPresent());
       assertTrue(library.function("cuLaunchKernel").isPresent());

@@ -4,7 +4,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
-import dev.gpuprocess.fixtures.Poller;
+import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import java.io.File;
@@ -31,9 +31,9 @@ import java.util.function.Supplier;
 
 /**
  * Programs that ask the driver again and again whether work is done live through suspends, and
- * through a dump and restore: the fixtures' poller, JAX, CuPy, and a program that is named. Prints
- * a row for each process; the last line is {@code pollers: N of N lived}. Needs a JRE, CRIU and
- * root.
+ * through a dump and restore: the fixtures' pattern with eight polling threads, JAX, CuPy, and a
+ * program that is named. Prints a row for each process; the last line is {@code pollers: N of N
+ * lived}. Needs a JRE, CRIU and root.
  */
 public final class GpuPollers {
 
@@ -121,11 +121,11 @@ public final class GpuPollers {
 
   private String poller() {
     int mebibytes = 64;
-    try (Poller poller = machine.on(Poller.launch(mebibytes)).notOurChild().start()) {
+    try (Pattern poller = machine.on(Pattern.launch(mebibytes).polling(8)).notOurChild().start()) {
       String times = trip(() -> (int) poller.pid(), restored -> {});
       long polls = poller.polls();
       await(() -> poller.polls() > polls + 1000, "it polls on");
-      require(poller.errors() == 0, poller.errors() + " of its calls failed");
+      require(poller.failedPolls() == 0, poller.failedPolls() + " of its calls failed");
       String verified = poller.verify();
       require(verified.equals("ok %s bytes".formatted((long) mebibytes << 20)), verified);
       return times + ", " + poller.polls() + " polls, memory right";

@@ -1,10 +1,9 @@
-/* The poller: a pattern (see pattern.h), and eight threads that ask the driver again and again whether work is done,
- * each by another call. A call that answers anything but success or "not ready" is an error.
- *   polls       "COUNT ERRORS" of all threads
- *   gpu, memory see cuda.h */
+#include "polls.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 
 #include "cuda.h"
 #include "kernels.h"
-#include "pattern.h"
 #include "udp.h"
 
 enum { STREAM_NON_BLOCKING = 1, EVENT_BLOCKING_SYNC = 1 };
@@ -66,7 +64,7 @@ static void launch_and_query(struct work *work) {
 static void poll_once(int kind, struct work *work) {
   float milliseconds;
   size_t free_bytes, total;
-  switch (kind) {
+  switch (kind % POLL_KINDS) {
     case 0: count(api.stream_query(work->stream)); break;
     case 1: count(api.event_query(work->end)); break;
     case 2: count(cuda.synchronize()); break;
@@ -80,7 +78,7 @@ static void poll_once(int kind, struct work *work) {
 
 static void *poll_for_ever(void *kind) {
   struct work work;
-  int flags = (intptr_t)kind == 4 ? EVENT_BLOCKING_SYNC : 0;
+  int flags = (intptr_t)kind % POLL_KINDS == 4 ? EVENT_BLOCKING_SYNC : 0;
   cuda_must(cuda.set_current(context), "cuCtxSetCurrent");
   cuda_must(api.stream_create(&work.stream, STREAM_NON_BLOCKING), "cuStreamCreate");
   cuda_must(api.event_create(&work.start, flags), "cuEventCreate");
@@ -95,16 +93,8 @@ static void *poll_for_ever(void *kind) {
   return NULL;
 }
 
-static void answer(const char *request, char *reply) {
-  if (strcmp(request, "polls") == 0)
-    snprintf(reply, ANSWER_SIZE, "%llu %llu", (unsigned long long)polls, (unsigned long long)errors);
-  else if (!cuda_answer(request, reply) && !pattern_answer(request, reply))
-    snprintf(reply, ANSWER_SIZE, "not understood: %.100s", request);
-}
-
-int main(int argc, char **argv) {
-  struct options options = parse_options(argc, argv);
-  cuda_start(options.gpu);
+void polls_start(int threads) {
+  if (threads <= 0) return;
   void *library = dlopen("libcuda.so.1", RTLD_NOW);
   find(library, "cuStreamCreate", &api.stream_create);
   find(library, "cuStreamQuery", &api.stream_query);
@@ -120,10 +110,14 @@ int main(int argc, char **argv) {
   cuda_must(current(&context), "cuCtxGetCurrent");
   cuda_must(cuda.module_load(&module, ptx), "cuModuleLoadData");
   cuda_must(cuda.module_function(&spin, module, "spin"), "cuModuleGetFunction spin");
-  pattern_start(options.mebibytes < 0 ? 16 : options.mebibytes, options.seed);
-  for (intptr_t kind = 0; kind < 8; kind++) {
+  for (intptr_t kind = 0; kind < threads; kind++) {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, poll_for_ever, (void *)kind) != 0) return 3;
+    if (pthread_create(&thread, NULL, poll_for_ever, (void *)kind) != 0) exit(3);
   }
-  return serve(&options, answer);
+}
+
+int polls_answer(const char *request, char *reply) {
+  if (strcmp(request, "polls") != 0) return 0;
+  snprintf(reply, ANSWER_SIZE, "%llu %llu", (unsigned long long)polls, (unsigned long long)errors);
+  return 1;
 }
