@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.internal.trace.StoppedThread;
+import dev.gpuprocess.internal.trace.StoppedThreads;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -94,35 +94,39 @@ final class CallsUnderWay {
 
   private List<Integer> stillInside(List<Integer> threads, List<Mapping> mappings) {
     List<Integer> inside = new ArrayList<>();
+    List<Integer> running = new ArrayList<>();
     for (int thread : threads) {
-      if (isInside(thread, mappings)) {
-        inside.add(thread);
+      Optional<String> call = ProcFs.read(thread, "syscall");
+      if (call.isPresent()) {
+        String[] words = call.get().strip().split(" ");
+        if (words.length < 3) {
+          running.add(thread);
+        } else if (isInside(stackPointer(words), mappings)
+            || !ProcFs.read(thread, "syscall").equals(call)) { // it went on: look again
+          inside.add(thread);
+        }
       }
     }
+    inside.addAll(insideOf(running, mappings));
+    inside.removeIf(this::hasMovedOn);
     return inside;
   }
 
-  private boolean isInside(int thread, List<Mapping> mappings) {
-    Optional<String> call = ProcFs.read(thread, "syscall");
-    if (call.isEmpty()) {
-      return false;
-    }
-    String[] words = call.get().strip().split(" ");
-    boolean inside =
-        words.length < 3
-            ? isInsideWhileRunning(thread, mappings)
-            : isInside(Long.parseUnsignedLong(words[words.length - 2].substring(2), 16), mappings)
-                || !ProcFs.read(thread, "syscall").equals(call); // it went on: look again
-    return inside && !hasMovedOn(thread);
+  /** Of {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
+  private static long stackPointer(String[] words) {
+    return Long.parseUnsignedLong(words[words.length - 2].substring(2), 16);
   }
 
-  private boolean isInsideWhileRunning(int thread, List<Mapping> mappings) {
+  private List<Integer> insideOf(List<Integer> running, List<Mapping> mappings) {
+    if (running.isEmpty()) {
+      return running;
+    }
     try {
-      return StoppedThread.look(
-          process, thread, STOPPING, stackPointer -> isInside(stackPointer, mappings));
+      return StoppedThreads.matching(
+          process, running, STOPPING, stackPointer -> isInside(stackPointer, mappings));
     } catch (UntraceableException | IOException e) {
-      LOG.debug("thread {} of process {} is not stopped to be looked at", thread, process.pid(), e);
-      return true; // until it has used the processor for long enough
+      LOG.debug("process {} is not stopped to be looked at", process.pid(), e);
+      return running; // until they have used the processor for long enough
     }
   }
 

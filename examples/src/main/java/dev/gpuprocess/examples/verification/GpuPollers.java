@@ -38,7 +38,7 @@ import java.util.function.Supplier;
 public final class GpuPollers {
 
   private static final int AT_A_TIME = 6;
-  private static final int STEPS = 400;
+  private static final int STEPS = 1500;
   private static final Duration PATIENCE = Duration.ofMinutes(4);
   private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(20);
 
