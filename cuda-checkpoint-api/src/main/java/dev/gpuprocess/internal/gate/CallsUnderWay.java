@@ -45,7 +45,7 @@ final class CallsUnderWay {
    */
   private static final Duration OLD = Duration.ofMillis(20);
 
-  private static final Duration STOPPING = Duration.ofMillis(250);
+  private static final Duration STOPPING = Duration.ofSeconds(2);
 
   private final ProcessIdentity process;
   private final ProcessMemory memory;

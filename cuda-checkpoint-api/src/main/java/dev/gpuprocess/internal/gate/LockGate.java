@@ -62,8 +62,10 @@ public final class LockGate {
   private static final Set<Untraceable.Reason> PASSING =
       EnumSet.of(Untraceable.Reason.TRACED, Untraceable.Reason.TIME);
 
-  private static final Duration BORROWING = Duration.ofSeconds(1);
-  private static final Duration LEAVING = Duration.ofSeconds(2);
+  /** Milliseconds, unless the machine has far more to do than processors. */
+  private static final Duration BORROWING = Duration.ofSeconds(10);
+
+  private static final Duration LEAVING = Duration.ofSeconds(10);
 
   private static final int READ_WRITE = 3;
   private static final int READ_EXECUTE = 5;
