@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.RoomWait;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.MigrationMode;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -159,17 +158,11 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
   /**
    * Moves the job to another host, after which it is gone here: CRIU dumps the whole tree, and all
    * that it writes goes over one connection to a receiver there ({@link
-   * GpuCheckpoints#receiveImage}, or {@link GpuCheckpoints#receiveLazily}), which has to wait for
-   * the same mode. GPU memory goes with the host memory that it is in; nothing is handed over to
-   * files here.
+   * GpuCheckpoints#receiveImage}). GPU memory goes with the host memory that it is in; nothing is
+   * handed over to files here.
    *
-   * <p>By {@link MigrationMode#PAGE_SERVER} everything is an image on the receiver's disk, verified
-   * and with its manifest, before anything may die here. By {@link MigrationMode#LAZY_PAGES} the
-   * tree is restored there while it stands still here; from the end of that restore until all of
-   * its memory has followed it is whole on neither host, and keeps standing still here. If the
-   * hosts lose each other meanwhile, what runs there is ended, and the deadline of the options ends
-   * the wait here: all members stay checkpointed here, as at the dump. What the tree has done there
-   * in between is undone by nobody.
+   * <p>Everything is an image on the receiver's disk, verified and with its manifest, before
+   * anything may die here.
    *
    * <p>Everything must be on the other host that the tree has open or mapped: its files, with the
    * same names and content, and its network addresses. Settings that both hosts need: {@link
@@ -177,7 +170,6 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    * can read and alter the process. The two clear or encrypted ends check every message.
    *
    * @param receiver where the receiver listens
-   * @param mode how the memory goes
    * @param options how to dump; the deadline is that of the whole migration
    * @return what was done
    * @throws dev.gpuprocess.error.MigrationFailedException when the receiver was not reached, or
@@ -188,8 +180,8 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
    * @throws IllegalArgumentException for options that leave the tree here, or a receiver without
    *     port
    */
-  public MigrationReport migrate(PageEndpoint receiver, MigrationMode mode, DumpOptions options) {
-    return Migration.of(self, receiver, mode, options);
+  public MigrationReport migrate(PageEndpoint receiver, DumpOptions options) {
+    return Migration.of(self, receiver, options);
   }
 
   /**

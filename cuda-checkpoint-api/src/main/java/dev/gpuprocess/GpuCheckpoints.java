@@ -17,7 +17,6 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.internal.dump.LazyReception;
 import dev.gpuprocess.internal.dump.Reception;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
@@ -268,8 +267,7 @@ public final class GpuCheckpoints {
 
   /**
    * Begins to listen for one process or job that is {@linkplain CheckpointedProcess#migrate
-   * migrated} here by {@link dev.gpuprocess.options.MigrationMode#PAGE_SERVER}. It becomes an
-   * image.
+   * migrated} here. It becomes an image.
    *
    * @param directory where the image will be: it must not exist yet, or be empty
    * @param here an address of this host and a port, 0 for any; with TLS where strangers are on the
@@ -283,23 +281,6 @@ public final class GpuCheckpoints {
         context,
         directory,
         Reception.listen(context, here, Durations.positive("deadline", deadline)));
-  }
-
-  /**
-   * Begins to listen for one process or job that is {@linkplain CheckpointedProcess#migrate
-   * migrated} here by {@link dev.gpuprocess.options.MigrationMode#LAZY_PAGES}. It is restored at
-   * once and its memory follows.
-   *
-   * @param here an address of this host and a port, as for {@link #receiveImage}
-   * @param deadline for all of it, from the wait for the sender until all memory has come
-   * @return the receiver, which listens; close it
-   * @throws dev.gpuprocess.error.MigrationFailedException when it cannot listen there
-   */
-  public LazyReceiver receiveLazily(PageEndpoint here, Duration deadline) {
-    return new LazyReceiver(
-        context,
-        new LazyReception(
-            context, Reception.listen(context, here, Durations.positive("deadline", deadline))));
   }
 
   /**

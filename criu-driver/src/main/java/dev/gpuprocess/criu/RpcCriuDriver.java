@@ -10,7 +10,6 @@ import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
@@ -22,7 +21,6 @@ import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.GpuPlugin;
-import dev.gpuprocess.spi.LazyMemory;
 import dev.gpuprocess.spi.PageReceiver;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
@@ -30,8 +28,6 @@ import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Optional;
-import java.util.Set;
 
 /**
  * Drives CRIU through {@code criu swrk}, which is a child of this JVM and has its privileges; or,
@@ -39,10 +35,10 @@ import java.util.Set;
  * see {@link CriuLocator}. The two differ in this:
  *
  * <ul>
- *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()}, {@link
- *       dev.gpuprocess.options.RestoreOptions#asChild()} and {@link #lazyPages} are refused with
- *       {@link dev.gpuprocess.error.UnsupportedOptionException}: sudo passes on no descriptors but
- *       the standard ones, the first of which is the socket, and stays between CRIU and this JVM.
+ *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()} and {@link
+ *       dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
+ *       dev.gpuprocess.error.UnsupportedOptionException}: sudo passes on no descriptors but the
+ *       standard ones, the first of which is the socket, and stays between CRIU and this JVM.
  *   <li>The kernel does not let us kill a CRIU that runs as root. If it does not exit when its
  *       socket is closed, another CRIU runs a script as root that kills it. If that fails too, the
  *       exception names the pid, and such a CRIU is refused at its next stage.
@@ -163,58 +159,9 @@ public final class RpcCriuDriver implements CriuDriver {
     return PageServer.start(finder.find("page server"), request);
   }
 
-  /**
-   * Writes the memory of a tree that keeps running, so that a dump with this as its {@linkplain
-   * dev.gpuprocess.spi.DumpMemory#parentImages() parent} only has to write what has changed since
-   * (CRIU's request SINGLE_PRE_DUMP). Each round may have the previous one as its parent. The tree
-   * is stopped for a moment. Works only if the kernel tracks which pages are written, see {@link
-   * #features()}.
-   *
-   * @param request what to dump, and where to; its options are those of the dump to come
-   * @return what CRIU measured
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException if the kernel does not track memory;
-   *     CRIU was not started
-   * @throws dev.gpuprocess.error.CriuException if CRIU failed; the tree runs on
-   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline passed
-   * @throws IllegalArgumentException for options that do not fit a tree that keeps running
-   */
-  public DumpReport preDump(DumpRequest request) {
-    RpcLink link = link("pre-dump");
-    return DumpOperation.preDump(link, link::preDump, request).run();
-  }
-
-  /**
-   * Starts one CRIU for several rounds of pre-dumps and the dump after them, instead of a new one
-   * for each (CRIU's request PRE_DUMP). The images are those of {@link #preDump}.
-   *
-   * @return the chain; close it
-   */
-  public PreDumpChain preDumps() {
-    return PreDumpChain.start(link("pre-dump"));
-  }
-
-  /**
-   * Starts the helper that a restore with {@link dev.gpuprocess.spi.RestoreFlag#LAZY_PAGES} needs,
-   * {@code criu lazy-pages}. When this returns, a restore can use it.
-   *
-   * @param request where the pages are
-   * @return the helper; close it when it is no longer needed
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException if the kernel does not support it
-   * @throws dev.gpuprocess.error.ImageMissingException if there are no images
-   * @throws dev.gpuprocess.error.CriuException if the helper could not start
-   */
-  public LazyPages lazyPages(LazyPagesRequest request) {
-    return LazyPages.start(finder.find("lazy pages"), request);
-  }
-
   @Override
   public PageReceiver receivePages(Path images, Path work, PageEndpoint here, Duration deadline) {
     return pageServer(new PageServerRequest(images, work, here, deadline));
-  }
-
-  @Override
-  public LazyMemory fetchPages(Path images, Path work, PageEndpoint source, Duration deadline) {
-    return lazyPages(new LazyPagesRequest(images, work, source, deadline));
   }
 
   /** Looks for CRIU to learn whose privileges it will have; works without one, too. */
@@ -248,11 +195,6 @@ public final class RpcCriuDriver implements CriuDriver {
   @Override
   public void check() {
     new CheckOperation(link("check")).run();
-  }
-
-  @Override
-  public Optional<Set<CriuFeature>> features() {
-    return Optional.of(link("features").features());
   }
 
   @Override

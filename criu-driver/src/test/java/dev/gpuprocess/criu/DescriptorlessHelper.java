@@ -1,37 +1,19 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.options.PageEndpoint;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 
 /**
- * Starts and ends what CRIU leaves running, a lazy-pages helper or a page server, while nothing can
- * be opened; a JVM of its own.
+ * Starts and ends what CRIU leaves running, a page server, while nothing can be opened; a JVM of
+ * its own.
  */
 final class DescriptorlessHelper {
-
-  /** What to start. */
-  enum Kind {
-    LAZY_PAGES,
-    PAGE_SERVER
-  }
 
   /** The pid of what was started. */
   static final String STARTED = "started";
 
-  /** Has this JVM open nothing more, and is ready then. */
-  private static final String LAZY_PAGES =
-      """
-      #!/bin/sh
-      echo $$ >"${0%%/*}"/%s
-      prlimit --pid $PPID --nofile=16: && printf x >&3
-      exec sleep 600
-      """
-          .formatted(STARTED);
-
-  /** The same; the server is a process of its own. */
+  /** Has this JVM open nothing more, and is ready then; the server is a process of its own. */
   private static final String PAGE_SERVER =
       """
       my $server = fork // die;
@@ -49,24 +31,13 @@ final class DescriptorlessHelper {
   /**
    * Starts it, and closes it.
    *
-   * @param args a directory, and what to start
+   * @param args a directory
    * @throws Exception what that throws
    */
   public static void main(String[] args) throws Exception {
     Path directory = Path.of(args[0]);
     Hoard.loadClasses(DescriptorlessHelper.class.getClassLoader());
-    switch (Kind.valueOf(args[1])) {
-      case LAZY_PAGES -> lazyPages(directory);
-      case PAGE_SERVER -> pageServer(directory);
-    }
-  }
-
-  private static void lazyPages(Path directory) throws IOException {
-    Path program = FakeCriu.write(directory.resolve("criu"), LAZY_PAGES);
-    Files.createFile(directory.resolve("lazy-pages.out"));
-    LazyPages.start(
-            program, new LazyPagesRequest(directory, directory, null, Duration.ofSeconds(30)))
-        .close();
+    pageServer(directory);
   }
 
   private static void pageServer(Path directory) {

@@ -8,7 +8,6 @@ import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -87,13 +86,6 @@ record DumpDirectories(CriuDriver driver, Path images, Path work) {
 
   RestoreReport restore(int pid, RestoreOptions options) {
     return restore(pid, options, RestoreListener.NONE);
-  }
-
-  RestoreReport restoreLazily(int pid) {
-    RestoreOptions options = shellJob().build();
-    return driver.restore(
-        new RestoreRequest(images, work, pid, options, RestoreFlag.LAZY_PAGES),
-        RestoreListener.NONE);
   }
 
   RestoreReport restore(int pid, RestoreOptions options, RestoreListener listener) {

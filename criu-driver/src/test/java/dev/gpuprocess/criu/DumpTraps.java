@@ -10,17 +10,13 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.log.CriuLog;
 import dev.gpuprocess.criu.internal.process.ImageDirectories;
-import dev.gpuprocess.criu.proto.Rpc.criu_features;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
-import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.MissingCapabilityException;
-import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
@@ -30,7 +26,6 @@ import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -80,7 +75,6 @@ final class DumpTraps {
         new Trap("4.2 tcp_established, no iptables binary", DumpTraps::noIptables),
         new Trap("4.2 socketpair to outside", DumpTraps::socketpairToOutside),
         new Trap("4.2 broken .so in the plugin dir", DumpTraps::brokenPlugin),
-        new Trap("4.2 track_mem unsupported", DumpTraps::trackMemUnsupported),
         new Trap("4.2 non-root, no capability", DumpTraps::noCapability));
   }
 
@@ -398,31 +392,6 @@ final class DumpTraps {
           .site("ours")
           .with(new RpcCriuDriver(ground.wrapped("export CRIU_LIBS_DIR=" + plugins)))
           .dump(counter.identity(), DumpDirectories.backup().build());
-    }
-  }
-
-  private static void trackMemUnsupported(TrapFixture ground) {
-    criu_req question =
-        criu_req
-            .newBuilder()
-            .setType(criu_req_type.FEATURE_CHECK)
-            .setFeatures(criu_features.newBuilder().setMemTrack(true))
-            .build();
-    boolean tracks =
-        RawCriu.ask(question).reply().map(said -> said.getFeatures().getMemTrack()).orElse(false);
-    Assumptions.assumeFalse(tracks, "this kernel tracks memory");
-    DumpDirectories raw = ground.site("raw");
-    try (Workload counter = ground.counter()) {
-      RawCriu.Said said = raw(RawCriu.dump(raw, counter.pid()).setTrackMem(true));
-      assertFalse(said.success());
-      assertEquals(EBADRQC, said.errno());
-      MissingKernelFeatureException e =
-          ground.refusedDump(
-              MissingKernelFeatureException.class,
-              ground.site("ours"),
-              counter,
-              DumpMemory.WHOLE.trackMemory(true));
-      assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
     }
   }
 

@@ -22,7 +22,6 @@ import dev.gpuprocess.error.MigrationFailedException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.MigrationMode;
 import dev.gpuprocess.options.PageEndpoint;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -103,10 +102,7 @@ class MigrationFaultsTest {
 
   private static void migrate(CheckpointedProcess process, int port) {
     Object unused =
-        process.migrate(
-            new PageEndpoint(HERE, port),
-            MigrationMode.PAGE_SERVER,
-            options(DumpDirectories.PATIENCE));
+        process.migrate(new PageEndpoint(HERE, port), options(DumpDirectories.PATIENCE));
   }
 
   /** What both ends say of a migration over a network that fails. */
@@ -195,9 +191,7 @@ class MigrationFaultsTest {
         IllegalArgumentException.class,
         () ->
             process.migrate(
-                new PageEndpoint(HERE, 1),
-                MigrationMode.PAGE_SERVER,
-                DumpOptions.builder().leaveRunning(true).build()));
+                new PageEndpoint(HERE, 1), DumpOptions.builder().leaveRunning(true).build()));
     process.resume();
     assertEquals(101, counter.increment());
   }
@@ -212,7 +206,6 @@ class MigrationFaultsTest {
               () ->
                   process.migrate(
                       new PageEndpoint(HERE, silent.getLocalPort()),
-                      MigrationMode.PAGE_SERVER,
                       options(Duration.ofSeconds(1))));
       assertTrue(e.getMessage().contains("stays checkpointed"), e.getMessage());
     }

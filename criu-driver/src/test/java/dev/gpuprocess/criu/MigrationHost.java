@@ -4,7 +4,6 @@ import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.ImageReceiver;
-import dev.gpuprocess.LazyReceiver;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -17,9 +16,7 @@ import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.MigrationMode;
 import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.progress.Step;
@@ -115,7 +112,6 @@ final class MigrationHost implements AutoCloseable {
     private final GpuCheckpoints checkpoints;
     private @Nullable Tls tls;
     private @Nullable ImageReceiver receiver;
-    private @Nullable LazyReceiver lazy;
     private String failAfter = "";
 
     private final StepListener listener =
@@ -154,10 +150,6 @@ final class MigrationHost implements AutoCloseable {
           GpuJob job = checkpoints.inspectJob(Long.parseLong(words[1]));
           yield job instanceof CheckpointedJob left ? resumed(left, words) : job.state().name();
         }
-        case "cease" -> {
-          lazy().close();
-          yield "ok";
-        }
         case "processes" ->
             Long.toString(
                 ProcFs.processes().stream()
@@ -173,10 +165,9 @@ final class MigrationHost implements AutoCloseable {
           yield resumed(job, words);
         }
         case "migrate" -> {
-          PageEndpoint there = new PageEndpoint(words[3], Integer.parseInt(words[4]), tls);
-          MigrationMode mode = MigrationMode.valueOf(words[2]);
+          PageEndpoint there = new PageEndpoint(words[2], Integer.parseInt(words[3]), tls);
           DumpOptions options = DumpOptions.builder().deadline(DumpDirectories.PATIENCE).build();
-          yield "ok " + suspended(words[1]).migrate(there, mode, options).steps();
+          yield "ok " + suspended(words[1]).migrate(there, options).steps();
         }
         case "receive" -> {
           receiver =
@@ -184,16 +175,6 @@ final class MigrationHost implements AutoCloseable {
           yield Integer.toString(receiver.endpoint().port());
         }
         case "received" -> resumed(opened().awaitJob().restore(), words);
-        case "lazily" -> {
-          lazy = checkpoints.receiveLazily(here(words[1]), DumpDirectories.PATIENCE);
-          yield Integer.toString(lazy.endpoint().port());
-        }
-        case "lazy" -> resumed(lazy().restoreJob(RestoreOptions.ofDefaults()), words);
-        case "memory" -> {
-          lazy().awaitMemory();
-          lazy().close();
-          yield "ok";
-        }
         case "ask" -> ask(words);
         case "end" -> {
           ProcessHandle root = ProcessHandle.of(Long.parseLong(words[1])).orElseThrow();
@@ -210,10 +191,6 @@ final class MigrationHost implements AutoCloseable {
 
     private ImageReceiver opened() {
       return Objects.requireNonNull(receiver);
-    }
-
-    private LazyReceiver lazy() {
-      return Objects.requireNonNull(lazy);
     }
 
     private SimulatedDriver gpus() {

@@ -59,14 +59,6 @@ class MigrationTest {
     hosts.close();
   }
 
-  /** Where a tree finds its pids free while it still is where it came from. */
-  private MigrationHost hostWithOwnPids() throws IOException {
-    return new MigrationHost(
-        hosts.receiverCommand("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
-        machine(),
-        directory.resolve("state-3"));
-  }
-
   private Path machine() {
     return directory.resolve("gpus");
   }
@@ -106,13 +98,10 @@ class MigrationTest {
     }
   }
 
-  private void migrate(MigrationHost to, String mode, String address, String port, String arrive)
+  private void migrate(MigrationHost to, String address, String port, String arrive)
       throws IOException {
-    at.begin("migrate " + pid + " " + mode + " " + address + " " + port);
+    at.begin("migrate " + pid + " " + address + " " + port);
     String arrived = to.tell(arrive);
-    if (mode.equals("LAZY_PAGES") && arrived.equals("ok")) {
-      arrived = to.tell("memory");
-    }
     String left = at.answer();
     assertTrue(left.startsWith("ok "), left + "; " + arrived);
     assertEquals("ok", arrived);
@@ -120,7 +109,7 @@ class MigrationTest {
   }
 
   @Test
-  void jobGoesOnElsewhereByAllThreeWays() throws IOException {
+  void jobGoesOnElsewhereByBothWays() throws IOException {
     start("job");
     assertJobGoesOn();
 
@@ -131,40 +120,10 @@ class MigrationTest {
     assertJobGoesOn();
 
     String port = one.tell("receive " + directory.resolve("back") + " " + TwoHosts.SENDER_ADDRESS);
-    migrate(one, "PAGE_SERVER", TwoHosts.SENDER_ADDRESS, port, "received");
+    migrate(one, TwoHosts.SENDER_ADDRESS, port, "received");
     assertJobGoesOn();
 
-    try (LargePipes allowed = LargePipes.allow();
-        MigrationHost third = hostWithOwnPids()) {
-      String lazily = third.tell("lazily " + TwoHosts.RECEIVER_ADDRESS);
-      migrate(third, "LAZY_PAGES", TwoHosts.RECEIVER_ADDRESS, lazily, "lazy");
-      assertJobGoesOn();
-      at = null; // it ends with its host
-      Figures.add("job migration: shared storage, page server, lazy pages: all right");
-    }
-  }
-
-  @Test
-  void jobStaysWithItsSenderWhenTheReceiverFailsAfterItsRestore() throws IOException {
-    start("job");
-    try (LargePipes allowed = LargePipes.allow();
-        MigrationHost apart = hostWithOwnPids()) {
-      String processes = apart.tell("processes");
-      assertEquals("ok", apart.tell("fail criu restore"));
-      String port = apart.tell("lazily " + TwoHosts.RECEIVER_ADDRESS);
-      one.begin("migrate " + pid + " LAZY_PAGES " + TwoHosts.RECEIVER_ADDRESS + " " + port);
-
-      String restored = apart.tell("lazy");
-      String left = one.answer();
-
-      assertEquals("AssertionError: the listener fails", restored);
-      assertTrue(left.startsWith("MigrationFailedException: "), left);
-      assertTrue(left.contains("stays checkpointed"), left);
-      assertEquals("ok", apart.tell("cease"));
-      assertEquals(processes, apart.tell("processes"), "it was ended there");
-      assertEquals("ok", one.tell("resume " + pid));
-      assertJobGoesOn();
-    }
+    Figures.add("job migration: shared storage, page server: all right");
   }
 
   @Test
@@ -181,7 +140,7 @@ class MigrationTest {
     String gpu = ask("gpu");
     String port =
         other.tell("receive " + directory.resolve("image") + " " + TwoHosts.RECEIVER_ADDRESS);
-    migrate(other, "PAGE_SERVER", TwoHosts.RECEIVER_ADDRESS, port, "received swapped");
+    migrate(other, TwoHosts.RECEIVER_ADDRESS, port, "received swapped");
     assertEquals("102", ask("inc"));
     assertTrue(ask("verify").startsWith("ok "));
     assertFalse(ask("gpu").equals(gpu), "it is on the other GPU");

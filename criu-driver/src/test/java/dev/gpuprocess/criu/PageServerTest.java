@@ -83,8 +83,7 @@ class PageServerTest {
         PageServer server =
             hosts.receiver().pageServer(listen(TwoHosts.RECEIVER_ADDRESS, receiving))) {
       PageEndpoint there = server.endpoint();
-      DumpMemory memory =
-          DumpMemory.WHOLE.pageServer(new PageEndpoint(there.host(), there.port(), sending));
+      DumpMemory memory = new DumpMemory(new PageEndpoint(there.host(), there.port(), sending));
       here.with(hosts.sender()).dump(job.identity(), memory, letGoOnceReceived(server));
       assertFalse(job.identity().isAlive());
       assertEquals(List.of(), here.images("page"));
@@ -133,8 +132,7 @@ class PageServerTest {
           PageServer server =
               hosts.receiver().pageServer(listen(TwoHosts.RECEIVER_ADDRESS, ours))) {
         PageEndpoint there = server.endpoint();
-        DumpMemory memory =
-            DumpMemory.WHOLE.pageServer(new PageEndpoint(there.host(), there.port(), theirs));
+        DumpMemory memory = new DumpMemory(new PageEndpoint(there.host(), there.port(), theirs));
         DumpDirectories sender = here.with(hosts.sender());
         CriuException e =
             assertThrows(CriuException.class, () -> sender.dump(job.identity(), memory));
@@ -152,7 +150,7 @@ class PageServerTest {
       // Nobody else has the port meanwhile.
       bound.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
       PageEndpoint there = new PageEndpoint("127.0.0.1", bound.getLocalPort());
-      DumpMemory memory = DumpMemory.WHOLE.pageServer(there);
+      DumpMemory memory = new DumpMemory(there);
       CriuException e =
           assertThrows(CriuException.class, () -> here.dump(workload.identity(), memory));
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());

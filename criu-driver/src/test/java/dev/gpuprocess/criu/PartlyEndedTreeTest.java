@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,10 +9,8 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,9 +31,6 @@ import org.junit.jupiter.api.io.TempDir;
 class PartlyEndedTreeTest {
 
   private static final String WITH_A_CHILD = "fork // die; sleep 1000 while 1";
-
-  /** FakeCriu says that it can dump lazily. */
-  private static final String LAZY = "if ($type == 9) { reply(9, 1, text(8, field(2, 1))); exit }";
 
   @TempDir Path directory;
   private Workload tree;
@@ -59,29 +53,14 @@ class PartlyEndedTreeTest {
     tree.close();
   }
 
-  private CriuException failed(String scenario, DumpMemory memory, DumpListener listener) {
+  private CriuException failed(String scenario, DumpListener listener) {
     RpcCriuDriver driver = new RpcCriuDriver(FakeCriu.create(directory, scenario));
     DumpRequest request =
-        new DumpRequest(tree.identity(), images, work, DumpDirectories.dump().build(), memory);
+        new DumpRequest(tree.identity(), images, work, DumpDirectories.dump().build());
     CriuException e = assertThrows(CriuException.class, () -> driver.dump(request, listener));
     assertTrue(tree.identity().isAlive(), e::getMessage);
     assertEquals(Fate.RUNNING_AGAIN, e.failure().fate(), e::getMessage);
     return e;
-  }
-
-  /**
-   * With the consent of postDump the memory is still in the tree, which goes on if it cannot go.
-   */
-  @Test
-  void lazyDumpThatBreaks() {
-    DumpMemory lazy = DumpMemory.WHOLE.lazyPages(new PageEndpoint("127.0.0.1", 1));
-    String scenario =
-        "%s notify('post-dump') && notify('status-ready') or exit 1; kill 'KILL', %s; reply($DUMP, 0)"
-            .formatted(LAZY, child.pid());
-    try (LargePipes allowed = LargePipes.allow()) {
-      CriuException unused = failed(scenario, lazy, DumpListener.NONE);
-      assertFalse(child.isAlive());
-    }
   }
 
   /** As when it is killed for want of memory during a long postDump: the tree goes on at once. */
@@ -97,7 +76,6 @@ class PartlyEndedTreeTest {
     CriuException e =
         failed(
             scenario,
-            DumpMemory.WHOLE,
             new DumpListener() {
               @Override
               public void postDump() {

@@ -12,7 +12,6 @@ import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
-import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
@@ -25,7 +24,6 @@ import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.options.PreDumpMode;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -59,6 +57,9 @@ class RpcOptionsTest {
           .withRevocations(Path.of("/crl"))
           .withoutNameCheck();
 
+  private static final String LAZY =
+      "a process that fetches its memory later is whole on no host, and its memory is anybody's";
+
   /** Fields that no option of ours gives, and why. */
   private static final Map<String, String> NOT_AN_OPTION =
       Map.ofEntries(
@@ -77,10 +78,14 @@ class RpcOptionsTest {
           Map.entry("unix_sk_ino", "deprecated: External.unixSocket"),
           Map.entry("manage_cgroups", "manage_cgroups_mode serves"),
           Map.entry("cgroup_props_file", "cgroup_props serves: Cgroups.properties"),
-          Map.entry("status_fd", "deprecated: DumpListener.pagesReady"),
+          Map.entry("status_fd", "for lazy pages"),
+          Map.entry("lazy_pages", LAZY),
+          Map.entry("track_mem", "every image is whole"),
+          Map.entry("parent_img", "every image is whole"),
+          Map.entry("pre_dump_mode", "every image is whole"),
           Map.entry("display_stats", "the statistics are read from their file: DumpReport"),
           Map.entry("exec_cmd", "CRIU would become that program, and is ours to reap"),
-          Map.entry("pidfd_store_sk", "the root is told by its start time: ProcessIdentity"));
+          Map.entry("pidfd_store_sk", "for pre-dumps: every image is whole"));
 
   /** An option and what it has to give. */
   private record Row(String name, criu_opts given, criu_opts expected) {
@@ -90,16 +95,9 @@ class RpcOptionsTest {
       return row(name, of(option), of(options -> options), field);
     }
 
-    static Row memory(
-        String name, UnaryOperator<DumpMemory> memory, Consumer<criu_opts.Builder> field) {
-      DumpRequest request = request(DumpOptions.ofDefaults(), memory.apply(DumpMemory.WHOLE));
+    static Row pageServer(String name, PageEndpoint server, Consumer<criu_opts.Builder> field) {
+      DumpRequest request = request(DumpOptions.ofDefaults(), new DumpMemory(server));
       return row(name, of(request), of(options -> options), field);
-    }
-
-    static Row preDump(
-        String name, UnaryOperator<DumpMemory> memory, Consumer<criu_opts.Builder> field) {
-      DumpRequest request = request(DumpOptions.ofDefaults(), memory.apply(DumpMemory.WHOLE));
-      return row(name, RpcOptions.ofPreDump(request), of(options -> options), field);
     }
 
     static Row restore(
@@ -156,11 +154,6 @@ class RpcOptionsTest {
         Row.dump("irmap_scan_paths", o -> o.irmapScanPaths(FILE), f -> f.addIrmapScanPaths("/x")),
         Row.dump("freeze_cgroup", o -> o.freezeCgroup(FILE), f -> f.setFreezeCgroup("/x")),
         Row.dump("timeout", o -> o.freezeTimeout(Duration.ofMillis(1001)), f -> f.setTimeout(2)),
-        Row.memory("track_mem", o -> o.trackMemory(true), f -> f.setTrackMem(true)),
-        Row.memory(
-            "parent_img",
-            o -> o.parentImages(Path.of("../one")),
-            f -> f.setParentImg("../one").setTrackMem(true)),
         Row.dump(
             "network_lock",
             o -> o.networkLock(NetworkLock.IPTABLES),
@@ -172,15 +165,7 @@ class RpcOptionsTest {
         Row.dump(
             "network_lock",
             o -> o.networkLock(NetworkLock.SKIP),
-            f -> f.setNetworkLock(criu_network_lock_method.SKIP)),
-        Row.preDump(
-            "pre_dump_mode",
-            o -> o,
-            f -> f.setTrackMem(true).setPreDumpMode(criu_pre_dump_mode.SPLICE)),
-        Row.preDump(
-            "pre_dump_mode",
-            o -> o.preDumpMode(PreDumpMode.READ),
-            f -> f.setTrackMem(true).setPreDumpMode(criu_pre_dump_mode.VM_READ)));
+            f -> f.setNetworkLock(criu_network_lock_method.SKIP)));
   }
 
   private static Stream<Row> restores() {
@@ -197,7 +182,6 @@ class RpcOptionsTest {
             o -> o.skipFileModeCheck(true),
             f -> f.setSkipFileRwxCheck(true)),
         Row.restore("rst_sibling", o -> o.asChild(true), f -> f.setRstSibling(true)),
-        Row.restore("lazy_pages", RestoreFlag.LAZY_PAGES, f -> f.setLazyPages(true)),
         Row.restore(
             "lsm_profile",
             o -> o.lsmProfile(new LsmProfile(LsmProfile.Module.APPARMOR, "p")),
@@ -229,7 +213,6 @@ class RpcOptionsTest {
         Row.restore("ext_unix_sk", o -> o.externalUnixSockets(true), f -> f.setExtUnixSk(true)),
         Row.dump("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
         Row.restore("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
-        Row.memory("auto_dedup", o -> o.autoDedup(true), f -> f.setAutoDedup(true)),
         Row.restore("auto_dedup", RestoreFlag.AUTO_DEDUP, f -> f.setAutoDedup(true)),
         Row.dump("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
         Row.restore("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
@@ -304,14 +287,12 @@ class RpcOptionsTest {
     criu_page_server_info there =
         criu_page_server_info.newBuilder().setAddress("there").setPort(7).build();
     return Stream.of(
-        Row.memory("ps", o -> o.pageServer(THERE), f -> f.setPs(there)),
-        Row.memory(
-            "lazy_pages, tls",
-            o -> o.lazyPages(new PageEndpoint("there", 7, Tls.OF_SYSTEM)),
-            f -> f.setLazyPages(true).setPs(there).setTls(true)),
-        Row.memory(
+        Row.pageServer("ps", THERE, f -> f.setPs(there)),
+        Row.pageServer(
+            "tls", new PageEndpoint("there", 7, Tls.OF_SYSTEM), f -> f.setPs(there).setTls(true)),
+        Row.pageServer(
             "tls_cacert, tls_cacrl, tls_cert, tls_key, tls_no_cn_verify",
-            o -> o.pageServer(new PageEndpoint("there", 7, TLS)),
+            new PageEndpoint("there", 7, TLS),
             f ->
                 f.setPs(there)
                     .setTls(true)
@@ -374,13 +355,7 @@ class RpcOptionsTest {
   Stream<DynamicTest> refusesWhatCannotBe() {
     PageEndpoint any = new PageEndpoint("there", 0);
     return Stream.of(
-        impossible("an absolute parent", () -> DumpMemory.WHOLE.parentImages(FILE)),
-        impossible("no port to send to", () -> DumpMemory.WHOLE.pageServer(any)),
-        impossible("no port to listen on", () -> DumpMemory.WHOLE.lazyPages(any)),
-        impossible(
-            "pages sent and left", () -> DumpMemory.WHOLE.pageServer(THERE).lazyPages(THERE)),
-        impossible("memory of a tree that runs on", () -> lazy(dump().leaveRunning(true))),
-        impossible("memory of a tree that stays", () -> lazy(dump().leaveStopped(true))),
+        impossible("no port to send to", () -> new DumpMemory(any)),
         impossible("no such port", () -> new PageEndpoint("there", 65536)),
         impossible("no host", () -> new PageEndpoint(" ", 1)),
         impossible("a key alone", () -> new Tls(null, null, null, FILE, true)),
@@ -390,10 +365,6 @@ class RpcOptionsTest {
         impossible("no freeze timeout", () -> dump().freezeTimeout(Duration.ofSeconds(-1))),
         impossible(
             "ignored cgroups with a root", () -> Cgroups.of(CgroupMode.IGNORE).root("", "/x")));
-  }
-
-  private static void lazy(DumpOptions.Builder options) {
-    request(options.build(), DumpMemory.WHOLE.lazyPages(THERE));
   }
 
   private static DumpRequest request(DumpOptions options, DumpMemory memory) {

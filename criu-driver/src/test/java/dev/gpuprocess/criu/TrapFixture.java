@@ -14,7 +14,6 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -94,13 +93,7 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
   /** A dump is refused before CRIU is started, and the process has not even noticed. */
   <T extends GpuCheckpointException> T refusedDump(
       Class<T> type, DumpDirectories site, Workload counter) {
-    return refusedDump(type, site, counter, DumpMemory.WHOLE);
-  }
-
-  /** The same, with the memory elsewhere. */
-  <T extends GpuCheckpointException> T refusedDump(
-      Class<T> type, DumpDirectories site, Workload counter, DumpMemory memory) {
-    T e = assertThrows(type, () -> site.dump(counter.identity(), memory));
+    T e = assertThrows(type, () -> site.dump(counter.identity(), DumpDirectories.dump().build()));
     assertTrue(e.getMessage().contains("did not begin"), e.getMessage());
     counter.assertGoesOn();
     return e;

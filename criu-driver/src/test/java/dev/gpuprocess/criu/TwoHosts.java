@@ -1,14 +1,11 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.options.PageEndpoint;
-import dev.gpuprocess.options.Tls;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Assumptions;
 
 /**
@@ -88,12 +85,6 @@ final class TwoHosts implements AutoCloseable {
   /** A process on the sending host. */
   Workload onSender(String... command) {
     return Workload.of(enter(sender, command));
-  }
-
-  /** Has a process arrive on the receiving host that leaves its memory on the sending one. */
-  LazyRestoreJvm arrive(DumpDirectories site, int pid, int port, @Nullable Tls tls) {
-    return new LazyRestoreJvm(
-        List.of(enter(receiver)), site, pid, new PageEndpoint(SENDER_ADDRESS, port, tls));
   }
 
   /** What runs a command on the sending host. */

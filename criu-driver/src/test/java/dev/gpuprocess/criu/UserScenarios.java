@@ -161,7 +161,7 @@ class UserScenarios {
       PageEndpoint endpoint =
           new PageEndpoint(silent.getInetAddress().getHostAddress(), silent.getLocalPort());
       DumpOptions options = DumpDirectories.dump().cancellation(cancellation).build();
-      DumpMemory memory = DumpMemory.WHOLE.pageServer(endpoint);
+      DumpMemory memory = new DumpMemory(endpoint);
       CompletableFuture<Void> cancelled =
           CompletableFuture.runAsync(
               () -> {

@@ -10,9 +10,8 @@ import java.util.Locale;
  * @param mapped their size in bytes
  * @param dumped how much of it is in the images, in bytes; memory that was never touched or that a
  *     file backs is not
- * @param inParent how much of it is in the images of an earlier pre-dump, in bytes
  */
-public record DumpedMemory(Kind kind, int mappings, long mapped, long dumped, long inParent) {
+public record DumpedMemory(Kind kind, int mappings, long mapped, long dumped) {
 
   /** The kinds. */
   public enum Kind {

@@ -3,7 +3,6 @@ package dev.gpuprocess.spi;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.options.DumpOptions;
@@ -12,8 +11,6 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Optional;
-import java.util.Set;
 
 /**
  * What this library needs from CRIU.
@@ -39,16 +36,6 @@ public interface CriuDriver {
    * @throws dev.gpuprocess.error.CriuException when it does not, with CRIU's reason
    */
   void check();
-
-  /**
-   * Asks CRIU which optional features this kernel has ({@code criu check --feature}).
-   *
-   * @return the features that it has; empty when this driver cannot tell
-   * @throws dev.gpuprocess.error.CriuException when CRIU does not answer
-   */
-  default Optional<Set<CriuFeature>> features() {
-    return Optional.empty();
-  }
 
   /**
    * Finds what would prevent a dump of a process tree, without touching it: it only reads what the
@@ -138,25 +125,6 @@ public interface CriuDriver {
   default PageReceiver receivePages(Path images, Path work, PageEndpoint here, Duration deadline) {
     throw new UnsupportedOptionException(
         "this CRIU driver cannot receive memory pages: use one that can (module dev.gpuprocess.criu)",
-        Failure.of("receive", 0));
-  }
-
-  /**
-   * Starts the helper of a restore with {@link RestoreFlag#LAZY_PAGES}. A restore can use it when
-   * this returns.
-   *
-   * @param images the images that will be restored
-   * @param work the work directory of that restore
-   * @param source where the dump listens that was made with {@link DumpMemory#lazyPages()}
-   * @param deadline how long it may take until the tree has all of its memory
-   * @return the helper; close it
-   * @throws UnsupportedOptionException when this driver cannot fetch pages
-   * @throws dev.gpuprocess.error.MissingKernelFeatureException when the kernel cannot
-   * @throws dev.gpuprocess.error.CriuException when the helper could not start
-   */
-  default LazyMemory fetchPages(Path images, Path work, PageEndpoint source, Duration deadline) {
-    throw new UnsupportedOptionException(
-        "this CRIU driver cannot fetch memory pages: use one that can (module dev.gpuprocess.criu)",
         Failure.of("receive", 0));
   }
 

@@ -52,14 +52,6 @@ public interface DumpListener {
   default void postDump() throws VetoException {}
 
   /**
-   * The memory can be fetched now ({@code status-ready}). Called after {@link #postDump}, and only
-   * with {@link DumpMemory#lazyPages()}; the dump continues when somebody fetches it.
-   *
-   * @throws VetoException to stop the dump; the tree runs on
-   */
-  default void pagesReady() throws VetoException {}
-
-  /**
    * The network namespace is to be unlocked, because the tree runs on ({@code network-unlock}). Not
    * called for a tree in CRIU's network namespace, nor when the tree is about to die.
    */

@@ -24,19 +24,6 @@ public record DumpRequest(
     @Nullable GpuPlugin plugin) {
 
   /**
-   * Checks what goes together.
-   *
-   * @throws IllegalArgumentException when lazy pages are to be fetched from a tree that is to run
-   *     on, or to stay stopped
-   */
-  public DumpRequest {
-    if (memory.lazyPages() != null && !options.endsTree()) {
-      throw new IllegalArgumentException(
-          "a tree whose memory goes elsewhere cannot stay: dump without lazyPages, or without leaveRunning and leaveStopped");
-    }
-  }
-
-  /**
    * A dump with all memory in the images directory.
    *
    * @param process the root of the tree

@@ -7,12 +7,6 @@ package dev.gpuprocess.spi;
  */
 public enum RestoreFlag {
   /**
-   * Memory is fetched when the tree uses it, from a {@code criu lazy-pages} process with the same
-   * work directory as this restore (CRIU {@code lazy-pages}). The tree needs that process until it
-   * has all of its memory.
-   */
-  LAZY_PAGES,
-  /**
    * Pages are removed from the images as they are restored, so that the images cannot be restored
    * again (CRIU {@code auto-dedup}).
    */

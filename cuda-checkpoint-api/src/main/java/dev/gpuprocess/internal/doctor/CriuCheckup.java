@@ -1,14 +1,11 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.Set;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** Checks CRIU and what it needs. */
@@ -72,26 +69,6 @@ final class CriuCheckup {
                         return true;
                       })
                   .ifPresent(passed -> checkup.ok(CHECK, "this kernel has what it needs"));
-              checkup
-                  .ask("criu features", DEADLINE, criu::features)
-                  .flatMap(told -> told)
-                  .ifPresent(this::tellFeatures);
             });
-  }
-
-  private void tellFeatures(Set<CriuFeature> has) {
-    checkup.ok(
-        "criu features",
-        Stream.of(CriuFeature.values())
-            .map(feature -> (has.contains(feature) ? "" : "no ") + words(feature))
-            .collect(Collectors.joining(", ")));
-  }
-
-  private static String words(CriuFeature feature) {
-    return switch (feature) {
-      case MEMORY_TRACKING -> "memory tracking (pre-dumps)";
-      case LAZY_PAGES -> "lazy pages";
-      case PIDFD_STORE -> "pidfd store";
-    };
   }
 }

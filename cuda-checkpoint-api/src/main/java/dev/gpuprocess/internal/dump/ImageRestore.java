@@ -31,7 +31,6 @@ import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
-import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -61,7 +60,6 @@ public final class ImageRestore {
   private final StepRecorder steps;
   private final Optional<Isolation> isolation;
   private final ProcessKey place;
-  private final @Nullable MissingMemory missing;
 
   /** The pid that the process has or will have; of an isolated one it is known late. */
   private volatile int pid;
@@ -73,15 +71,6 @@ public final class ImageRestore {
 
   /** Prepares; nothing is done yet. */
   public ImageRestore(EngineContext context, ImageDirectory image, StepRecorder steps) {
-    this(context, image, steps, null);
-  }
-
-  /** The same of an image whose memory comes from elsewhere. */
-  ImageRestore(
-      EngineContext context,
-      ImageDirectory image,
-      StepRecorder steps,
-      @Nullable MissingMemory missing) {
     this.context = context;
     this.image = image;
     this.manifest = image.manifest();
@@ -89,7 +78,6 @@ public final class ImageRestore {
     this.isolation = Isolation.of(manifest);
     this.place = isolation.isPresent() ? ImageLock.ofItsOwn() : ImageLock.key(manifest);
     this.pid = place.pid();
-    this.missing = missing;
   }
 
   /**
@@ -242,9 +230,7 @@ public final class ImageRestore {
         journal.updateRestore(
             expected, report.process().pid(), held, image.path(), log.path(), manifest.isOfJob());
       }
-      if (missing == null) {
-        log.delete();
-      }
+      log.delete();
       return report.process();
     } catch (PidTakenException e) {
       isNoted = true;
@@ -378,20 +364,11 @@ public final class ImageRestore {
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       RestoreOptions all = memory.with(options);
       RestoreListener listener = isolation.isEmpty() ? carried : new NewPid(carried, found);
-      if (missing == null) {
-        return context
-            .criu()
-            .restore(
-                new RestoreRequest(verified.images(), log.path(), manifest.pid(), all).with(plugin),
-                listener);
-      }
-      missing.prepare(log);
       return context
           .criu()
           .restore(
-              new RestoreRequest(
-                  verified.images(), log.path(), manifest.pid(), all, RestoreFlag.LAZY_PAGES),
-              missing.told(listener));
+              new RestoreRequest(verified.images(), log.path(), manifest.pid(), all).with(plugin),
+              listener);
     } catch (RuntimeException e) {
       carried.removeWhatWasMade();
       throw e;

@@ -39,7 +39,6 @@ import dev.gpuprocess.internal.wire.Wire;
 import dev.gpuprocess.internal.wire.Wires;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.MigrationMode;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.MigrationReport;
@@ -47,7 +46,6 @@ import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
-import java.net.Socket;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -83,7 +81,6 @@ public final class Migration {
   private final ProcessIdentity root;
   private final EngineContext context;
   private final PageEndpoint receiver;
-  private final MigrationMode mode;
   private final Optional<Isolation> isolation;
   private final DumpOptions options;
   private final StepRecorder steps;
@@ -95,25 +92,19 @@ public final class Migration {
   private boolean isThere;
 
   private Migration(
-      JobOperation operation,
-      PageEndpoint receiver,
-      MigrationMode mode,
-      DumpOptions options,
-      StepRecorder steps) {
+      JobOperation operation, PageEndpoint receiver, DumpOptions options, StepRecorder steps) {
     this.operation = operation;
     this.job = operation.job();
     this.root = job.root;
     this.context = job.context;
     this.receiver = receiver;
-    this.mode = mode;
     this.isolation = Isolation.of(root.pid());
     this.options = isolation.map(found -> found.with(options)).orElse(options);
     this.steps = steps;
   }
 
   /** Moves a checkpointed process or job as one verb. */
-  public static MigrationReport of(
-      StateHandle self, PageEndpoint receiver, MigrationMode mode, DumpOptions options) {
+  public static MigrationReport of(StateHandle self, PageEndpoint receiver, DumpOptions options) {
     if (!options.endsTree()) {
       throw new IllegalArgumentException(
           "a process that moves to another host cannot stay: migrate without leaveRunning and leaveStopped");
@@ -132,10 +123,10 @@ public final class Migration {
               operation.measuredBy(steps);
               operation.require(ProcessState.CHECKPOINTED);
               try {
-                Migration migration = new Migration(operation, receiver, mode, options, steps);
+                Migration migration = new Migration(operation, receiver, options, steps);
                 operation.atCriu(migration::depart);
                 steps.rethrow();
-                return new MigrationReport(receiver, mode, steps.taken());
+                return new MigrationReport(receiver, steps.taken());
               } catch (RuntimeException e) {
                 JobFailures.tell(operation, e);
                 throw e;
@@ -190,7 +181,7 @@ public final class Migration {
   private void offer(Wire wire, long bytes) {
     Cancellation.Registration registered = cutWhenCancelled(wire);
     try {
-      wire.send(Kind.OFFER, new Offer(mode, root.pid(), root.startTicks(), bytes).encoded());
+      wire.send(Kind.OFFER, new Offer(root.pid(), root.startTicks(), bytes).encoded());
       Message accepted = wire.receive(Kind.ACCEPT);
       LOG.debug("{} accepts process {}: {}", receiver, root.pid(), accepted.kind());
     } catch (IOException e) {
@@ -234,12 +225,9 @@ public final class Migration {
             () -> StagedImage.create(place, root, FILES_BYTES, context.imageKey(), log),
             Dump::close);
     try (LocalPort port = LocalPort.open()) {
-      PageEndpoint local = mode == MigrationMode.PAGE_SERVER ? port.endpoint() : LocalPort.free();
       long end = Durations.end(options.deadline());
-      if (mode == MigrationMode.PAGE_SERVER) {
-        relay = PageRelay.at(port, end, wire, Socket::getInputStream, () -> {}, ANSWERS_BYTES);
-      }
-      dump(wire, image, local, disk);
+      relay = PageRelay.at(port, end, wire, ANSWERS_BYTES);
+      dump(wire, image, port.endpoint(), disk);
     } catch (IOException e) {
       throw failed(e);
     } finally {
@@ -253,16 +241,13 @@ public final class Migration {
   }
 
   private void dump(Wire wire, StagedImage image, PageEndpoint local, BoundedDiskTask disk) {
-    DumpMemory memory =
-        mode == MigrationMode.PAGE_SERVER
-            ? DumpMemory.WHOLE.pageServer(local)
-            : DumpMemory.WHOLE.lazyPages(local);
-    DumpRequest request = new DumpRequest(root, image.images(), image.work(), options, memory);
+    DumpRequest request =
+        new DumpRequest(root, image.images(), image.work(), options, new DumpMemory(local));
     try {
       DumpReport unused =
           steps.run(
               "dump",
-              () -> context.criu().dump(request, listener(wire, image, local, disk)),
+              () -> context.criu().dump(request, listener(wire, image, disk)),
               DumpReport::bytes);
       image.logUnwanted();
     } catch (RuntimeException e) {
@@ -274,11 +259,7 @@ public final class Migration {
   /** It is gone here. If that cannot be told, the other host says so to who waits there. */
   private void told(Wire wire) {
     try {
-      if (mode == MigrationMode.LAZY_PAGES) {
-        // Their end goes the same way, and before the word that nothing is here any more.
-        awaitAllFetched();
-      }
-      wire.send(mode == MigrationMode.PAGE_SERVER ? Kind.COMMIT : Kind.DONE);
+      wire.send(Kind.COMMIT);
     } catch (IOException e) {
       LOG.warn(
           "process {} is at {}, and gone here, which could not be said there: {}",
@@ -288,27 +269,7 @@ public final class Migration {
     }
   }
 
-  /**
-   * CRIU ends a lazy dump when it is told that all memory was fetched.
-   *
-   * @throws MigrationInDoubtException when the other host did not say so too
-   * @throws IOException when it did, and the connection broke then
-   */
-  private void awaitAllFetched() throws IOException {
-    PageRelay pages = made(relay);
-    try {
-      pages.await();
-    } catch (IOException broken) {
-      if (pages.isDelivered()) {
-        throw broken;
-      }
-      int unused = job.advance(); // closing the object must not resume it
-      throw inDoubt(DumpEnd.GONE, false, broken);
-    }
-  }
-
-  private DumpListener listener(
-      Wire wire, StagedImage image, PageEndpoint local, BoundedDiskTask disk) {
+  private DumpListener listener(Wire wire, StagedImage image, BoundedDiskTask disk) {
     return new DumpListener() {
       @Override
       public void postDump() {
@@ -316,24 +277,9 @@ public final class Migration {
             wire,
             () -> {
               describe(image, disk);
-              if (mode == MigrationMode.PAGE_SERVER) {
-                made(relay).await();
-                deliver(wire, image, disk);
-                isThere = true;
-              }
-            });
-      }
-
-      @Override
-      public void pagesReady() {
-        delivering(
-            wire,
-            () -> {
+              made(relay).await();
               deliver(wire, image, disk);
-              // Everything but the memory is good there, and a restore begins.
-              wire.send(Kind.COMMIT);
               isThere = true;
-              relay = PageRelay.to(local, wire, Migration.this::requireAllFetched, ANSWERS_BYTES);
             });
       }
     };
@@ -355,13 +301,6 @@ public final class Migration {
       throw e;
     } finally {
       registered.close();
-    }
-  }
-
-  /** CRIU hangs up when it was told that all is there, or when it gives up. */
-  private void requireAllFetched() throws IOException {
-    if (!made(relay).isDelivered()) {
-      throw new IOException("CRIU has ended before all memory was fetched");
     }
   }
 
@@ -411,36 +350,18 @@ public final class Migration {
       wire.refuse("the process stays with the sender: " + why.getMessage());
       throw why;
     }
-    boolean complete = mode == MigrationMode.PAGE_SERVER || isAllFetched();
     DumpEnd end = DumpEnd.of(root, e, context.timeouts().call());
-    if (end == DumpEnd.GONE && complete) {
+    if (end == DumpEnd.GONE) {
       LOG.warn(
           "process {} is at {}, but CRIU's end was not clean here: {}", root.pid(), receiver, e);
       return;
     }
-    boolean isNotThere =
-        mode == MigrationMode.PAGE_SERVER
-            || (relay != null && relay.isRefused() && !relay.isDelivered());
-    if (end == DumpEnd.LIVES && isNotThere) {
+    if (end == DumpEnd.LIVES) {
       wire.refuse("the process stays with the sender: " + e.getMessage());
       throw why(e);
     }
     int unused = job.advance(); // closing the object must not resume it
-    throw inDoubt(end, complete, e);
-  }
-
-  private boolean isAllFetched() {
-    PageRelay pages = relay;
-    if (pages == null) {
-      return false;
-    }
-    try {
-      pages.await();
-      return true;
-    } catch (IOException broken) {
-      LOG.info("the memory of process {} did not all go: {}", root.pid(), broken.getMessage());
-      return false;
-    }
+    throw inDoubt(end, e);
   }
 
   /** CRIU only knows that it was refused, or that its connection was reset. */
@@ -462,22 +383,16 @@ public final class Migration {
     return ours;
   }
 
-  private MigrationInDoubtException inDoubt(DumpEnd end, boolean complete, Exception e) {
+  private MigrationInDoubtException inDoubt(DumpEnd end, Exception e) {
     String here =
         switch (end) {
           case LIVES -> "process %s is checkpointed here";
           case GONE -> "process %s is gone here";
           case UNKNOWN -> "process %s may or may not live here";
         };
-    String there =
-        mode == MigrationMode.PAGE_SERVER
-            ? "and its image is complete at %s"
-            : complete ? "and it is whole at %s" : "and it is not known whether it is whole at %s";
     return new MigrationInDoubtException(
         (here
-                + " "
-                + there
-                + ": look there, and let it go on at one of the two only (GpuProcess.inspect finds it here; %s)")
+                + " and its image is complete at %s: look there, and let it go on at one of the two only (GpuProcess.inspect finds it here; %s)")
             .formatted(root.pid(), receiver, e.getMessage()),
         failure(),
         e);

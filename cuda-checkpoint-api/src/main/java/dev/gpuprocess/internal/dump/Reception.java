@@ -23,7 +23,6 @@ import dev.gpuprocess.internal.wire.PageRelay;
 import dev.gpuprocess.internal.wire.RefusedException;
 import dev.gpuprocess.internal.wire.Wire;
 import dev.gpuprocess.internal.wire.Wires;
-import dev.gpuprocess.options.MigrationMode;
 import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.PageReceiver;
@@ -81,8 +80,7 @@ public final class Reception implements AutoCloseable {
    * @param directory where it will be
    */
   public ImageDirectory image(Path directory) {
-    return received(
-        MigrationMode.PAGE_SERVER, (from, offer) -> new Arriving(from, offer).image(directory));
+    return received((from, offer) -> new Arriving(from, offer).image(directory));
   }
 
   /** What is done with one that comes. */
@@ -91,18 +89,13 @@ public final class Reception implements AutoCloseable {
   }
 
   /** Waits for a sender, and has what it sends taken; tells it when that fails. */
-  <T> T received(MigrationMode mode, Arrival<T> arrival) {
+  private <T> T received(Arrival<T> arrival) {
     Wire from = null;
     long pid = 0;
     try {
       from = accepted();
       Offer offer = Offer.of(from.receive(Kind.OFFER));
       pid = offer.pid();
-      if (offer.mode() != mode) {
-        throw new IOException(
-            "it sends by %s, and this receiver takes %s: use the same on both hosts"
-                .formatted(offer.mode(), mode));
-      }
       return arrival.of(from, offer);
     } catch (IOException e) {
       refuse(from, e);
@@ -231,7 +224,7 @@ public final class Reception implements AutoCloseable {
       try (PageReceiver pages =
           context.criu().receivePages(image.images(), image.work(), local, left())) {
         from.send(Kind.ACCEPT);
-        try (PageRelay relay = PageRelay.to(pages.endpoint(), from, () -> {}, most(offer))) {
+        try (PageRelay relay = PageRelay.to(pages.endpoint(), from, most(offer))) {
           relay.await();
         }
         pages.await();

@@ -5,7 +5,7 @@ import java.util.Optional;
 
 /** What a message of a migration says. */
 public enum Kind {
-  /** Sender: what it has, and how the memory is to come. */
+  /** Sender: what it has. */
   OFFER(1),
   /** Receiver: everything is ready for it. */
   ACCEPT(2),
@@ -24,9 +24,7 @@ public enum Kind {
   /** Receiver: everything that comes before the commitment has come, and is good. */
   READY(9),
   /** Sender: the process is the receiver's from here on. */
-  COMMIT(10),
-  /** Sender: the process is gone there, after all of its memory was fetched. */
-  DONE(11);
+  COMMIT(10);
 
   private final byte code;
 

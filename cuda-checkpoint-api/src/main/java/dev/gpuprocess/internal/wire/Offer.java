@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.wire;
 
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.options.MigrationMode;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -11,12 +10,11 @@ import java.io.IOException;
 /**
  * What the sender says before it touches the process.
  *
- * @param mode how the memory comes
  * @param pid the root of the tree
  * @param startTicks when that process started
  * @param bytes about how much there is of it
  */
-public record Offer(MigrationMode mode, int pid, long startTicks, long bytes) {
+public record Offer(int pid, long startTicks, long bytes) {
 
   /** Checks what a stranger may have written. */
   public Offer {
@@ -30,7 +28,6 @@ public record Offer(MigrationMode mode, int pid, long startTicks, long bytes) {
   public byte[] encoded() throws IOException {
     ByteArrayOutputStream all = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(all);
-    out.writeUTF(mode.name());
     out.writeInt(pid);
     out.writeLong(startTicks);
     out.writeLong(bytes);
@@ -41,8 +38,7 @@ public record Offer(MigrationMode mode, int pid, long startTicks, long bytes) {
   public static Offer of(Message message) throws IOException {
     try {
       DataInputStream in = new DataInputStream(new ByteArrayInputStream(message.content()));
-      MigrationMode mode = MigrationMode.valueOf(in.readUTF());
-      return new Offer(mode, in.readInt(), in.readLong(), in.readLong());
+      return new Offer(in.readInt(), in.readLong(), in.readLong());
     } catch (IllegalArgumentException e) {
       throw new IOException(
           "it offers what this version does not know: "

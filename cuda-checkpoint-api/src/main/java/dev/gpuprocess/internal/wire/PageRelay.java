@@ -17,35 +17,6 @@ import org.jspecify.annotations.Nullable;
  */
 public final class PageRelay implements AutoCloseable {
 
-  /** What is done when the transfer ends on this host. */
-  @FunctionalInterface
-  public interface LocalEnd {
-
-    /**
-     * The CRIU of this host has said all that it has to say. Called before the other end is told.
-     *
-     * @throws IOException when that is no good end
-     */
-    void check() throws IOException;
-
-    /**
-     * Called when the transfer broke, before the CRIU of this host can notice it.
-     *
-     * @return whether nothing goes on here with what came, so that the other end can be told
-     */
-    default boolean broken() {
-      return true;
-    }
-  }
-
-  /** Takes what the CRIU of this host says from its connection. */
-  @FunctionalInterface
-  public interface Said {
-
-    /** What it says, and nothing else: the rest has been answered. */
-    InputStream of(Socket local) throws IOException;
-  }
-
   private static final int BUFFER_BYTES = 256 << 10;
 
   private interface Meeting {
@@ -53,19 +24,14 @@ public final class PageRelay implements AutoCloseable {
   }
 
   private final Wire wire;
-  private final Said said;
-  private final LocalEnd end;
   private final long most;
   private final CountDownLatch ended = new CountDownLatch(2);
   private final AtomicReference<@Nullable IOException> broken = new AtomicReference<>();
-  private volatile boolean delivered;
   private @Nullable Socket local;
   private boolean closed;
 
-  private PageRelay(Wire wire, Said said, LocalEnd end, long most) {
+  private PageRelay(Wire wire, long most) {
     this.wire = wire;
-    this.said = said;
-    this.end = end;
     this.most = most;
   }
 
@@ -76,9 +42,8 @@ public final class PageRelay implements AutoCloseable {
    * @param there where that CRIU listens
    * @param most how much may come from the other host, in bytes
    */
-  public static PageRelay to(PageEndpoint there, Wire wire, LocalEnd end, long most)
-      throws IOException {
-    PageRelay relay = new PageRelay(wire, Socket::getInputStream, end, most);
+  public static PageRelay to(PageEndpoint there, Wire wire, long most) throws IOException {
+    PageRelay relay = new PageRelay(wire, most);
     Socket socket = new Socket(there.host(), there.port());
     relay.start(() -> socket);
     return relay;
@@ -90,9 +55,8 @@ public final class PageRelay implements AutoCloseable {
    * @param port where it will; closed by whoever opened it, which ends the wait
    * @param until when it must have come
    */
-  public static PageRelay at(
-      LocalPort port, long until, Wire wire, Said said, LocalEnd end, long most) {
-    PageRelay relay = new PageRelay(wire, said, end, most);
+  public static PageRelay at(LocalPort port, long until, Wire wire, long most) {
+    PageRelay relay = new PageRelay(wire, most);
     relay.start(() -> port.accept(until));
     return relay;
   }
@@ -152,27 +116,19 @@ public final class PageRelay implements AutoCloseable {
     // That the other end refuses is why nothing can be sent to it: the reason, even if heard later.
     IOException earlier = broken.getAndUpdate(first -> first == null || saidSo ? e : first);
     if (earlier == null) {
-      boolean over = false;
-      try {
-        over = end.broken();
-      } finally {
-        reset();
-        if (!over) {
-          wire.hangUp();
-        } else if (!saidSo) {
-          wire.refuse("the pages could not be passed on: " + e.getMessage());
-        }
+      reset();
+      if (!saidSo) {
+        wire.refuse("the pages could not be passed on: " + e.getMessage());
       }
     }
   }
 
   private void passOn(Socket met) throws IOException {
     byte[] buffer = new byte[BUFFER_BYTES];
-    InputStream in = said.of(met);
+    InputStream in = met.getInputStream();
     for (int count = in.read(buffer); count >= 0; count = in.read(buffer)) {
       wire.send(Kind.PAGES, buffer, count);
     }
-    end.check();
     wire.send(Kind.PAGES_END);
   }
 
@@ -189,7 +145,6 @@ public final class PageRelay implements AutoCloseable {
       }
       out.write(next.content());
     }
-    delivered = true;
     met.setSoLinger(false, 0);
     met.shutdownOutput();
   }
@@ -216,16 +171,6 @@ public final class PageRelay implements AutoCloseable {
   /** Whether it broke. */
   public boolean isBroken() {
     return broken.get() != null;
-  }
-
-  /** Whether the other end has said that it ends here; known after {@link #await}. */
-  public boolean isRefused() {
-    return broken.get() instanceof RefusedException;
-  }
-
-  /** Whether the other end has said all, and the CRIU of this host has it. */
-  public boolean isDelivered() {
-    return delivered;
   }
 
   private synchronized void reset() {

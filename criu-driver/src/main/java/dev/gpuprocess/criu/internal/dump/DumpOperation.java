@@ -8,13 +8,11 @@ import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogLimit;
-import dev.gpuprocess.criu.internal.rpc.FeatureCheck;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.TreeAtRest;
 import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
@@ -36,17 +34,10 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** One dump, or one pre-dump. */
+/** One dump. */
 public final class DumpOperation {
 
-  /** How the request reaches CRIU. */
-  public interface Call {
-    CriuResult make(DumpRequest request, boolean shellJob, CallContext context) throws IOException;
-  }
-
   private final RpcLink criu;
-  private final Call call;
-  private final boolean whole;
   private final DumpRequest request;
   private final DumpOptions options;
   private final ProcessIdentity root;
@@ -56,50 +47,24 @@ public final class DumpOperation {
   private HeldLinks links = HeldLinks.NONE;
 
   public DumpOperation(RpcLink criu, DumpRequest request, DumpListener listener) {
-    this(criu, criu::dump, true, request, listener);
-  }
-
-  /** A dump made by the given call. */
-  public static DumpOperation dump(
-      RpcLink criu, Call call, DumpRequest request, DumpListener listener) {
-    return new DumpOperation(criu, call, true, request, listener);
-  }
-
-  /** Takes only the memory; the tree runs on. */
-  public static DumpOperation preDump(RpcLink criu, Call call, DumpRequest request) {
-    if (request.memory().lazyPages() != null || request.options().leaveStopped()) {
-      throw new IllegalArgumentException(
-          "a pre-dump takes the memory of a tree that runs on: pre-dump without lazyPages and"
-              + " leaveStopped");
-    }
-    return new DumpOperation(criu, call, false, request, DumpListener.NONE);
-  }
-
-  private DumpOperation(
-      RpcLink criu, Call call, boolean whole, DumpRequest request, DumpListener listener) {
     this.criu = criu;
-    this.call = call;
-    this.whole = whole;
     this.request = request;
     this.options = request.options();
     this.root = request.process();
-    this.subject = (whole ? "dump of " : "pre-dump of ") + ProcessDescriptions.process(root.pid());
+    this.subject = "dump of " + ProcessDescriptions.process(root.pid());
     this.log = request.work().resolve(RpcLink.DUMP_LOG);
-    this.stages =
-        new DumpStages(
-            root, listener, request.memory().lazyPages() != null, this::imagesAreComplete);
+    this.stages = new DumpStages(root, listener, this::imagesAreComplete);
   }
 
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
-    requireFeatures();
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
       result =
-          call.make(
+          criu.dump(
               request,
               !stat.leadsSession(),
               new CallContext(
@@ -121,7 +86,7 @@ public final class DumpOperation {
       }
       throw e;
     }
-    if (whole && options.endsTree()) {
+    if (options.endsTree()) {
       links.removeLinks();
     }
     return DumpReports.read(request.work());
@@ -132,7 +97,7 @@ public final class DumpOperation {
     if (!result.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
     }
-    if (whole && options.endsTree()) {
+    if (options.endsTree()) {
       failure.throwUnlessKilled();
       FreePids.await(stages.all());
     }
@@ -140,24 +105,7 @@ public final class DumpOperation {
 
   private void imagesAreComplete() {
     ReadableImages.require(subject, request);
-    if (whole) {
-      links = HeldLinks.hold(request.images(), root, options);
-    }
-  }
-
-  private void requireFeatures() {
-    if (request.memory().trackMemory() || !whole) {
-      require(CriuFeature.MEMORY_TRACKING);
-    }
-    if (request.memory().lazyPages() != null) {
-      require(CriuFeature.LAZY_PAGES);
-      PipeSize.require(criu.command(), subject, Failure.of("dump", root.pid()));
-    }
-  }
-
-  private void require(CriuFeature feature) {
-    Failure failure = Failure.of("dump", root.pid());
-    FeatureCheck.require(criu.features(), feature, subject, failure);
+    links = HeldLinks.hold(request.images(), root, options);
   }
 
   private ProcStat checkProcess() {

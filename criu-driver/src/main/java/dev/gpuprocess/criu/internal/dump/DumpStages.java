@@ -19,7 +19,6 @@ final class DumpStages implements Conversation.Notifications {
 
   private final ProcessIdentity root;
   private final DumpListener listener;
-  private final boolean lazy;
   private final Runnable complete;
   private List<ProcessIdentity> tree;
   private List<ProcessIdentity> zombies = List.of();
@@ -29,15 +28,12 @@ final class DumpStages implements Conversation.Notifications {
   /**
    * Creates the stages of a dump that has not begun.
    *
-   * @param lazy whether the dump continues after the images are complete, until the memory has been
-   *     fetched
    * @param complete called before the listener once CRIU's images are complete; vetoes the dump by
    *     throwing
    */
-  DumpStages(ProcessIdentity root, DumpListener listener, boolean lazy, Runnable complete) {
+  DumpStages(ProcessIdentity root, DumpListener listener, Runnable complete) {
     this.root = root;
     this.listener = listener;
-    this.lazy = lazy;
     this.complete = complete;
     this.tree = List.of(root);
   }
@@ -73,7 +69,6 @@ final class DumpStages implements Conversation.Notifications {
         complete.run();
         listener.postDump();
       }
-      case "status-ready" -> listener.pagesReady();
       case "network-unlock" -> listener.networkUnlock();
       default -> {}
     }
@@ -127,11 +122,9 @@ final class DumpStages implements Conversation.Notifications {
 
   /**
    * Whether the images are complete and CRIU has our consent to end the tree, which it does next.
-   * False in a lazy dump, whose memory is still with the tree: if it fails CRIU lets the tree go
-   * on.
    */
   boolean mayBeKilled() {
-    return allowedToDie && !lazy;
+    return allowedToDie;
   }
 
   /** What the listener threw, or null. */

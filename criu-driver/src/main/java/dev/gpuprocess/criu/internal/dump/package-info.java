@@ -1,3 +1,3 @@
-/** A dump or a pre-dump, from the first check to the result. */
+/** A dump, from the first check to the result. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.dump;

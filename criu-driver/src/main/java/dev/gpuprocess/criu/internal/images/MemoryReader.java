@@ -54,11 +54,7 @@ final class MemoryReader {
 
   private static DumpedMemory sum(DumpedMemory a, DumpedMemory b) {
     return new DumpedMemory(
-        a.kind(),
-        a.mappings() + b.mappings(),
-        a.mapped() + b.mapped(),
-        a.dumped() + b.dumped(),
-        a.inParent() + b.inParent());
+        a.kind(), a.mappings() + b.mappings(), a.mapped() + b.mapped(), a.dumped() + b.dumped());
   }
 
   private DumpedMemory one(vma_entry mapping) throws IOException {
@@ -67,8 +63,7 @@ final class MemoryReader {
     PageMap pages = shared ? segments.map(mapping.getShmid()) : own;
     long length = mapping.getEnd() - mapping.getStart();
     long from = shared ? mapping.getPgoff() : mapping.getStart();
-    return new DumpedMemory(
-        kind, 1, length, pages.present(from, from + length), pages.inParent(from, from + length));
+    return new DumpedMemory(kind, 1, length, pages.present(from, from + length));
   }
 
   private static Kind kind(int status) {

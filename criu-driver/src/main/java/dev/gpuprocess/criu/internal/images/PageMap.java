@@ -12,7 +12,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
-import java.util.function.Predicate;
 
 /**
  * Which pages of an address space, or of a shared memory segment, are in the images. A process can
@@ -30,9 +29,8 @@ final class PageMap {
    * @param start the address of the first
    * @param end the address after the last
    * @param offset their offset in the pages file; -1 if they are not in it
-   * @param inParent whether they are in the images of the previous pre-dump
    */
-  private record Run(long start, long end, long offset, boolean inParent) {
+  private record Run(long start, long end, long offset) {
 
     boolean isPresent() {
       return offset >= 0;
@@ -45,23 +43,15 @@ final class PageMap {
   /** For each run, how many bytes of all runs before it are in the images. */
   private final long[] presentBefore;
 
-  private final long[] inParentBefore;
-
   private PageMap(Path pages, List<Run> runs) {
     this.pages = pages;
     // CRIU writes them in this order, and accepts no other.
     this.runs = runs.stream().sorted(Comparator.comparingLong(Run::start)).toList();
-    this.presentBefore = sums(Run::isPresent);
-    this.inParentBefore = sums(Run::inParent);
-  }
-
-  private long[] sums(Predicate<Run> counts) {
-    long[] before = new long[runs.size() + 1];
+    this.presentBefore = new long[runs.size() + 1];
     for (int i = 0; i < runs.size(); i++) {
-      Run run = runs.get(i);
-      before[i + 1] = before[i] + (counts.test(run) ? run.end() - run.start() : 0);
+      Run run = this.runs.get(i);
+      presentBefore[i + 1] = presentBefore[i] + (run.isPresent() ? run.end() - run.start() : 0);
     }
-    return before;
   }
 
   /** A page map without pages. */
@@ -108,7 +98,7 @@ final class PageMap {
     if (count < 0 || entry.getVaddr() < 0) {
       throw new BadImageException(file + " has pages at impossible addresses");
     }
-    return new Run(entry.getVaddr(), end, present ? offset : -1, inParent);
+    return new Run(entry.getVaddr(), end, present ? offset : -1);
   }
 
   /** How many runs of pages there are. */
@@ -128,27 +118,18 @@ final class PageMap {
 
   /** How many bytes between two addresses are in the images. */
   long present(long from, long to) {
-    return between(from, to, presentBefore);
+    return from >= to ? 0 : presentBelow(to) - presentBelow(from);
   }
 
-  /** How many bytes between two addresses are in the images of the previous pre-dump. */
-  long inParent(long from, long to) {
-    return between(from, to, inParentBefore);
-  }
-
-  private long between(long from, long to, long[] before) {
-    return from >= to ? 0 : below(to, before) - below(from, before);
-  }
-
-  /** How many of the counted bytes are below an address. */
-  private long below(long address, long[] before) {
+  /** How many bytes below an address are in the images. */
+  private long presentBelow(long address) {
     int next = firstAt(address);
     if (next == 0) {
       return 0;
     }
     Run last = runs.get(next - 1);
     long above = Math.max(0, last.end() - address);
-    return before[next] - (before[next] > before[next - 1] ? above : 0);
+    return presentBefore[next] - (last.isPresent() ? above : 0);
   }
 
   /** The first run that begins at an address or above. */

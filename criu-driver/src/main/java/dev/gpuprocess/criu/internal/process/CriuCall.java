@@ -61,23 +61,10 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
    */
   public CriuResult make(criu_req request) throws NativeCallException {
     try (CriuProcess criu = CriuProcess.start(command, inherited)) {
-      return over(criu, request, true);
+      criu.killOnly(context.beforeKill());
+      Reply reply = new Conversation(criu, context).ask(request);
+      return CriuResult.of(reply, end(criu, reply.givenUp()), criu, context);
     }
-  }
-
-  /**
-   * Makes the request to a running CRIU.
-   *
-   * @param last false if CRIU is to wait for another request, which it does only after a successful
-   *     one
-   */
-  public CriuResult over(CriuProcess criu, criu_req request, boolean last)
-      throws NativeCallException {
-    criu.killOnly(context.beforeKill());
-    Reply reply = new Conversation(criu, context).ask(request);
-    boolean waits = !last && reply.good();
-    ExitStatus exit = waits ? ExitStatus.UNKNOWN : end(criu, reply.givenUp());
-    return CriuResult.of(reply, exit, criu, context);
   }
 
   private ExitStatus end(CriuProcess criu, @Nullable GivenUpException givenUp)

@@ -10,14 +10,12 @@ import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogLimit;
-import dev.gpuprocess.criu.internal.rpc.FeatureCheck;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.OwnZombies;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
@@ -31,7 +29,6 @@ import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -100,9 +97,6 @@ public final class RestoreOperation {
     }
     checkDirectories();
     requireOurChild();
-    if (request.flags().contains(RestoreFlag.LAZY_PAGES)) {
-      requireHelper();
-    }
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid, request.plugin());
     if (!ownNumbers) {
       checkPidIsFree(pid, null);
@@ -150,9 +144,6 @@ public final class RestoreOperation {
           return restore(stages, deadline);
         } catch (PidNotYetFreeException e) {
           if (stages.root() != null
-              || request
-                  .flags()
-                  .contains(RestoreFlag.LAZY_PAGES) // its helper has seen the connection end
               || e.failure().fate() != Fate.HALF_RESTORED_REMOVED
               || deadline.passed()
               || !patience.pause()) {
@@ -243,19 +234,6 @@ public final class RestoreOperation {
 
   private static Optional<String> option(boolean set, String name) {
     return set ? Optional.of(name) : Optional.empty();
-  }
-
-  private void requireHelper() {
-    Failure failure = Failure.of("restore", pid);
-    if (!LazyPagesSocket.isIn(request.work())) {
-      throw new CriuUnavailableException(
-          subject
-              + " did not begin: no lazy-pages helper has its work directory at "
-              + request.work()
-              + "; start one with RpcCriuDriver.lazyPages",
-          failure);
-    }
-    FeatureCheck.require(criu.features(), CriuFeature.LAZY_PAGES, subject, failure);
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {

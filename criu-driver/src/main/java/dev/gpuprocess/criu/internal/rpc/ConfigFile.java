@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.TreeOptions;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -23,11 +22,6 @@ public final class ConfigFile {
     plugins.line().ifPresent(lines::add);
     if (request.options().ghostFiemap()) {
       lines.add("ghost-fiemap");
-    }
-    PageEndpoint here = request.memory().lazyPages();
-    if (here != null) {
-      // RPC carries only the port, and CRIU would listen on every address.
-      lines.add("address " + here.host());
     }
     return write(lines, request.work());
   }

@@ -9,7 +9,6 @@ import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -17,7 +16,6 @@ import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Set;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -35,11 +33,6 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   /** CRIU's log of a restore, in the work directory. */
   public static final String RESTORE_LOG = "restore.log";
 
-  /** Sends a request to CRIU and returns how it went. */
-  public interface Exchange {
-    CriuResult make(criu_req message) throws IOException;
-  }
-
   /**
    * Dumps a tree.
    *
@@ -51,36 +44,8 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
    */
   public CriuResult dump(DumpRequest request, boolean shellJob, CallContext context)
       throws IOException {
-    return dump(request, shellJob, alone(context));
-  }
-
-  /** Makes a pre-dump; otherwise the same as {@link #dump}. */
-  public CriuResult preDump(DumpRequest request, boolean shellJob, CallContext context)
-      throws IOException {
-    return preDump(criu_req_type.SINGLE_PRE_DUMP, request, shellJob, alone(context));
-  }
-
-  private Exchange alone(CallContext context) {
-    return message -> new CriuCall(command, context, List.of()).make(message);
-  }
-
-  public CriuResult dump(DumpRequest request, boolean shellJob, Exchange exchange)
-      throws IOException {
     NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
     criu_opts.Builder opts = RpcOptions.of(request, lock).setShellJob(shellJob);
-    return make(criu_req_type.DUMP, opts, request, exchange);
-  }
-
-  public CriuResult preDump(
-      criu_req_type type, DumpRequest request, boolean shellJob, Exchange exchange)
-      throws IOException {
-    criu_opts.Builder opts = RpcOptions.ofPreDump(request).setShellJob(shellJob);
-    return make(type, opts, request, exchange);
-  }
-
-  private CriuResult make(
-      criu_req_type type, criu_opts.Builder opts, DumpRequest request, Exchange exchange)
-      throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
         PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
       opts.setImagesDirFd(directories.images())
@@ -91,7 +56,8 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
       LogFile.create(request.work().resolve(DUMP_LOG));
-      return exchange.make(criu_req.newBuilder().setType(type).setOpts(opts).build());
+      return new CriuCall(command, context, List.of())
+          .make(criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build());
     }
   }
 
@@ -124,9 +90,5 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   CriuResult check(CallContext context) throws IOException {
     return new CriuCall(command, context, List.of())
         .make(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
-  }
-
-  public Set<CriuFeature> features() {
-    return new FeatureCheck(command).run();
   }
 }

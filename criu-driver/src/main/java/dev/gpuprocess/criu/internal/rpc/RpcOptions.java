@@ -5,7 +5,6 @@ import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
-import dev.gpuprocess.criu.proto.Rpc.criu_pre_dump_mode;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
@@ -20,7 +19,6 @@ import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.options.TreeOptions;
-import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -61,7 +59,10 @@ public final class RpcOptions {
             .setTimeout(seconds(options));
     options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
-    add(opts, request.memory());
+    PageEndpoint pageServer = request.memory().pageServer();
+    if (pageServer != null) {
+      add(opts, pageServer);
+    }
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -69,28 +70,6 @@ public final class RpcOptions {
       case AUTOMATIC -> {}
     }
     return opts;
-  }
-
-  /** A pre-dump tracks memory whatever the options say. */
-  public static criu_opts.Builder ofPreDump(DumpRequest request) {
-    return of(request, request.options().networkLock())
-        .setTrackMem(true)
-        .setPreDumpMode(
-            switch (request.memory().preDumpMode()) {
-              case SPLICE -> criu_pre_dump_mode.SPLICE;
-              case READ -> criu_pre_dump_mode.VM_READ;
-            });
-  }
-
-  private static void add(criu_opts.Builder opts, DumpMemory memory) {
-    opts.setTrackMem(memory.trackMemory()).setAutoDedup(memory.autoDedup());
-    setPath(memory.parentImages(), opts::setParentImg);
-    if (memory.pageServer() != null) {
-      add(opts, memory.pageServer());
-    }
-    if (memory.lazyPages() != null) {
-      add(opts.setLazyPages(true), memory.lazyPages());
-    }
   }
 
   /** Sets the address that pages are sent to, and its TLS options, for either end. */
@@ -134,7 +113,6 @@ public final class RpcOptions {
             .setOrphanPtsMaster(request.flags().contains(RestoreFlag.ORPHAN_TERMINALS))
             .setMntnsCompatMode(options.mountCompatibility())
             .setSkipFileRwxCheck(options.skipFileModeCheck())
-            .setLazyPages(request.flags().contains(RestoreFlag.LAZY_PAGES))
             .setAutoDedup(request.flags().contains(RestoreFlag.AUTO_DEDUP))
             .setRstSibling(options.asChild());
     if (request.plugin() != null) {

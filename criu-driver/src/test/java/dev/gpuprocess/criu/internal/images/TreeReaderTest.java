@@ -256,8 +256,8 @@ class TreeReaderTest {
     assertEquals("/", root.workingDirectory());
     assertEquals(
         List.of(
-            new DumpedMemory(DumpedMemory.Kind.ANONYMOUS, 1, 8 * PAGE, 2 * PAGE, PAGE),
-            new DumpedMemory(DumpedMemory.Kind.SHARED, 1, 2 * PAGE, PAGE, 0)),
+            new DumpedMemory(DumpedMemory.Kind.ANONYMOUS, 1, 8 * PAGE, 2 * PAGE),
+            new DumpedMemory(DumpedMemory.Kind.SHARED, 1, 2 * PAGE, PAGE)),
         root.memory());
     assertEquals(
         List.of(
@@ -291,7 +291,7 @@ class TreeReaderTest {
     assertEquals(
         List.of(
             new DumpedMemory(
-                DumpedMemory.Kind.ANONYMOUS, count, 2L * count * PAGE, (long) count * PAGE, 0)),
+                DumpedMemory.Kind.ANONYMOUS, count, 2L * count * PAGE, (long) count * PAGE)),
         tree.root().memory());
   }
 
@@ -305,8 +305,6 @@ class TreeReaderTest {
             Math.max(0, Math.min(to, 0x14000) - Math.max(from, 0x10000))
                 + Math.max(0, Math.min(to, 0x34000) - Math.max(from, 0x30000));
         assertEquals(present, map.present(from, to), from + " to " + to);
-        long inParent = Math.max(0, Math.min(to, 0x24000) - Math.max(from, 0x20000));
-        assertEquals(inParent, map.inParent(from, to), from + " to " + to);
       }
     }
     assertEquals(0, map.present(Long.MAX_VALUE - 5, Long.MIN_VALUE));

@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,30 +9,24 @@ import com.google.protobuf.UnknownFieldSet;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.error.CpuMismatchException;
-import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFeature;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.MissingKernelFeatureException;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.spi.DumpMemory;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.Set;
 import org.jspecify.annotations.NullUnmarked;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the kernel has and what the CPU can, and what is refused where they have not. */
+/** What the CPU can, and what is refused where it cannot. */
 @NullUnmarked
-class FeaturesTest {
+class CpuCheckTest {
 
   private static final int HEAD = 12; // two magic numbers and a size
   private static final int X86_ENTRY = 1;
@@ -41,71 +34,9 @@ class FeaturesTest {
 
   @TempDir Path directory;
 
-  private RpcCriuDriver fake(String scenario) {
-    return new RpcCriuDriver(FakeCriu.create(directory.resolve("fake"), scenario));
-  }
-
   private static RpcCriuDriver real() {
     RealCriu.assume();
     return new RpcCriuDriver();
-  }
-
-  @Test
-  void features_areReadFromTheReply() {
-    // The reply's criu_features: no tracking, the others.
-    String scenario =
-        "$type == 9 && reply(9, 1, text(8, field(1, 0) . field(2, 1) . field(3, 1))); exit 0";
-    assertEquals(
-        Set.of(CriuFeature.LAZY_PAGES, CriuFeature.PIDFD_STORE),
-        fake(scenario).features().orElseThrow());
-  }
-
-  @Test
-  void features_askForEachOne_asCriuLooksAtNoOther() {
-    // features is field 5, with three fields that are true.
-    String scenario =
-        "reply(9, $request eq \"\\x08\\x09\\x2a\\x06\\x08\\x01\\x10\\x01\\x18\\x01\"); exit 0";
-    assertEquals(Set.of(), fake(scenario).features().orElseThrow());
-  }
-
-  @Test
-  void features_withoutAnAnswer_isACriuException() {
-    CriuException e = assertThrows(CriuException.class, () -> fake("exit 3").features());
-    assertTrue(e.getMessage().contains("nothing was touched"), e.getMessage());
-  }
-
-  @Test
-  void features_ofTheRealOne_agreeWithItsCommandLine() throws IOException {
-    RpcCriuDriver driver = real();
-    Path program = new CriuFinder(new CriuLocator()).find("test").program();
-    boolean tracks =
-        new ProcessBuilder(program.toString(), "check", "--feature", "mem_dirty_track")
-                .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                .start()
-                .onExit()
-                .join()
-                .exitValue()
-            == 0;
-    assertEquals(tracks, driver.features().orElseThrow().contains(CriuFeature.MEMORY_TRACKING));
-  }
-
-  @Test
-  void dump_thatTracksMemory_isRefusedWhereTheKernelDoesNot() {
-    DumpDirectories site = DumpDirectories.in(directory.resolve("site"), real());
-    Assumptions.assumeFalse(
-        site.driver().features().orElseThrow().contains(CriuFeature.MEMORY_TRACKING),
-        "this kernel tracks memory");
-    try (Workload workload = Workload.counter(directory)) {
-      DumpMemory tracked = DumpMemory.WHOLE.trackMemory(true);
-      MissingKernelFeatureException e =
-          assertThrows(
-              MissingKernelFeatureException.class, () -> site.dump(workload.identity(), tracked));
-      assertEquals(CriuFeature.MEMORY_TRACKING, e.feature());
-      assertEquals("not started", e.criu().exit());
-      assertFalse(Files.exists(site.work().resolve("dump.log")));
-      workload.assertGoesOn();
-    }
   }
 
   @Test
