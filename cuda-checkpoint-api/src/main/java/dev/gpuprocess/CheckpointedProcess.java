@@ -3,15 +3,12 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.internal.dump.Dump;
-import dev.gpuprocess.internal.dump.Migration;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.RoomWait;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.progress.MigrationReport;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -187,35 +184,6 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
     return ProcessImage.of(self.target().context, Dump.of(self, directory, options));
-  }
-
-  /**
-   * Moves the process and its descendants to another host, after which they are gone here: CRIU
-   * dumps them, and all that it writes goes over one connection to a receiver there ({@link
-   * GpuCheckpoints#receiveImage}). GPU memory goes with the host memory that it is in; nothing is
-   * handed over to files here.
-   *
-   * <p>Everything is an image on the receiver's disk, verified and with its manifest, before
-   * anything may die here.
-   *
-   * <p>Everything must be on the other host that the tree has open or mapped: its files, with the
-   * same names and content, and its network addresses. Settings that both hosts need: {@link
-   * GpuCheckpoints.Builder#imageKey}, and TLS in the endpoint. Without either, who is on the path
-   * can read and alter the process. The two clear or encrypted ends check every message.
-   *
-   * @param receiver where the receiver listens
-   * @param options how to dump; the deadline is that of the whole migration
-   * @return what was done
-   * @throws dev.gpuprocess.error.MigrationFailedException when the receiver was not reached, or
-   *     refused, or the connection failed; the process stays checkpointed
-   * @throws dev.gpuprocess.error.MigrationInDoubtException when the hosts lost each other when it
-   *     was about to be decided where it is: the message says what is here
-   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #dump(Path, DumpOptions)}
-   * @throws IllegalArgumentException for options that leave the tree here, or a receiver without
-   *     port
-   */
-  public MigrationReport migrate(PageEndpoint receiver, DumpOptions options) {
-    return Migration.of(self, receiver, options);
   }
 
   /**

@@ -17,7 +17,6 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.internal.dump.Reception;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.StateHandle;
@@ -26,10 +25,8 @@ import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
-import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
@@ -263,24 +260,6 @@ public final class GpuCheckpoints {
    */
   public AmdJobImage openAmdJob(Path directory) {
     return AmdJobImage.open(context, directory);
-  }
-
-  /**
-   * Begins to listen for one process or job that is {@linkplain CheckpointedProcess#migrate
-   * migrated} here. It becomes an image.
-   *
-   * @param directory where the image will be: it must not exist yet, or be empty
-   * @param here an address of this host and a port, 0 for any; with TLS where strangers are on the
-   *     network: then only senders with a certificate of the authority are let in
-   * @param deadline for all of it, the wait for the sender included
-   * @return the receiver, which listens; close it
-   * @throws dev.gpuprocess.error.MigrationFailedException when it cannot listen there
-   */
-  public ImageReceiver receiveImage(Path directory, PageEndpoint here, Duration deadline) {
-    return new ImageReceiver(
-        context,
-        directory,
-        Reception.listen(context, here, Durations.positive("deadline", deadline)));
   }
 
   /**

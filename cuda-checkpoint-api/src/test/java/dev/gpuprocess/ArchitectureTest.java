@@ -70,7 +70,7 @@ class ArchitectureTest {
         .haveNameMatching("dev\\.gpuprocess\\.options\\.(Tree|Dump|Restore)Options.*")
         .should()
         .dependOnClassesThat()
-        .haveNameMatching("dev\\.gpuprocess\\.(options\\.(PageEndpoint|Tls)|spi\\..*)")
+        .haveNameMatching("dev\\.gpuprocess\\.spi\\..*")
         .check(HOUSE.classes());
   }
 

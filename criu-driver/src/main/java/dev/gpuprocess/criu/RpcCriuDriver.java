@@ -14,19 +14,16 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.GpuPlugin;
-import dev.gpuprocess.spi.PageReceiver;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.List;
 
 /**
@@ -144,24 +141,6 @@ public final class RpcCriuDriver implements CriuDriver {
    */
   public void checkCpu(Path images, CpuCheck check) {
     new CpuImage(finder.find("check CPU").command(), images).check(check);
-  }
-
-  /**
-   * Starts the receiving end of a dump whose memory pages are sent here. It is listening when this
-   * returns.
-   *
-   * @param request where to listen, and where the pages go
-   * @return the server; close it
-   * @throws dev.gpuprocess.error.ImageDirectoryException if a directory cannot be written to
-   * @throws dev.gpuprocess.error.CriuException if CRIU cannot listen there
-   */
-  public PageServer pageServer(PageServerRequest request) {
-    return PageServer.start(finder.find("page server"), request);
-  }
-
-  @Override
-  public PageReceiver receivePages(Path images, Path work, PageEndpoint here, Duration deadline) {
-    return pageServer(new PageServerRequest(images, work, here, deadline));
   }
 
   /** Looks for CRIU to learn whose privileges it will have; works without one, too. */

@@ -5,15 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -30,32 +27,6 @@ class DescriptorsTest {
     String said = starved(Descriptorless.class, RealCriu.command());
     assertTrue(said.contains(Descriptorless.REFUSED), said);
     assertTrue(Integer.parseInt(said.replaceAll("(?s).*" + Descriptorless.REFUSED, "")) > 3, said);
-  }
-
-  /** A child is ours to end, also when nothing can be read of it. */
-  @Test
-  @OutsideUse("A6")
-  void whatCriuLeavesRunning_isEndedWhenNothingCanBeOpened(@TempDir Path directory)
-      throws Exception {
-    Path said = directory.resolve("said");
-    Process jvm =
-        new ProcessBuilder(TestJvm.command(DescriptorlessHelper.class, directory.toString()))
-            .redirectErrorStream(true)
-            .redirectOutput(said.toFile())
-            .start();
-    assertTrue(jvm.waitFor(50, TimeUnit.SECONDS));
-    Path started = directory.resolve(DescriptorlessHelper.STARTED);
-    assertTrue(Files.exists(started), Files.readString(said));
-    int pid = Integer.parseInt(Files.readString(started).strip());
-    try {
-      Workload.await(
-          () -> ProcFs.stat(pid).filter(stat -> !stat.isDead()).isEmpty(), "process " + pid);
-    } finally {
-      ProcFs.stat(pid)
-          .filter(stat -> stat.name().equals("sleep"))
-          .flatMap(stat -> ProcessHandle.of(pid))
-          .ifPresent(ProcessHandle::destroyForcibly);
-    }
   }
 
   private static String starved(Class<?> program, List<String> arguments) {

@@ -6,7 +6,6 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
@@ -70,18 +69,6 @@ record DumpDirectories(CriuDriver driver, Path images, Path work) {
 
   DumpReport dump(ProcessIdentity process, DumpOptions options, DumpListener listener) {
     return driver.dump(new DumpRequest(process, images, work, options), listener);
-  }
-
-  DumpReport dump(ProcessIdentity process, DumpMemory memory) {
-    return dump(process, memory, DumpListener.NONE);
-  }
-
-  DumpReport dump(ProcessIdentity process, DumpMemory memory, DumpListener listener) {
-    return driver.dump(new DumpRequest(process, images, work, dump().build(), memory), listener);
-  }
-
-  DumpReport dump(ProcessIdentity process, DumpOptions options, DumpMemory memory) {
-    return driver.dump(new DumpRequest(process, images, work, options, memory), DumpListener.NONE);
   }
 
   RestoreReport restore(int pid, RestoreOptions options) {

@@ -2,8 +2,6 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuJob;
-import dev.gpuprocess.ImageReceiver;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -14,13 +12,7 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuUuid;
-import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.options.Tls;
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -33,8 +25,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A node agent in a JVM of its own, which is put into the network namespace of its host. It does
@@ -64,14 +54,7 @@ final class MigrationHost implements AutoCloseable {
     commands = process.outputWriter(StandardCharsets.UTF_8);
   }
 
-  /** Tells it to do something, without waiting for the answer. */
-  void begin(String command) throws IOException {
-    commands.write(command + "\n");
-    commands.flush();
-  }
-
-  /** Its next answer. */
-  String answer() throws IOException {
+  private String answer() throws IOException {
     for (String line = answers.readLine(); line != null; line = answers.readLine()) {
       if (line.startsWith("= ")) {
         return line.substring(2);
@@ -83,7 +66,8 @@ final class MigrationHost implements AutoCloseable {
 
   /** Tells it to do something and waits until it is done. */
   String tell(String command) throws IOException {
-    begin(command);
+    commands.write(command + "\n");
+    commands.flush();
     return answer();
   }
 
@@ -110,19 +94,6 @@ final class MigrationHost implements AutoCloseable {
 
     private final Path machine;
     private final GpuCheckpoints checkpoints;
-    private @Nullable Tls tls;
-    private @Nullable ImageReceiver receiver;
-    private String failAfter = "";
-
-    private final StepListener listener =
-        new StepListener() {
-          @Override
-          public void finished(Step step) {
-            if (step.name().equals(failAfter)) {
-              throw new AssertionError("the listener fails");
-            }
-          }
-        };
 
     Agent(Path machine, Path state) {
       this.machine = machine;
@@ -130,7 +101,6 @@ final class MigrationHost implements AutoCloseable {
           GpuCheckpoints.builder()
               .cuda(LibCuda.in(machine), LibNvml.in(machine))
               .stateDirectory(state)
-              .listener(listener)
               .build();
     }
 
@@ -138,24 +108,6 @@ final class MigrationHost implements AutoCloseable {
       return switch (words[0]) {
         case "job" -> told(Job.launch(3, 2, 2).on(gpus()).notOurChild().start());
         case "counter" -> told(Counter.launch(16).on(gpus()).notOurChild().start());
-        case "tls" -> {
-          tls = Tls.of(Path.of(words[1]), Path.of(words[2]), Path.of(words[3]));
-          yield "ok";
-        }
-        case "fail" -> {
-          failAfter = String.join(" ", List.of(words).subList(1, words.length));
-          yield "ok";
-        }
-        case "resume" -> {
-          GpuJob job = checkpoints.inspectJob(Long.parseLong(words[1]));
-          yield job instanceof CheckpointedJob left ? resumed(left, words) : job.state().name();
-        }
-        case "processes" ->
-            Long.toString(
-                ProcFs.processes().stream()
-                    .flatMap(each -> ProcFs.stat(each).stream())
-                    .filter(each -> !each.isDead())
-                    .count());
         case "dump" -> {
           suspended(words[1]).dump(Path.of(words[2]));
           yield "ok";
@@ -164,17 +116,6 @@ final class MigrationHost implements AutoCloseable {
           CheckpointedJob job = checkpoints.openJob(Path.of(words[1])).restore();
           yield resumed(job, words);
         }
-        case "migrate" -> {
-          PageEndpoint there = new PageEndpoint(words[2], Integer.parseInt(words[3]), tls);
-          DumpOptions options = DumpOptions.builder().deadline(DumpDirectories.PATIENCE).build();
-          yield "ok " + suspended(words[1]).migrate(there, options).steps();
-        }
-        case "receive" -> {
-          receiver =
-              checkpoints.receiveImage(Path.of(words[1]), here(words[2]), DumpDirectories.PATIENCE);
-          yield Integer.toString(receiver.endpoint().port());
-        }
-        case "received" -> resumed(opened().awaitJob().restore(), words);
         case "ask" -> ask(words);
         case "end" -> {
           ProcessHandle root = ProcessHandle.of(Long.parseLong(words[1])).orElseThrow();
@@ -183,14 +124,6 @@ final class MigrationHost implements AutoCloseable {
         }
         default -> throw new IOException("what is " + words[0] + "?");
       };
-    }
-
-    private PageEndpoint here(String address) {
-      return new PageEndpoint(address, 0, tls);
-    }
-
-    private ImageReceiver opened() {
-      return Objects.requireNonNull(receiver);
     }
 
     private SimulatedDriver gpus() {

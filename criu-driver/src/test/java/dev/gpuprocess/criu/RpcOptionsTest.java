@@ -11,7 +11,6 @@ import dev.gpuprocess.criu.proto.Rpc.cgroup_root;
 import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
-import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
@@ -23,11 +22,8 @@ import dev.gpuprocess.options.LsmProfile;
 import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.spi.DumpMemory;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreRequest;
@@ -50,12 +46,7 @@ import org.junit.jupiter.api.TestFactory;
 class RpcOptionsTest {
 
   private static final Path FILE = Path.of("/x");
-  private static final PageEndpoint THERE = new PageEndpoint("there", 7);
-
-  private static final Tls TLS =
-      Tls.of(Path.of("/ca"), Path.of("/cert"), Path.of("/key"))
-          .withRevocations(Path.of("/crl"))
-          .withoutNameCheck();
+  private static final String PAGE_SERVER = "the memory is in the image, which can be copied";
 
   private static final String LAZY =
       "a process that fetches its memory later is whole on no host, and its memory is anybody's";
@@ -80,6 +71,13 @@ class RpcOptionsTest {
           Map.entry("cgroup_props_file", "cgroup_props serves: Cgroups.properties"),
           Map.entry("status_fd", "for lazy pages"),
           Map.entry("lazy_pages", LAZY),
+          Map.entry("ps", PAGE_SERVER),
+          Map.entry("tls", PAGE_SERVER),
+          Map.entry("tls_cacert", PAGE_SERVER),
+          Map.entry("tls_cacrl", PAGE_SERVER),
+          Map.entry("tls_cert", PAGE_SERVER),
+          Map.entry("tls_key", PAGE_SERVER),
+          Map.entry("tls_no_cn_verify", PAGE_SERVER),
           Map.entry("track_mem", "every image is whole"),
           Map.entry("parent_img", "every image is whole"),
           Map.entry("pre_dump_mode", "every image is whole"),
@@ -93,11 +91,6 @@ class RpcOptionsTest {
     static Row dump(
         String name, UnaryOperator<DumpOptions.Builder> option, Consumer<criu_opts.Builder> field) {
       return row(name, of(option), of(options -> options), field);
-    }
-
-    static Row pageServer(String name, PageEndpoint server, Consumer<criu_opts.Builder> field) {
-      DumpRequest request = request(DumpOptions.ofDefaults(), new DumpMemory(server));
-      return row(name, of(request), of(options -> options), field);
     }
 
     static Row restore(
@@ -118,7 +111,7 @@ class RpcOptionsTest {
     }
 
     private static criu_opts.Builder of(UnaryOperator<DumpOptions.Builder> option) {
-      return of(request(option.apply(DumpOptions.builder()).build(), DumpMemory.WHOLE));
+      return of(request(option.apply(DumpOptions.builder()).build()));
     }
 
     private static criu_opts.Builder of(DumpRequest request) {
@@ -137,8 +130,7 @@ class RpcOptionsTest {
   }
 
   private static Stream<Row> rows() {
-    return Stream.of(dumps(), restores(), both(), mountsAndCgroups(), pages())
-        .flatMap(rows -> rows);
+    return Stream.of(dumps(), restores(), both(), mountsAndCgroups()).flatMap(rows -> rows);
   }
 
   private static Stream<Row> dumps() {
@@ -283,26 +275,6 @@ class RpcOptionsTest {
     };
   }
 
-  private static Stream<Row> pages() {
-    criu_page_server_info there =
-        criu_page_server_info.newBuilder().setAddress("there").setPort(7).build();
-    return Stream.of(
-        Row.pageServer("ps", THERE, f -> f.setPs(there)),
-        Row.pageServer(
-            "tls", new PageEndpoint("there", 7, Tls.OF_SYSTEM), f -> f.setPs(there).setTls(true)),
-        Row.pageServer(
-            "tls_cacert, tls_cacrl, tls_cert, tls_key, tls_no_cn_verify",
-            new PageEndpoint("there", 7, TLS),
-            f ->
-                f.setPs(there)
-                    .setTls(true)
-                    .setTlsCacert("/ca")
-                    .setTlsCacrl("/crl")
-                    .setTlsCert("/cert")
-                    .setTlsKey("/key")
-                    .setTlsNoCnVerify(true)));
-  }
-
   @TestFactory
   Stream<DynamicTest> givesItsField() {
     return rows()
@@ -353,12 +325,7 @@ class RpcOptionsTest {
 
   @TestFactory
   Stream<DynamicTest> refusesWhatCannotBe() {
-    PageEndpoint any = new PageEndpoint("there", 0);
     return Stream.of(
-        impossible("no port to send to", () -> new DumpMemory(any)),
-        impossible("no such port", () -> new PageEndpoint("there", 65536)),
-        impossible("no host", () -> new PageEndpoint(" ", 1)),
-        impossible("a key alone", () -> new Tls(null, null, null, FILE, true)),
         impossible("a ghost limit over 4 GiB", () -> dump().ghostLimit(1L << 32)),
         impossible("no log level", () -> dump().logLevel(5)),
         impossible("no deadline", () -> restore().deadline(Duration.ZERO)),
@@ -367,8 +334,8 @@ class RpcOptionsTest {
             "ignored cgroups with a root", () -> Cgroups.of(CgroupMode.IGNORE).root("", "/x")));
   }
 
-  private static DumpRequest request(DumpOptions options, DumpMemory memory) {
-    return new DumpRequest(new ProcessIdentity(7, 1), FILE, FILE, options, memory);
+  private static DumpRequest request(DumpOptions options) {
+    return new DumpRequest(new ProcessIdentity(7, 1), FILE, FILE, options);
   }
 
   private static DumpOptions.Builder dump() {

@@ -21,19 +21,16 @@ final class TwoHosts implements AutoCloseable {
 
   private final Workload sender = namespace();
   private final Workload receiver = namespace();
-  private final Path directory;
 
-  private TwoHosts(Path directory) {
-    this.directory = directory;
-  }
+  private TwoHosts() {}
 
   /** Makes both, or skips the test with the reason. */
-  static TwoHosts create(Path directory) {
+  static TwoHosts create() {
     Assumptions.assumeTrue(Files.exists(Path.of("/proc/self/ns/net")), "no network namespaces");
-    TwoHosts hosts = new TwoHosts(directory);
+    TwoHosts hosts = new TwoHosts();
     try {
       String other = Integer.toString(hosts.receiver.pid());
-      hosts.inSender("ip", "link", "add", "gp0", "type", "veth", "peer", "gp0", "netns", other);
+      in(hosts.sender, "ip", "link", "add", "gp0", "type", "veth", "peer", "gp0", "netns", other);
       up(hosts.sender, SENDER_ADDRESS);
       up(hosts.receiver, RECEIVER_ADDRESS);
       return hosts;
@@ -77,41 +74,14 @@ final class TwoHosts implements AutoCloseable {
     return all;
   }
 
-  /** Runs a command on the sending host. */
-  String inSender(String... command) {
-    return in(sender, command);
-  }
-
-  /** A process on the sending host. */
-  Workload onSender(String... command) {
-    return Workload.of(enter(sender, command));
-  }
-
   /** What runs a command on the sending host. */
   List<String> senderCommand() {
     return List.of(enter(sender));
   }
 
-  /** What runs a command on the receiving host, through more. */
-  List<String> receiverCommand(String... more) {
-    return List.of(enter(receiver, more));
-  }
-
-  /** CRIU on the sending host. */
-  RpcCriuDriver sender() {
-    return driver("criu-sender", sender);
-  }
-
-  /** CRIU on the receiving host. */
-  RpcCriuDriver receiver() {
-    return driver("criu-receiver", receiver);
-  }
-
-  private RpcCriuDriver driver(String name, Workload host) {
-    Path criu = new CriuFinder(new CriuLocator()).find("test").program();
-    String script =
-        "#!/bin/sh%nexec nsenter --net=/proc/%d/ns/net '%s' \"$@\"%n".formatted(host.pid(), criu);
-    return new RpcCriuDriver(FakeCriu.write(directory.resolve(name), script));
+  /** What runs a command on the receiving host. */
+  List<String> receiverCommand() {
+    return List.of(enter(receiver));
   }
 
   @Override

@@ -185,34 +185,6 @@ public record Manifest(
   }
 
   /**
-   * The same of other files.
-   *
-   * @param others the whole list
-   * @return a manifest that differs in its files alone
-   */
-  public Manifest with(List<ImageFile> others) {
-    return new Manifest(
-        formatVersion,
-        created,
-        pid,
-        startTicks,
-        commandLine,
-        gpuBytes,
-        cudaVersion,
-        driverVersion,
-        criuVersion,
-        kernel,
-        options,
-        label,
-        others,
-        memory,
-        members,
-        machine,
-        processes,
-        steps);
-  }
-
-  /**
    * Whether it can only be restored as a job.
    *
    * @return true when other processes than the root use CUDA, or none does

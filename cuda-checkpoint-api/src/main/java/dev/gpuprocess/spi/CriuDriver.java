@@ -6,10 +6,8 @@ import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.List;
 
 /**
@@ -109,24 +107,6 @@ public interface CriuDriver {
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    */
   RestoreReport restore(RestoreRequest request, RestoreListener listener);
-
-  /**
-   * Starts CRIU at the receiving end of a dump that is made with {@link DumpMemory#pageServer()}.
-   * It is listening when this returns.
-   *
-   * @param images an existing directory for the memory pages
-   * @param work an existing directory for CRIU's log
-   * @param here an address of this host, and a port; 0 for any
-   * @param deadline how long it may take until everything has arrived
-   * @return the receiver; close it
-   * @throws UnsupportedOptionException when this driver cannot receive pages
-   * @throws dev.gpuprocess.error.CriuException when CRIU cannot listen there
-   */
-  default PageReceiver receivePages(Path images, Path work, PageEndpoint here, Duration deadline) {
-    throw new UnsupportedOptionException(
-        "this CRIU driver cannot receive memory pages: use one that can (module dev.gpuprocess.criu)",
-        Failure.of("receive", 0));
-  }
 
   /**
    * Reads what images contain, without CRIU and without touching a process. Needs only the right to

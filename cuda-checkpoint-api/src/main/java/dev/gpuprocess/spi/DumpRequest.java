@@ -12,7 +12,6 @@ import org.jspecify.annotations.Nullable;
  * @param images an existing, empty directory for the image files
  * @param work an existing directory for CRIU's log and statistics
  * @param options how to dump, with the deadline
- * @param memory where the memory goes
  * @param plugin the plugin that CRIU loads; null for none
  */
 public record DumpRequest(
@@ -20,20 +19,7 @@ public record DumpRequest(
     Path images,
     Path work,
     DumpOptions options,
-    DumpMemory memory,
     @Nullable GpuPlugin plugin) {
-
-  /**
-   * A dump with all memory in the images directory.
-   *
-   * @param process the root of the tree
-   * @param images an existing, empty directory for the image files
-   * @param work an existing directory for CRIU's log and statistics
-   * @param options how to dump, with the deadline
-   */
-  public DumpRequest(ProcessIdentity process, Path images, Path work, DumpOptions options) {
-    this(process, images, work, options, DumpMemory.WHOLE);
-  }
 
   /**
    * A dump without a plugin.
@@ -42,11 +28,9 @@ public record DumpRequest(
    * @param images an existing, empty directory for the image files
    * @param work an existing directory for CRIU's log and statistics
    * @param options how to dump, with the deadline
-   * @param memory where the memory goes
    */
-  public DumpRequest(
-      ProcessIdentity process, Path images, Path work, DumpOptions options, DumpMemory memory) {
-    this(process, images, work, options, memory, null);
+  public DumpRequest(ProcessIdentity process, Path images, Path work, DumpOptions options) {
+    this(process, images, work, options, null);
   }
 
   /**
@@ -56,6 +40,6 @@ public record DumpRequest(
    * @return a copy
    */
   public DumpRequest with(@Nullable GpuPlugin allowed) {
-    return new DumpRequest(process, images, work, options, memory, allowed);
+    return new DumpRequest(process, images, work, options, allowed);
   }
 }

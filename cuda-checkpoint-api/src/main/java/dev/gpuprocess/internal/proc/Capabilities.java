@@ -71,17 +71,6 @@ public record Capabilities(
   }
 
   /**
-   * Tells whether a program that the process starts can get a capability by becoming root, as with
-   * sudo.
-   *
-   * @param capability which
-   * @return whether it can be effective
-   */
-  public boolean leaves(Capability capability) {
-    return (bounding & capability.bit) != 0;
-  }
-
-  /**
    * Tells whether a program that the process starts gets a capability, if the program file has none
    * of its own.
    *

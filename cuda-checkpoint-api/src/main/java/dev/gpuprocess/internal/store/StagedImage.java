@@ -284,22 +284,6 @@ public final class StagedImage implements AutoCloseable {
     }
   }
 
-  /**
-   * The text of a manifest of what is there so far, for another host, which adds the rest. Nothing
-   * is written or published here.
-   *
-   * @param manifest creates the manifest from the list of files
-   * @return what {@link SentManifest#read} reads
-   * @throws ImageException when a file cannot be read
-   */
-  public byte[] describe(Function<List<ImageFile>, Manifest> manifest) {
-    try {
-      return ManifestFile.write(manifest.apply(ImageSealer.files(staging, checksum(), pid)));
-    } catch (IOException e) {
-      throw incomplete(e);
-    }
-  }
-
   private void write(Manifest manifest) throws IOException {
     Path image = staging.held().path();
     byte[] text = ManifestFile.write(manifest);

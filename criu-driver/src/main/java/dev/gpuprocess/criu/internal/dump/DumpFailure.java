@@ -19,7 +19,6 @@ import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Path;
@@ -37,7 +36,6 @@ final class DumpFailure {
   private static final Logger LOG = LoggerFactory.getLogger(DumpFailure.class);
 
   private final DumpOptions options;
-  private final @Nullable PageEndpoint pageServer;
   private final ProcessIdentity root;
   private final boolean loadsPlugin;
   private final String subject;
@@ -47,7 +45,6 @@ final class DumpFailure {
 
   DumpFailure(DumpRequest request, String subject, DumpStages stages, CriuResult result, Path log) {
     this.options = request.options();
-    this.pageServer = request.memory().pageServer();
     this.root = request.process();
     this.loadsPlugin = request.plugin() != null;
     this.subject = subject;
@@ -149,7 +146,6 @@ final class DumpFailure {
     }
     return builder
         .typed(outcome, options.deadline())
-        .or(() -> nobodyListens(builder, outcome))
         .or(() -> unsupported(builder, outcome))
         .or(() -> tracedMeanwhile(builder, outcome))
         .orElseGet(() -> builder.exception(outcome, options.deadline()));
@@ -173,23 +169,6 @@ final class DumpFailure {
             builder.failure(outcome),
             builder.criu(),
             null));
-  }
-
-  /** CRIU does not report this as an error. */
-  private Optional<GpuCheckpointException> nobodyListens(
-      CriuFailureBuilder builder, TreeOutcome outcome) {
-    return Optional.ofNullable(pageServer)
-        .filter(server -> builder.criu().logTail().contains("Can't connect to server"))
-        .map(
-            server ->
-                new CriuException(
-                    builder.message(
-                        outcome,
-                        "no page server listens at " + server,
-                        "start one there, or correct DumpMemory.pageServer"),
-                    builder.failure(outcome),
-                    builder.criu(),
-                    null));
   }
 
   /** Whether CRIU could not stop the root, as its log tells where an errno is missing. */

@@ -13,7 +13,6 @@ public final class Hints {
 
   private static final Map<String, String> DUMP = new LinkedHashMap<>();
   private static final Map<String, String> RESTORE = new LinkedHashMap<>();
-  private static final Map<String, String> OTHER = new LinkedHashMap<>();
 
   static {
     DUMP.put("Connected TCP socket", "set DumpOptions.tcpEstablished(true)");
@@ -29,14 +28,11 @@ public final class Hints {
         "OOM storing pipe",
         "CRIU dumps at most 1024 pipes per tree: let the processes close some first");
     DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
-    DUMP.put("Tracking memory is not available", "do not set DumpMemory.trackMemory(true)");
     DUMP.put(
         "Can't get rlimit",
         "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");
     DUMP.put("task interruption, aborting", STOPPED);
     DUMP.put("was stopped by", STOPPED);
-    OTHER.put("Address already in use", "listen on another port, or on port 0 for any free one");
-    OTHER.put("Cannot assign requested", "listen on an address of this machine");
     RESTORE.put(
         "has bad size",
         "the file has changed since the dump: put the old version back, or restore a newer image");
@@ -62,7 +58,7 @@ public final class Hints {
         switch (operation) {
           case "dump" -> DUMP;
           case "restore" -> RESTORE;
-          default -> OTHER;
+          default -> Map.of();
         };
     return hints.entrySet().stream()
         .filter(hint -> error.contains(hint.getKey()))

@@ -94,16 +94,6 @@ public final class ChildProcess {
   }
 
   /**
-   * Sends SIGKILL to it and to all that it has started, as far as they have not left its process
-   * group, which it is the leader of.
-   *
-   * @return false if it had ended, and nothing was killed
-   */
-  public boolean killGroup() throws NativeCallException {
-    return signal(-pid, SIGKILL);
-  }
-
-  /**
    * Sends it SIGTERM.
    *
    * @return false if it had ended

@@ -4,7 +4,6 @@ import dev.gpuprocess.criu.proto.Rpc.cgroup_root;
 import dev.gpuprocess.criu.proto.Rpc.criu_cg_mode;
 import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
-import dev.gpuprocess.criu.proto.Rpc.criu_page_server_info;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
@@ -15,17 +14,13 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.JoinedNamespace;
 import dev.gpuprocess.options.LsmProfile;
 import dev.gpuprocess.options.NetworkLock;
-import dev.gpuprocess.options.PageEndpoint;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.options.Tls;
 import dev.gpuprocess.options.TreeOptions;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.util.Locale;
-import java.util.function.Consumer;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Translates this library's options into those of CRIU's RPC. Options without a default here are
@@ -59,10 +54,6 @@ public final class RpcOptions {
             .setTimeout(seconds(options));
     options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
     options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
-    PageEndpoint pageServer = request.memory().pageServer();
-    if (pageServer != null) {
-      add(opts, pageServer);
-    }
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -70,30 +61,6 @@ public final class RpcOptions {
       case AUTOMATIC -> {}
     }
     return opts;
-  }
-
-  /** Sets the address that pages are sent to, and its TLS options, for either end. */
-  public static void add(criu_opts.Builder opts, PageEndpoint endpoint) {
-    opts.setPs(
-        criu_page_server_info.newBuilder().setAddress(endpoint.host()).setPort(endpoint.port()));
-    Tls tls = endpoint.tls();
-    if (tls != null) {
-      opts.setTls(true);
-      setPath(tls.authority(), opts::setTlsCacert);
-      setPath(tls.revocations(), opts::setTlsCacrl);
-      setPath(tls.certificate(), opts::setTlsCert);
-      setPath(tls.key(), opts::setTlsKey);
-      // CRIU checks only whether the field is present.
-      if (!tls.nameChecked()) {
-        opts.setTlsNoCnVerify(true);
-      }
-    }
-  }
-
-  private static void setPath(@Nullable Path path, Consumer<String> field) {
-    if (path != null) {
-      field.accept(NativePath.text(path));
-    }
   }
 
   /**
