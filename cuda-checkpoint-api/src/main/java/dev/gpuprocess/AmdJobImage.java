@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.dump.ImageRestore;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
@@ -74,6 +75,16 @@ public final class AmdJobImage extends SavedImage {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
     return new AmdJob(
         new ImageRestore(context, directory, recorder).run(options, GpuPlugin.AMDGPU));
+  }
+
+  @Override
+  public AmdJobImage copyTo(Path directory) {
+    return new AmdJobImage(context, copied(directory, null));
+  }
+
+  @Override
+  public AmdJobImage copyTo(Path directory, Cancellation cancellation) {
+    return new AmdJobImage(context, copied(directory, cancellation));
   }
 
   @Override

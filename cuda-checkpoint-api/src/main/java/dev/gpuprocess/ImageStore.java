@@ -20,6 +20,7 @@ import dev.gpuprocess.internal.store.ImageNaming;
 import dev.gpuprocess.internal.store.KnownImages;
 import dev.gpuprocess.internal.store.StoreDirectory;
 import dev.gpuprocess.internal.store.StorePrune;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
@@ -31,6 +32,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots}, {@link
@@ -156,6 +158,85 @@ public final class ImageStore {
     if (fault.isPresent()) {
       throw fault.get();
     }
+  }
+
+  /**
+   * Copies an image from another directory into this store, under the name that it has there. That
+   * directory is one that this host can read: of a shared file system, or where the site's own
+   * means put the files of another host. Every file is compared with the manifest while it is
+   * copied. The image gets its name here in one atomic step, when it is complete and on disk.
+   *
+   * <p>With an {@linkplain GpuCheckpoints.Builder#imageKey image key} it does not matter who owns
+   * the files: the manifest must be made with the key, and all content must match it. Without a key
+   * the files must belong to root or to the user of this JVM, and no other user may be able to
+   * write them.
+   *
+   * <p>An image that is here already, as after a call that was not known to have succeeded, is
+   * verified and returned. A call that failed or whose JVM ended is continued by the next one, as
+   * {@link SavedImage#copyTo(Path, Cancellation) copyTo} says. The step {@code fetch} is reported
+   * to the listener, with the bytes that were copied. An interrupt does not stop this; the thread
+   * stays interrupted.
+   *
+   * @param image the directory of an image
+   * @param cancellation ends it early, from another thread
+   * @return the image in this store
+   * @throws ImageMissingException when there is no image
+   * @throws dev.gpuprocess.error.ImageFormatException when a newer version of this library wrote it
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
+   *     altered, or cannot be read
+   * @throws dev.gpuprocess.error.ImageNotTrustedException when it was made without the key, or
+   *     there is no key and somebody else could have written it
+   * @throws ImageDirectoryException when this store cannot be written, or has something else of
+   *     that name; an image never replaces anything
+   * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   */
+  public StoredImage fetch(Path image, Cancellation cancellation) {
+    return fetched(image, cancellation);
+  }
+
+  /**
+   * The same as {@link #fetch(Path, Cancellation)}, which nothing cancels.
+   *
+   * @param image the directory of an image
+   * @return the image in this store
+   */
+  public StoredImage fetch(Path image) {
+    return fetched(image, null);
+  }
+
+  private StoredImage fetched(Path image, @Nullable Cancellation cancellation) {
+    ImageDirectory source = ImageDirectory.openToCopy(image, context.imageKey());
+    Path target = directory().resolve(requireNonNull(source.path().getFileName()));
+    Optional<StoredImage> here = existing(source, target);
+    if (here.isPresent()) {
+      return here.get();
+    }
+    make();
+    try {
+      ImageDirectory made =
+          SavedImage.copied(context, source, target, "fetch", cancellation).directory();
+      known.written(made);
+      return new StoredImage(made.path(), made.manifest(), null);
+    } catch (ImageDirectoryException e) {
+      // Another call may have been faster.
+      return existing(source, target).orElseThrow(() -> e);
+    }
+  }
+
+  /** The same image, if it is there; it verifies then. */
+  private Optional<StoredImage> existing(ImageDirectory source, Path target) {
+    ImageDirectory there;
+    try {
+      there = ImageDirectory.open(target, context.imageKey());
+    } catch (ImageException otherOrNone) {
+      return Optional.empty(); // the copy says what is in the way
+    }
+    if (!there.manifest().equals(source.manifest())) {
+      return Optional.empty();
+    }
+    raise(known.faultNow(there));
+    return Optional.of(new StoredImage(there.path(), there.manifest(), null));
   }
 
   /**

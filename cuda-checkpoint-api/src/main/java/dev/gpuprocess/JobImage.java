@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.dump.ImageRestore;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 
@@ -84,6 +85,16 @@ public final class JobImage extends SavedImage {
   public CheckpointedJob restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
     return new CheckpointedJob(new ImageRestore(context, directory, recorder).run(options, true));
+  }
+
+  @Override
+  public JobImage copyTo(Path directory) {
+    return of(context, copied(directory, null));
+  }
+
+  @Override
+  public JobImage copyTo(Path directory, Cancellation cancellation) {
+    return of(context, copied(directory, cancellation));
   }
 
   @Override

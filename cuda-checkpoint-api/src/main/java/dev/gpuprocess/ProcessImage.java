@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.dump.ImageRestore;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 
@@ -106,6 +107,16 @@ public final class ProcessImage extends SavedImage {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
     return new CheckpointedProcess(
         new ImageRestore(context, directory, recorder).run(options, false));
+  }
+
+  @Override
+  public ProcessImage copyTo(Path directory) {
+    return of(context, copied(directory, null));
+  }
+
+  @Override
+  public ProcessImage copyTo(Path directory, Cancellation cancellation) {
+    return of(context, copied(directory, cancellation));
   }
 
   @Override

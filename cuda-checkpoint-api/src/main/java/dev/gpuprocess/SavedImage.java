@@ -7,8 +7,12 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.dump.ImageKind;
 import dev.gpuprocess.internal.dump.OlderImages;
+import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.store.ImageCopy;
 import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.store.ReadLimit;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
@@ -95,6 +99,66 @@ public abstract sealed class SavedImage permits ProcessImage, JobImage, AmdJobIm
    */
   public final void verify() {
     directory.verify();
+  }
+
+  /**
+   * Copies the image into another directory, such as one that another host can read. Every file is
+   * compared with the manifest while it is copied. The copy gets its name in one atomic step, when
+   * it is complete and on disk.
+   *
+   * <p>If this fails because files cannot be read or do not match, or this JVM ends, a hidden
+   * directory stays beside the copy's place. The next copy of this image into the same parent
+   * directory continues it: what is there and matches the manifest is not copied again. The next
+   * image of any other kind that is written there removes it. A full disk and a cancellation leave
+   * nothing.
+   *
+   * <p>The step {@code copy} is reported to the listener, with the bytes that were copied. An
+   * interrupt does not stop this; the thread stays interrupted.
+   *
+   * @param directory where the copy will be; must not exist, or be empty; missing directories above
+   *     it are created
+   * @param cancellation ends it early, from another thread
+   * @return the copy
+   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
+   *     altered, or cannot be read
+   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   * @throws dev.gpuprocess.error.ImageMissingException when the image is gone
+   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used, or
+   *     something is there; an image never replaces anything
+   * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   */
+  public abstract SavedImage copyTo(Path directory, Cancellation cancellation);
+
+  /**
+   * The same as {@link #copyTo(Path, Cancellation)}, which nothing cancels.
+   *
+   * @param directory where the copy will be
+   * @return the copy
+   */
+  public abstract SavedImage copyTo(Path directory);
+
+  final DumpedImage copied(Path target, @Nullable Cancellation cancellation) {
+    return copied(context, directory, target, "copy", cancellation);
+  }
+
+  static DumpedImage copied(
+      EngineContext context,
+      ImageDirectory image,
+      Path target,
+      String step,
+      @Nullable Cancellation cancellation) {
+    int pid = image.manifest().pid();
+    StepRecorder steps = new StepRecorder(context.listener(), pid, List.of());
+    ReadLimit limit = ReadLimit.unlimited(step, pid, cancellation);
+    ImageCopy.Result made =
+        steps.run(
+            step,
+            () -> ImageCopy.make(image, target, context.imageKey(), limit),
+            ImageCopy.Result::copied,
+            ImageCopy.Result::note);
+    steps.rethrow();
+    return new DumpedImage(made.image(), steps.taken(), null);
   }
 
   /**

@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -112,9 +113,13 @@ final class MigrationHost implements AutoCloseable {
           suspended(words[1]).dump(Path.of(words[2]));
           yield "ok";
         }
+        case "copy" -> {
+          checkpoints.openJob(Path.of(words[1])).copyTo(Path.of(words[2]));
+          yield "ok";
+        }
         case "restore" -> {
-          CheckpointedJob job = checkpoints.openJob(Path.of(words[1])).restore();
-          yield resumed(job, words);
+          ImageStore store = checkpoints.store(Path.of(words[2]));
+          yield resumed(store.openJob(store.fetch(Path.of(words[1]))).restore(), words);
         }
         case "ask" -> ask(words);
         case "end" -> {

@@ -96,11 +96,14 @@ class MigrationTest {
     }
   }
 
-  /** By a directory that both hosts can read. */
+  /** By an image on the disk of one host, a copy in a directory of both, and one on the other. */
   private void move(MigrationHost to, String how) throws IOException {
-    String image = directory.resolve("shared").toString();
+    Path image = directory.resolve("disk-1").resolve("job");
+    Path shared = directory.resolve("shared").resolve("job");
     assertEquals("ok", at.tell("dump " + pid + " " + image));
-    assertEquals("ok", to.tell("restore " + image + how));
+    assertEquals("ok", at.tell("copy " + image + " " + shared));
+    assertEquals(
+        "ok", to.tell("restore %s %s%s".formatted(shared, directory.resolve("disk-2"), how)));
     at = to;
   }
 
@@ -110,7 +113,7 @@ class MigrationTest {
     assertJobGoesOn();
     move(other, "");
     assertJobGoesOn();
-    Figures.add("job migration: shared storage: all right");
+    Figures.add("job migration: by an image that was copied: all right");
   }
 
   @Test

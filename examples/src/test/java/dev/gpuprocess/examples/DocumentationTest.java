@@ -60,7 +60,7 @@ class DocumentationTest {
       }
     }
     List<String> shown = javaBlocks(ROOT.resolve("docs/cookbook.md"));
-    assertEquals(3, shown.size(), "the recipes that docs/cookbook.md shows");
+    assertEquals(4, shown.size(), "the recipes that docs/cookbook.md shows");
     assertEquals(
         recipes.stream().sorted().toList(),
         shown.stream().sorted().toList(),

@@ -4,6 +4,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.FileSystemException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
@@ -31,6 +32,27 @@ public final class Descriptors {
    */
   public static RandomAccessFile read(Path file) throws IOException {
     return open(file, Libc.O_RDONLY, "r");
+  }
+
+  /**
+   * Opens a regular file for reading. A link, or something else that has the name, is refused and
+   * not waited for, also when another user puts it there at the last moment.
+   *
+   * @throws FileSystemException when it cannot be opened, or is not a regular file
+   */
+  public static RandomAccessFile readRegular(Path file) throws IOException {
+    int descriptor = Libc.open(file, Libc.O_RDONLY | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, 0);
+    try {
+      Path held = Path.of("/proc/self/fd/" + descriptor);
+      if (!Files.isRegularFile(held)) {
+        throw new FileSystemException(file.toString(), null, "is not a regular file");
+      }
+      return new RandomAccessFile(held.toFile(), "r");
+    } catch (FileNotFoundException e) {
+      throw new FileSystemException(file.toString(), null, "cannot be opened: " + e.getMessage());
+    } finally {
+      close(descriptor);
+    }
   }
 
   /**

@@ -46,6 +46,11 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
     }
   }
 
+  /** The same maker as one that has ended, so that any process may continue or remove its work. */
+  public DirectoryMaker ended() {
+    return new DirectoryMaker(boot, namespace, new ProcessIdentity(process.pid(), 0));
+  }
+
   /**
    * Names a temporary directory that this JVM creates now.
    *

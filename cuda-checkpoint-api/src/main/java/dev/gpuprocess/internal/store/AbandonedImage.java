@@ -3,8 +3,10 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -12,9 +14,12 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A partial image whose maker died. Immutable.
@@ -86,13 +91,61 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Removes it. Does nothing when it does not exist any more.
+   * Gives it a name of this JVM. Of several processes that do this at the same time one succeeds.
+   *
+   * @param parent the directory that contains it, by a path that nobody can redirect
+   * @return its name; null when another process was faster
+   */
+  @Nullable String claim(Path parent) throws IOException {
+    Optional<StagingName> left = StagingName.parse(String.valueOf(path.getFileName()));
+    String name = StagingName.of(left.orElseThrow().process()).text();
+    try {
+      Files.move(
+          parent.resolve(path.getFileName()), parent.resolve(name), StandardCopyOption.ATOMIC_MOVE);
+      return name;
+    } catch (NoSuchFileException gone) {
+      return null;
+    }
+  }
+
+  /**
+   * Leaves a partial image of this JVM as one whose maker has ended.
+   *
+   * @param parent the directory that contains it, by a path that nobody can redirect
+   * @param name its name
+   */
+  static void leave(Path parent, String name) throws IOException {
+    ProcessIdentity process = StagingName.parse(name).orElseThrow().process();
+    StagingName left = new StagingName(DirectoryMaker.current().ended(), process);
+    Files.move(parent.resolve(name), parent.resolve(left.text()), StandardCopyOption.ATOMIC_MOVE);
+  }
+
+  private static void delete(Path parent, String name) throws IOException {
+    try {
+      DurableFiles.delete(parent.resolve(name));
+    } catch (IOException e) {
+      try {
+        leave(parent, name);
+      } catch (IOException alsoFailed) {
+        e.addSuppressed(alsoFailed);
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * Removes it. Does nothing when it does not exist any more, or another process continues it.
    *
    * @throws ImageException when it cannot be removed
    */
   public void remove() {
-    try {
-      DurableFiles.delete(path);
+    try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()))) {
+      String name = claim(parent.path());
+      if (name != null) {
+        delete(parent.path(), name);
+      }
+    } catch (NoSuchFileException gone) {
+      return;
     } catch (IOException e) {
       throw new ImageException(
           "the partial image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);

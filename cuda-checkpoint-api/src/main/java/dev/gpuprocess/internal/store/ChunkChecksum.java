@@ -7,9 +7,7 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
-import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.function.Consumer;
@@ -38,8 +36,8 @@ final class ChunkChecksum {
     }
   }
 
-  private static void read(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
+  /** Reads a part of a file, piece by piece; links are refused. */
+  static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
     ByteBuffer direct = DirectBuffers.take();
     if (direct == null) {
@@ -56,8 +54,8 @@ final class ChunkChecksum {
   private static void read(
       Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
-    try (FileChannel channel =
-        FileChannel.open(file, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS)) {
+    try (RandomAccessFile in = Descriptors.readRegular(file)) {
+      FileChannel channel = in.getChannel();
       long at = from;
       while (at < to) {
         reading.requireTime();
@@ -77,7 +75,7 @@ final class ChunkChecksum {
       Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
       throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
-    try (RandomAccessFile in = Descriptors.read(file)) {
+    try (RandomAccessFile in = Descriptors.readRegular(file)) {
       in.seek(from);
       long at = from;
       while (at < to) {

@@ -8,12 +8,12 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.FileHold;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -71,6 +71,28 @@ public record ImageDirectory(Path path, Manifest manifest) {
    *     another key or none
    */
   public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
+    return open(directory, key, false);
+  }
+
+  /**
+   * The same for an image that is to be copied. With a key others may have written it: the copy is
+   * of this user, and everything in it is compared with a manifest that only a holder of the key
+   * can have written.
+   *
+   * @param directory an image
+   * @param key the key it was made with; null for none
+   * @return the image, its files not yet verified
+   * @throws ImageMissingException when there is no image
+   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
+   * @throws ImageCorruptException when the manifest was altered
+   * @throws ImageNotTrustedException when it was made with another key or none, or there is no key
+   *     and somebody else could have written it
+   */
+  public static ImageDirectory openToCopy(Path directory, @Nullable ImageKey key) {
+    return open(directory, key, key != null);
+  }
+
+  private static ImageDirectory open(Path directory, @Nullable ImageKey key, boolean ofAnyOwner) {
     Path path = directory.toAbsolutePath().normalize();
     if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
       throw missing(
@@ -81,23 +103,30 @@ public record ImageDirectory(Path path, Manifest manifest) {
         throw missing(
             path + " has no " + ManifestFile.NAME + ": it is not an image, or not a complete one");
       }
-      return open(held, key);
+      return open(held, key, ofAnyOwner);
     } catch (IOException e) {
       throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
     }
   }
 
   static ImageDirectory open(PinnedDirectory held, @Nullable ImageKey key) {
+    return open(held, key, false);
+  }
+
+  private static ImageDirectory open(
+      PinnedDirectory held, @Nullable ImageKey key, boolean ofAnyOwner) {
     try {
-      Ownership.of(held).requireOurs(held.name());
+      if (!ofAnyOwner) {
+        Ownership.of(held).requireOurs(held.name());
+      }
       Path code = held.path().resolve(ManifestFile.CODE_NAME);
       Manifest manifest =
           ManifestFile.read(
               held.name().resolve(ManifestFile.NAME),
-              small(held, ManifestFile.NAME),
-              small(held, ManifestFile.SUM_NAME),
+              small(held, ManifestFile.NAME, ofAnyOwner),
+              small(held, ManifestFile.SUM_NAME, ofAnyOwner),
               Files.exists(code, LinkOption.NOFOLLOW_LINKS)
-                  ? small(held, ManifestFile.CODE_NAME)
+                  ? small(held, ManifestFile.CODE_NAME, ofAnyOwner)
                   : null,
               key);
       return new ImageDirectory(held.name(), manifest);
@@ -107,16 +136,23 @@ public record ImageDirectory(Path path, Manifest manifest) {
     }
   }
 
-  private static byte[] small(PinnedDirectory held, String name) throws IOException {
+  /** Reads one of the files of the manifest. */
+  static byte[] small(PinnedDirectory held, String name, boolean ofAnyOwner) throws IOException {
     Path file = held.path().resolve(name);
-    Ownership.of(file).requireOurs(held.shown(file));
+    if (!ofAnyOwner) {
+      Ownership.of(file).requireOurs(held.shown(file));
+    }
     if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)
         || Files.size(file) > ManifestFile.MAX_BYTES) {
       throw corrupt(
           held.shown(file) + " is not a regular file of a manifest's size: the image was altered",
           null);
     }
-    return DurableFiles.read(file, ManifestFile.MAX_BYTES);
+    try (RandomAccessFile in = Descriptors.readRegular(file)) {
+      byte[] content = new byte[Math.toIntExact(Math.min(in.length(), ManifestFile.MAX_BYTES))];
+      in.readFully(content);
+      return content;
+    }
   }
 
   /**
@@ -169,6 +205,26 @@ public record ImageDirectory(Path path, Manifest manifest) {
    * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
    */
   public VerifiedImage verified(ReadLimit reading) {
+    return checked(held -> new Verification(held, manifest, reading).run());
+  }
+
+  /**
+   * Compares everything but the content of the files with the manifest, and keeps the directory
+   * open for a copy.
+   *
+   * @param reading the limit
+   * @param ofAnyOwner as {@link #openToCopy} opened it
+   * @return the image, to be closed
+   */
+  VerifiedImage opened(ReadLimit reading, boolean ofAnyOwner) {
+    return checked(held -> new Verification(held, manifest, reading, ofAnyOwner).requireForm());
+  }
+
+  private interface Check {
+    void of(PinnedDirectory held) throws IOException;
+  }
+
+  private VerifiedImage checked(Check check) {
     if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
       throw missing(path + " does not exist any more");
     }
@@ -181,7 +237,7 @@ public record ImageDirectory(Path path, Manifest manifest) {
     FileHold hold = null;
     try {
       hold = inUse(held);
-      new Verification(held, manifest, reading).run();
+      check.of(held);
       return new VerifiedImage(held, hold);
     } catch (IOException e) {
       new VerifiedImage(held, hold).close();

@@ -30,7 +30,13 @@ public final class ReadLimit {
 
   /** No limit. */
   static ReadLimit unlimited(String operation, int pid) {
-    return new ReadLimit(operation, pid, null, Long.MAX_VALUE);
+    return unlimited(operation, pid, null);
+  }
+
+  /** No limit but a cancellation. */
+  public static ReadLimit unlimited(
+      String operation, int pid, @Nullable Cancellation cancellation) {
+    return new ReadLimit(operation, pid, cancellation, Long.MAX_VALUE);
   }
 
   /**
@@ -56,7 +62,7 @@ public final class ReadLimit {
   public void requireTime() {
     if (cancellation != null && cancellation.isCancelled()) {
       throw new OperationCancelledException(
-          "%s of the image of process %s was cancelled while the image was being verified; nothing was restored"
+          "%s of the image of process %s was cancelled while the image was being read; the image is as it was"
               .formatted(operation, pid),
           Failure.of(operation, pid));
     }

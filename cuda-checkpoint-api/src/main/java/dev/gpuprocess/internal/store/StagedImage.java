@@ -9,7 +9,6 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
-import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -20,7 +19,6 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -94,29 +92,17 @@ public final class StagedImage implements AutoCloseable {
       @Nullable ImageKey key,
       LogDirectory log) {
     int pid = process.pid();
-    PinnedDirectory held;
-    Path target;
+    Failure failure = Failure.of("dump", pid);
+    ImageTarget target = ImageTarget.open(directory, expectedBytes, failure);
     try {
-      target = ImagePlace.of(directory);
-      held = PinnedDirectory.open(Objects.requireNonNull(target.getParent()));
+      removeAbandoned(target.parent());
+      return new StagedImage(
+          StagingDirectory.make(target.parent(), process), target.path(), pid, key, log);
     } catch (IOException e) {
-      String why = "no image can be written to %s: %s".formatted(directory, ImagePlace.reason(e));
-      throw ImageTarget.failed(pid, e, ImageTarget.unusable(pid, why, e));
-    }
-    try {
-      ImageTarget.requireUnused(held, target, pid);
-      ImageTarget.requireRoom(held, expectedBytes, pid);
-      removeAbandoned(held);
-      return new StagedImage(StagingDirectory.make(held, process), target, pid, key, log);
-    } catch (IOException e) {
-      held.close();
-      throw ImageTarget.failed(
-          pid,
-          e,
-          ImageTarget.unusable(
-              pid, "no image can be written in " + held.name() + ": " + held.explain(e), e));
+      target.parent().close();
+      throw ImageTarget.unwritable(target.parent(), e, failure);
     } catch (RuntimeException | Error e) {
-      held.close();
+      target.parent().close();
       throw e;
     }
   }
@@ -125,7 +111,7 @@ public final class StagedImage implements AutoCloseable {
    * Removes what dead makers left: nothing else may ever do so, as their journal may be gone.
    * Spares partial images from before the last boot, or of other machines that share the directory.
    */
-  private static void removeAbandoned(PinnedDirectory parent) {
+  static void removeAbandoned(PinnedDirectory parent) {
     try {
       AbandonedImage.removeIn(parent.name());
     } catch (ImageException e) {
@@ -245,7 +231,8 @@ public final class StagedImage implements AutoCloseable {
     String why =
         "the image of process %s could not be completed at %s: %s"
             .formatted(pid, target, staging.held().explain(e));
-    return ImageTarget.failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+    Failure failure = Failure.of("dump", pid);
+    return ImageTarget.failed(failure, e, new ImageException(why, failure, e));
   }
 
   /**
@@ -268,19 +255,15 @@ public final class StagedImage implements AutoCloseable {
       files.addAll(memory);
       Manifest sealed = manifest.apply(files);
       write(sealed);
-      if (!memory.isEmpty()) {
-        Descriptors.sync(image.path().resolve(MemoryFile.DIRECTORY));
-      }
-      Descriptors.sync(staging.images());
-      Descriptors.sync(image.path());
-      staging.moveTo(target);
+      staging.publish(target);
       published = true;
       return new ImageDirectory(target, sealed);
     } catch (IOException e) {
       String why =
           "the image of process %s could not be made durable at %s: %s"
               .formatted(pid, target, image.explain(e));
-      throw ImageTarget.failed(pid, e, new ImageException(why, Failure.of("dump", pid), e));
+      Failure failure = Failure.of("dump", pid);
+      throw ImageTarget.failed(failure, e, new ImageException(why, failure, e));
     }
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
@@ -9,9 +10,12 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -60,6 +64,27 @@ final class StagingDirectory implements AutoCloseable {
     }
   }
 
+  /**
+   * Takes over one whose maker has ended, under a name of this JVM; closing it closes the parent.
+   *
+   * @return empty when another process takes it over or removes it
+   */
+  static Optional<StagingDirectory> adopt(PinnedDirectory parent, AbandonedImage left)
+      throws IOException {
+    String name = left.claim(parent.path());
+    return name == null
+        ? Optional.empty()
+        : Optional.of(new StagingDirectory(parent, parent.child(name), name));
+  }
+
+  /**
+   * Leaves it to the next copy of the same image in this directory, which continues it, or to the
+   * next image that is written there, which removes it. This JVM counts as ended for it.
+   */
+  void abandon() throws IOException {
+    AbandonedImage.leave(parent.path(), name);
+  }
+
   /** The directory, by its descriptor. */
   PinnedDirectory held() {
     return staging;
@@ -70,8 +95,18 @@ final class StagingDirectory implements AutoCloseable {
     return staging.path().resolve(ImageDirectory.IMAGES);
   }
 
-  /** Gives it its final name in one step, and syncs the name. */
-  void moveTo(Path target) throws IOException {
+  /**
+   * Syncs its directories, gives it its final name in one step, and syncs the name. The files in it
+   * are on the disk already.
+   */
+  void publish(Path target) throws IOException {
+    for (String name : List.of(MemoryFile.DIRECTORY, ImageDirectory.IMAGES)) {
+      Path directory = staging.path().resolve(name);
+      if (Files.exists(directory, LinkOption.NOFOLLOW_LINKS)) {
+        Descriptors.sync(directory);
+      }
+    }
+    Descriptors.sync(staging.path());
     Path there = parent.path().resolve(target.getFileName());
     // rename(2) replaces an empty directory and nothing else.
     Files.move(ownPath(), there, StandardCopyOption.ATOMIC_MOVE);
@@ -80,6 +115,11 @@ final class StagingDirectory implements AutoCloseable {
     }
     moved = there;
     Descriptors.sync(parent.path());
+  }
+
+  /** Whether it was given its final name. */
+  boolean hasItsName() {
+    return moved != null;
   }
 
   /**

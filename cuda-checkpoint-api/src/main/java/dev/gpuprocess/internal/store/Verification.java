@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
@@ -24,21 +25,39 @@ final class Verification {
   private final Manifest manifest;
   private final Path images;
   private final ReadLimit reading;
+  private final boolean ofAnyOwner;
 
   Verification(PinnedDirectory image, Manifest manifest, ReadLimit reading) {
+    this(image, manifest, reading, false);
+  }
+
+  /**
+   * Prepares.
+   *
+   * @param ofAnyOwner whether others may have written the files, as the content alone is used
+   */
+  Verification(PinnedDirectory image, Manifest manifest, ReadLimit reading, boolean ofAnyOwner) {
     this.image = image;
     this.manifest = manifest;
     this.reading = reading;
+    this.ofAnyOwner = ofAnyOwner;
     this.images = image.path().resolve(ImageDirectory.IMAGES);
   }
 
   void run() throws IOException {
-    Ownership.of(image).requireOurs(image.name());
+    requireForm();
+    PageMaps.requireComplete(image, images, "open", 0);
+    requireSameContent();
+  }
+
+  /** Compares everything but the content. */
+  void requireForm() throws IOException {
+    requireOurs(Ownership.of(image), image.name());
     if (!Files.isDirectory(images, LinkOption.NOFOLLOW_LINKS)) {
       throw ImageDirectory.corrupt(
           image.shown(images) + " is missing: use another copy of the image", null);
     }
-    Ownership.of(images).requireOurs(image.shown(images));
+    requireOurs(Ownership.of(images), image.shown(images));
     requireSameNames(images, ImageFile.DIRECTORY);
     if (!manifest.memoryFiles().isEmpty()) {
       Path memory = image.path().resolve(MemoryFile.DIRECTORY);
@@ -46,15 +65,19 @@ final class Verification {
         throw ImageDirectory.corrupt(
             image.shown(memory) + " is missing: use another copy of the image", null);
       }
-      Ownership.of(memory).requireOurs(image.shown(memory));
+      requireOurs(Ownership.of(memory), image.shown(memory));
       requireSameNames(memory, MemoryFile.DIRECTORY);
     }
     for (ImageFile file : manifest.files()) {
       reading.requireTime();
       requireForm(file);
     }
-    PageMaps.requireComplete(image, images, "open", 0);
-    requireSameContent();
+  }
+
+  private void requireOurs(Ownership owner, Path shown) throws IOException {
+    if (!ofAnyOwner) {
+      owner.requireOurs(shown);
+    }
   }
 
   private void requireSameNames(Path directory, String name) throws IOException {
@@ -86,7 +109,7 @@ final class Verification {
     if (!Files.isRegularFile(real, LinkOption.NOFOLLOW_LINKS)) {
       throw ImageDirectory.corrupt(shown + " is not a regular file: the image was altered", null);
     }
-    Ownership.of(real).requireOurs(shown);
+    requireOurs(Ownership.of(real), shown);
     long bytes = Files.size(real);
     if (bytes != file.bytes()) {
       throw ImageDirectory.corrupt(
@@ -110,10 +133,14 @@ final class Verification {
 
   private void requireSame(ImageFile expected, ImageFile found) {
     if (!expected.equals(found)) {
-      throw ImageDirectory.corrupt(
-          "%s has different content than when it was written: it was altered; use another copy of the image"
-              .formatted(image.name().resolve(expected.path())),
-          null);
+      throw altered(image, expected);
     }
+  }
+
+  static ImageCorruptException altered(PinnedDirectory image, ImageFile file) {
+    return ImageDirectory.corrupt(
+        "%s has different content than when it was written: it was altered; use another copy of the image"
+            .formatted(image.name().resolve(file.path())),
+        null);
   }
 }

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -16,6 +17,9 @@ import java.util.concurrent.TimeUnit;
 
 /** Makes images in a JVM of its own, which can have another umask, and which can die. */
 final class OtherJvm implements AutoCloseable {
+
+  /** How many files of an image are copied before this JVM is killed. */
+  static final int COPIED_FILES = 9;
 
   private final Process process;
   private final BufferedReader output;
@@ -71,6 +75,17 @@ final class OtherJvm implements AutoCloseable {
           TestImages.fill(staged.images(), new Random(3));
           System.out.println("begun");
           // Stays in the middle of it until it is killed, or its parent is gone.
+          System.in.read();
+        }
+      }
+      case "copy" -> {
+        ImageDirectory image = ImageDirectory.open(Path.of(arguments[2]));
+        ReadLimit unlimited = ReadLimit.unlimited("copy", 0);
+        try (ImageCopy copy = ImageCopy.begin(image, target, null, unlimited)) {
+          for (ImageFile file : image.manifest().files().subList(0, COPIED_FILES)) {
+            copy.copy(file);
+          }
+          System.out.println("begun");
           System.in.read();
         }
       }

@@ -1,0 +1,63 @@
+package dev.gpuprocess.examples.cookbook;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.error.MachineDifference;
+import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+// [start:mover]
+/** Moves jobs between hosts, as images in a directory that all of them can read. */
+public final class JobMover {
+
+  private static final Logger LOG = LoggerFactory.getLogger(JobMover.class);
+
+  private final GpuCheckpoints gpus;
+  private final ImageStore own;
+  private final Path shared;
+
+  /** A mover that keeps the images of this host in {@code own}. */
+  public JobMover(GpuCheckpoints gpus, Path own, Path shared) {
+    this.gpus = gpus;
+    this.own = gpus.store(own);
+    this.shared = shared;
+  }
+
+  /** Takes a job off this host. The name must do for a directory. */
+  public void send(String job, long pid) {
+    ProcessImage image;
+    // If the dump fails, the end of this block resumes the job.
+    try (CheckpointedProcess suspended = gpus.process(pid).suspend()) {
+      DumpOptions options = DumpOptions.builder().label(job).build();
+      image = suspended.dump(own.directory().resolve(job), options);
+    }
+    // If the copy fails, call copyTo again: it continues. The job is safe in its image.
+    ProcessImage copy = image.copyTo(shared.resolve(job));
+    LOG.info("{} can be taken from {}", job, copy.directory());
+  }
+
+  /** Runs a job here that another host has sent; empty if it cannot run on this host. */
+  public Optional<RunningProcess> take(String job) {
+    // If the fetch fails, call this again: it continues.
+    StoredImage fetched = own.fetch(shared.resolve(job));
+    ProcessImage image = own.open(fetched);
+    List<MachineDifference> obstacles =
+        image.differences().stream().filter(MachineDifference::prevents).toList();
+    if (!obstacles.isEmpty()) {
+      LOG.warn("{} cannot run here: {}", job, obstacles);
+      return Optional.empty();
+    }
+    RestoreOptions options = RestoreOptions.builder().expectLabel(job).build();
+    return Optional.of(image.restore(options).resume());
+  }
+}
+// [end:mover]
