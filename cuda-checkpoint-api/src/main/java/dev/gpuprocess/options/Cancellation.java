@@ -4,9 +4,9 @@ import java.util.LinkedHashSet;
 import java.util.Set;
 
 /**
- * Ends dumps and restores early, from another thread. Set in {@link DumpOptions} or {@link
- * RestoreOptions}, it applies to every call made with them, and cannot be undone: a call made after
- * {@link #cancel} ends before it has begun. Safe for use by several threads.
+ * Ends dumps, restores and copies of images early, from another thread. Set in {@link DumpOptions}
+ * or {@link RestoreOptions}, it applies to every call made with them, and cannot be undone: a call
+ * made after {@link #cancel} ends before it has begun. Safe for use by several threads.
  *
  * <p>A cancelled call ends CRIU, finds out the fate of the process tree, and throws {@link
  * dev.gpuprocess.error.OperationCancelledException}. A call that can no longer be stopped, because

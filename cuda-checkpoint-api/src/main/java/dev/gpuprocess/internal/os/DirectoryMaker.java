@@ -48,7 +48,8 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
 
   /** The same maker as one that has ended, so that any process may continue or remove its work. */
   public DirectoryMaker ended() {
-    return new DirectoryMaker(boot, namespace, new ProcessIdentity(process.pid(), 0));
+    return new DirectoryMaker(
+        boot, namespace, new ProcessIdentity(process.pid(), process.startTicks() + 1));
   }
 
   /**

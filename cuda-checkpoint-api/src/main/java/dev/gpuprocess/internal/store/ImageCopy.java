@@ -31,6 +31,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -122,11 +123,13 @@ public final class ImageCopy implements AutoCloseable {
   static ImageCopy begin(
       ImageDirectory image, Path directory, @Nullable ImageKey key, ReadLimit reading) {
     reading.requireTime();
+    Failure failure = failure(image.manifest());
     VerifiedImage source = image.opened(reading, key != null);
     try {
       byte[] text = ManifestFile.write(image.manifest());
-      byte[] code = key == null ? foreignCode(source.directory()) : ManifestFile.code(text, key);
-      ImageTarget target = ImageTarget.open(directory, 0, failure(image.manifest()));
+      byte[] code =
+          key == null ? foreignCode(source.directory(), failure) : ManifestFile.code(text, key);
+      ImageTarget target = ImageTarget.open(directory, 0, failure);
       try {
         StagingDirectory staging = staging(target, image.manifest(), text);
         return new ImageCopy(image, source, staging, target.path(), code, reading);
@@ -145,13 +148,13 @@ public final class ImageCopy implements AutoCloseable {
   }
 
   /** What signs an image whose key this JVM does not have; null when nothing does. */
-  private static byte @Nullable [] foreignCode(PinnedDirectory image) {
+  private static byte @Nullable [] foreignCode(PinnedDirectory image, Failure failure) {
     try {
       return Files.exists(image.path().resolve(ManifestFile.CODE_NAME), LinkOption.NOFOLLOW_LINKS)
           ? ImageDirectory.small(image, ManifestFile.CODE_NAME, false)
           : null;
     } catch (IOException e) {
-      throw unreadable(image, e);
+      throw unreadable(image, e, failure);
     }
   }
 
@@ -170,7 +173,9 @@ public final class ImageCopy implements AutoCloseable {
         DurableFiles.write(made.held().path().resolve(ManifestFile.NAME), text);
         return made;
       } catch (IOException e) {
-        made.remove();
+        try (made) {
+          made.remove();
+        }
         throw e;
       }
     } catch (IOException e) {
@@ -187,11 +192,14 @@ public final class ImageCopy implements AutoCloseable {
       }
       Optional<StagingDirectory> adopted = StagingDirectory.adopt(parent, each);
       if (adopted.isPresent()) {
-        // Whatever took its place just now is not continued.
-        if (isCopyOf(adopted.get().held().path(), text)) {
-          return adopted.get();
+        StagingDirectory ours = adopted.get();
+        if (isCopyOf(ours.held().path(), text)) {
+          return ours;
         }
-        adopted.get().abandon();
+        try (ours) {
+          ours.abandon();
+        }
+        throw StagingDirectory.replaced(each.path());
       }
     }
     return null;
@@ -290,24 +298,28 @@ public final class ImageCopy implements AutoCloseable {
     RunningChecksum sum = RunningChecksum.of(file.checksum());
     try (RandomAccessFile out = Descriptors.readAndWrite(to)) {
       out.seek(chunk.from());
-      ChunkChecksum.read(
+      read(
+          chunk,
           from,
-          chunk.from(),
-          chunk.to(),
           part -> {
             sum.add(part.duplicate());
             write(out, part);
-          },
-          reading);
-    } catch (UncheckedIOException written) {
-      throw unwritten(Objects.requireNonNull(written.getCause()));
-    } catch (IOException e) {
-      throw unreadable(source.directory(), e);
+          });
     }
     if (!chunk.has(sum.text())) {
       throw Verification.altered(source.directory(), file);
     }
     return chunk.to() - chunk.from();
+  }
+
+  private void read(Chunk chunk, Path from, Consumer<ByteBuffer> parts) {
+    try {
+      ChunkChecksum.read(from, chunk.from(), chunk.to(), parts, reading);
+    } catch (UncheckedIOException written) {
+      throw unwritten(Objects.requireNonNull(written.getCause()));
+    } catch (IOException e) {
+      throw unreadable(source.directory(), e, failure);
+    }
   }
 
   private static void write(RandomAccessFile out, ByteBuffer part) {
@@ -398,9 +410,8 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  private static ImageException unreadable(PinnedDirectory image, IOException e) {
-    return UnreadableImage.of(
-        "the image cannot be read: " + image.explain(e), Failure.of(OPERATION, 0), e);
+  private static ImageException unreadable(PinnedDirectory image, IOException e, Failure failure) {
+    return UnreadableImage.of("the image cannot be read: " + image.explain(e), failure, e);
   }
 
   private ImageException unwritten(IOException e) {

@@ -47,11 +47,10 @@ final class StagingDirectory implements AutoCloseable {
     PinnedDirectory staging = null;
     try {
       staging = parent.child(name);
-      if (!Ownership.of(staging).isOurs() || !DurableFiles.list(staging.path()).isEmpty()) {
+      requirePrivate(staging);
+      if (!DurableFiles.list(staging.path()).isEmpty()) {
         throw replaced(staging.name());
       }
-      // Not by its name, which could be another directory by now.
-      Files.setPosixFilePermissions(staging.path(), DurableFiles.PRIVATE_DIRECTORY);
       StagingDirectory made = new StagingDirectory(parent, staging, name);
       DurableFiles.createDirectory(made.images());
       return made;
@@ -64,6 +63,15 @@ final class StagingDirectory implements AutoCloseable {
     }
   }
 
+  /** Refuses a directory that another user has put in the place of ours. */
+  private static void requirePrivate(PinnedDirectory staging) throws IOException {
+    if (!Ownership.of(staging).isOurs()) {
+      throw replaced(staging.name());
+    }
+    // Not by its name, which could be another directory by now.
+    Files.setPosixFilePermissions(staging.path(), DurableFiles.PRIVATE_DIRECTORY);
+  }
+
   /**
    * Takes over one whose maker has ended, under a name of this JVM; closing it closes the parent.
    *
@@ -72,9 +80,17 @@ final class StagingDirectory implements AutoCloseable {
   static Optional<StagingDirectory> adopt(PinnedDirectory parent, AbandonedImage left)
       throws IOException {
     String name = left.claim(parent.path());
-    return name == null
-        ? Optional.empty()
-        : Optional.of(new StagingDirectory(parent, parent.child(name), name));
+    if (name == null) {
+      return Optional.empty();
+    }
+    PinnedDirectory staging = parent.child(name);
+    try {
+      requirePrivate(staging);
+      return Optional.of(new StagingDirectory(parent, staging, name));
+    } catch (IOException e) {
+      staging.close();
+      throw e;
+    }
   }
 
   /**
@@ -146,7 +162,7 @@ final class StagingDirectory implements AutoCloseable {
     return parent.path().resolve(name);
   }
 
-  private static FileSystemException replaced(Path name) {
+  static FileSystemException replaced(Path name) {
     return new FileSystemException(
         name.toString(),
         null,
