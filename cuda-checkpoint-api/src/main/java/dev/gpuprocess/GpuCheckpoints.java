@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
+import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.launch.RequestChannel;
@@ -104,10 +105,14 @@ public final class GpuCheckpoints {
    *
    * @param pid a process that uses CUDA
    * @return the process
+   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way that has
+   *     taken it from running, in whatever JVM
    * @see GpuProcess#of
    */
   public RunningProcess process(long pid) {
-    GpuProcess found = inspect(pid);
+    GpuProcess found =
+        SettledState.look(
+            () -> inspect(pid), GpuProcess::state, each -> ((LiveProcess) each).self.job(), "of");
     if (found instanceof RunningProcess running) {
       return running;
     }
@@ -137,10 +142,12 @@ public final class GpuCheckpoints {
       case LOCKED -> new LockedProcess(self);
       case CHECKPOINTED -> new CheckpointedProcess(self);
       case FAILED -> new FailedProcess(self);
-      default ->
-          throw new WrongStateException(
-              "process %s is %s: wait until its controller is done".formatted(pid, state),
-              operation.failure(null, state));
+      default -> {
+        self.job().requireNoVerb("inspect");
+        throw new WrongStateException(
+            "process %s is %s: wait until its controller is done".formatted(pid, state),
+            operation.failure(null, state));
+      }
     };
   }
 
@@ -149,10 +156,14 @@ public final class GpuCheckpoints {
    *
    * @param rootPid the root of the tree, which need not use CUDA itself
    * @return the job
+   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way that has
+   *     taken a member from running, in whatever JVM
    * @see GpuJob#of
    */
   public RunningJob job(long rootPid) {
-    GpuJob found = inspectJob(rootPid);
+    GpuJob found =
+        SettledState.look(
+            () -> inspectJob(rootPid), GpuJob::state, each -> ((LiveJob) each).self.job(), "of");
     if (found instanceof RunningJob running) {
       return running;
     }

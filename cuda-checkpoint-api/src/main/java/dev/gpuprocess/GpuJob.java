@@ -47,8 +47,10 @@ public sealed interface GpuJob permits RunningJob, LockedJob, CheckpointedJob {
    *
    * @param rootPid the root of the tree, which need not use CUDA itself
    * @return the job
-   * @throws dev.gpuprocess.error.WrongStateException when a member is not running; use {@link
-   *     #inspect}
+   * @throws dev.gpuprocess.error.WrongStateException when a member is not running and no verb is
+   *     under way; use {@link #inspect}
+   * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}, and when a verb
+   *     is under way that has taken a member from running, in whatever JVM
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #inspect}
    */
   static RunningJob of(long rootPid) {

@@ -41,9 +41,10 @@ public sealed interface GpuProcess
    * @return the process
    * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
    * @throws dev.gpuprocess.error.NotCudaProcessException when it does not use CUDA
-   * @throws dev.gpuprocess.error.WrongStateException when it is locked or checkpointed; use {@link
-   *     #inspect}
-   * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}
+   * @throws dev.gpuprocess.error.WrongStateException when it is locked or checkpointed and no verb
+   *     is under way; use {@link #inspect}
+   * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}, and when a verb
+   *     is under way that has taken it from running, in whatever JVM
    * @throws dev.gpuprocess.error.NoCudaDriverException when there is no libcuda
    * @throws dev.gpuprocess.error.DriverTooOldException when the driver is older than 570
    */

@@ -52,6 +52,9 @@ abstract class LiveJob {
   private static WrongStateException unfit(TrackedJob job) {
     boolean failed =
         job.members().stream().anyMatch(each -> each.lastKnown() == ProcessState.FAILED);
+    if (!failed) {
+      job.requireNoVerb("inspect");
+    }
     return new WrongStateException(
         "job %s has the members %s: %s"
             .formatted(

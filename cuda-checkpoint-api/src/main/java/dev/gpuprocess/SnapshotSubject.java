@@ -7,6 +7,7 @@ import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
+import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.store.ImageNaming;
@@ -40,9 +41,11 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJo
    * It, if it is running with all its members.
    *
    * @throws WrongStateException when it is not
+   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way that has
+   *     taken it from running
    */
   StateHandle running() {
-    TrackedJob now = find();
+    TrackedJob now = SettledState.look(this::find, SnapshotSubject::state, each -> each, VERB);
     ProcessState state = state(now);
     if (state != ProcessState.RUNNING) {
       throw new WrongStateException(

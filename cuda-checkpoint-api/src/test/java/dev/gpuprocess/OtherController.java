@@ -4,15 +4,17 @@ import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
-/** A controller in a JVM of its own, in the middle of a lock that does not end. */
+/** A controller in a JVM of its own, in the middle of a verb that does not end. */
 public final class OtherController implements AutoCloseable {
 
   private static final String BEGUN = "begun";
@@ -23,13 +25,25 @@ public final class OtherController implements AutoCloseable {
     this.process = process;
   }
 
-  /** Starts one; the driver must hang in the lock. */
+  /** Starts one that locks; the driver must hang in the lock. */
   public static OtherController locking(SimulatedDriver machine, Path state, long pid)
+      throws IOException {
+    return start("lock", machine, state, pid);
+  }
+
+  /** Starts one that suspends, and stops between the lock and the checkpoint. */
+  static OtherController suspending(SimulatedDriver machine, Path state, long pid)
+      throws IOException {
+    return start("suspend", machine, state, pid);
+  }
+
+  private static OtherController start(String verb, SimulatedDriver machine, Path state, long pid)
       throws IOException {
     Process process =
         new ProcessBuilder(
                 TestJvm.command(
                     OtherController.class,
+                    verb,
                     machine.directory().toString(),
                     state.toString(),
                     Long.toString(pid)))
@@ -42,23 +56,47 @@ public final class OtherController implements AutoCloseable {
     return new OtherController(process);
   }
 
-  /** Locks until it is killed. */
+  /** Does its verb until it is killed. */
   public static void main(String[] args) {
-    Path machine = Path.of(args[0]);
+    boolean suspends = args[0].equals("suspend");
+    Path machine = Path.of(args[1]);
     StepListener beginning =
         new StepListener() {
           @Override
           public void started(String name, int pid) {
-            System.out.println(BEGUN);
+            if (!suspends) {
+              System.out.println(BEGUN);
+            }
+          }
+
+          @Override
+          public void finished(Step step) {
+            if (suspends) {
+              System.out.println(BEGUN);
+              waitToBeKilled();
+            }
           }
         };
-    GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine), LibNvml.in(machine))
-        .stateDirectory(Path.of(args[1]))
-        .listener(beginning)
-        .build()
-        .process(Integer.parseInt(args[2]))
-        .lock(Duration.ofMinutes(5));
+    RunningProcess running =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[2]))
+            .listener(beginning)
+            .build()
+            .process(Integer.parseInt(args[3]));
+    if (suspends) {
+      running.suspend();
+    } else {
+      running.lock(Duration.ofMinutes(5));
+    }
+  }
+
+  private static void waitToBeKilled() {
+    try {
+      new CountDownLatch(1).await();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   public long pid() {

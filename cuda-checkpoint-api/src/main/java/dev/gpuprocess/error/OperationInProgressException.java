@@ -1,5 +1,6 @@
 package dev.gpuprocess.error;
 
+import java.time.Instant;
 import java.util.Optional;
 import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
@@ -17,6 +18,7 @@ public class OperationInProgressException extends RetryLaterException {
   private static final long NOT_KNOWN = 0;
 
   private final @Nullable String verb;
+  private final @Nullable Instant since;
   private final long controller;
 
   /**
@@ -26,11 +28,13 @@ public class OperationInProgressException extends RetryLaterException {
    * @param failure what was tried on which process, and the outcome
    * @param verb what is under way
    * @param controller pid of the JVM that runs it; empty when it has none in our pid namespace
+   * @param since when that verb began
    */
   public OperationInProgressException(
-      String message, Failure failure, String verb, OptionalLong controller) {
+      String message, Failure failure, String verb, OptionalLong controller, Instant since) {
     super(message, failure, null);
     this.verb = verb;
+    this.since = since;
     this.controller = controller.orElse(NOT_KNOWN);
   }
 
@@ -43,6 +47,7 @@ public class OperationInProgressException extends RetryLaterException {
   public OperationInProgressException(String message, Failure failure) {
     super(message, failure, null);
     this.verb = null;
+    this.since = null;
     this.controller = NOT_KNOWN;
   }
 
@@ -53,6 +58,15 @@ public class OperationInProgressException extends RetryLaterException {
    */
   public Optional<String> verb() {
     return Optional.ofNullable(verb);
+  }
+
+  /**
+   * When the verb that is under way began.
+   *
+   * @return to the millisecond, by the clock of the JVM that runs it; empty when it is not known
+   */
+  public Optional<Instant> since() {
+    return Optional.ofNullable(since);
   }
 
   /**

@@ -89,8 +89,8 @@ final class StateQuery {
           throw other
               .get()
               .inProgress(
-                  "process %s is in the middle of %s by %s, and is not asked for its state while CRIU works on it: ask again then"
-                      .formatted(process.pid(), other.get().verb(), other.get()),
+                  process.pid(),
+                  "CRIU works on it, and its state cannot be read until that has ended",
                   failure.get());
         }
       }
@@ -107,8 +107,8 @@ final class StateQuery {
         .<RuntimeException>map(
             known ->
                 known.inProgress(
-                    "process %s is in the middle of %s by %s, and the driver tells its state when that is done: ask again then"
-                        .formatted(process.pid(), known.verb(), known),
+                    process.pid(),
+                    "the driver does not return its state until that has ended",
                     failure.get()))
         .orElseGet(
             () ->

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -12,8 +13,11 @@ import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -84,6 +88,35 @@ public final class TrackedJob {
 
   ProcessKey key() {
     return key;
+  }
+
+  /**
+   * Makes sure that no verb is under way on the root or a member, in any JVM, as far as is known.
+   *
+   * @param verb for the exception
+   * @throws dev.gpuprocess.error.OperationInProgressException names the verb and its controller
+   */
+  public void requireNoVerb(String verb) {
+    requireNoVerb(key, root.pid(), verb);
+    members.forEach(each -> requireNoVerb(each.key, each.pid(), verb));
+  }
+
+  private void requireNoVerb(ProcessKey process, int pid, String verb) {
+    ProcessLock.holder(process, context.state())
+        .ifPresent(
+            other -> {
+              throw other.inProgress(
+                  pid, "try again when that has ended", Failure.of(verb, root.pid()));
+            });
+  }
+
+  /** Whether the members are the same as at an earlier look, and none was moved in between. */
+  boolean isWhereItWas(TrackedJob earlier) {
+    return lastMoves().equals(earlier.lastMoves());
+  }
+
+  private Map<ProcessKey, Optional<Generation>> lastMoves() {
+    return members.stream().collect(Collectors.toMap(each -> each.key, TrackedProcess::seen));
   }
 
   /** Its CUDA processes. One that left the tree, as its parent ended, stays a member. */

@@ -226,6 +226,11 @@ public final class TrackedProcess {
     }
   }
 
+  /** The last move that we know of; empty where none was recorded. */
+  Optional<Generation> seen() {
+    return seen;
+  }
+
   /** Remembers a move that we made. */
   void sees(Optional<Generation> move) {
     seen = move;

@@ -3,6 +3,8 @@ package dev.gpuprocess.internal.lock;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.process.ProcessKey;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.Optional;
 import java.util.OptionalLong;
 
@@ -11,52 +13,69 @@ import java.util.OptionalLong;
  *
  * @param controller the JVM
  * @param verb the verb it runs
+ * @param since when the verb took the lock, to the millisecond
  * @param atCriu whether CRIU is working on the process. Its state must not be read then: the
  *     process is stopped, and what a driver call has open in it would become part of the image
  */
-public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
+public record LockHolder(ProcessKey controller, String verb, Instant since, boolean atCriu) {
 
   private static final String AT_CRIU = " +criu";
 
+  /** This JVM, with a verb that begins now. */
   static LockHolder self(String verb) {
-    return self(verb, false);
+    return new LockHolder(
+        ProcessKey.self(), verb, Instant.now().truncatedTo(ChronoUnit.MILLIS), false);
   }
 
-  static LockHolder self(String verb, boolean atCriu) {
-    return new LockHolder(ProcessKey.self(), verb, atCriu);
+  /** The same holder when CRIU begins or ends its work on the process. */
+  LockHolder atCriu(boolean now) {
+    return new LockHolder(controller, verb, since, now);
   }
 
   String text() {
-    return "%s %s %s %s"
+    return "%s %s %s %s %s"
         .formatted(
             Long.toString(controller.namespace()),
             Integer.toString(controller.pid()),
             Long.toString(controller.startTicks()),
+            Long.toString(since.toEpochMilli()),
             verb.replaceAll("\\s+", " ") + (atCriu ? AT_CRIU : ""));
   }
 
   /** Parses what {@link #text} returned; empty for anything else. */
   static Optional<LockHolder> parse(String text) {
-    String[] words = text.split(" ", 4);
-    if (words.length < 4) {
+    String[] words = text.split(" ", 5);
+    if (words.length < 5) {
       return Optional.empty();
     }
-    boolean atCriu = words[3].endsWith(AT_CRIU);
+    boolean atCriu = words[4].endsWith(AT_CRIU);
     try {
       return Optional.of(
           new LockHolder(
               new ProcessKey(
                   Long.parseLong(words[0]), Integer.parseInt(words[1]), Long.parseLong(words[2])),
-              atCriu ? words[3].substring(0, words[3].length() - AT_CRIU.length()) : words[3],
+              atCriu ? words[4].substring(0, words[4].length() - AT_CRIU.length()) : words[4],
+              Instant.ofEpochMilli(Long.parseLong(words[3])),
               atCriu));
     } catch (NumberFormatException notOurs) {
       return Optional.empty();
     }
   }
 
-  /** The exception for those that have to wait for the holder. */
-  public OperationInProgressException inProgress(String message, Failure failure) {
-    return new OperationInProgressException(message, failure, verb, controllerHere());
+  /**
+   * The exception for a caller that has to wait for the holder.
+   *
+   * @param pid the process that the holder works on
+   * @param advice what the caller can do, to be added to the sentence that names the holder
+   */
+  public OperationInProgressException inProgress(long pid, String advice, Failure failure) {
+    return new OperationInProgressException(
+        "process %s is in the middle of %s by %s since %s: %s"
+            .formatted(Long.toString(pid), verb, this, since, advice),
+        failure,
+        verb,
+        controllerHere(),
+        since);
   }
 
   /** The controller's pid; empty when it is in another pid namespace. */
@@ -71,7 +90,7 @@ public record LockHolder(ProcessKey controller, String verb, boolean atCriu) {
   public String toString() {
     ProcessKey self = ProcessKey.self();
     if (controller.equals(self)) {
-      return "another part of this JVM";
+      return "this JVM (pid %s)".formatted(Integer.toString(self.pid()));
     }
     return controller.namespace() == self.namespace()
         ? "the controller with pid " + controller.pid()

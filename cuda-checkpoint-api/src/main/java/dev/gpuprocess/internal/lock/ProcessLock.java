@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.lock;
 
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.os.Descriptors;
@@ -40,6 +41,8 @@ public final class ProcessLock {
   /** The locks that this JVM holds, by name. */
   private static final Map<String, ProcessLock> TAKEN = new ConcurrentHashMap<>();
 
+  private static final int MOST_LOOKS = 100;
+
   private final ProcessKey process;
   private final int pid;
   private final String verb;
@@ -48,7 +51,7 @@ public final class ProcessLock {
   private @Nullable NamedLock held;
   private boolean bringsBack;
   private boolean wantedBack;
-  private volatile boolean atCriu;
+  private volatile LockHolder holder;
 
   private ProcessLock(ProcessKey process, int pid, String verb, Kind kind, StateDirectory state) {
     this.process = process;
@@ -56,6 +59,7 @@ public final class ProcessLock {
     this.verb = verb;
     this.kind = kind;
     this.state = state;
+    this.holder = LockHolder.self(verb);
   }
 
   /**
@@ -77,34 +81,27 @@ public final class ProcessLock {
       Duration patience) {
     ProcessLock lock = new ProcessLock(process, pid, verb, kind, state);
     try (Polling waiting = new Polling(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
-      while (true) {
-        Optional<LockConflict> conflict = lock.tryTake();
-        if (conflict.isEmpty()) {
+      for (int looks = 1; ; looks++) {
+        if (lock.tryTake()) {
           return lock;
         }
-        if (!waiting.pause()) {
-          throw conflict.get().inProgress(verb, pid);
+        Optional<LockHolder> other = holder(process, state);
+        // Without a holder the lock was released just now, or its file is being written.
+        if (!waiting.pause() && (other.isPresent() || looks >= MOST_LOOKS)) {
+          throw lock.refused(other);
         }
       }
     }
   }
 
-  /** Takes the lock, or says what prevents it. */
-  private Optional<LockConflict> tryTake() {
-    ProcessLock other = TAKEN.putIfAbsent(lockName(process), this);
-    if (other != null) {
-      return Optional.of(new LockConflict(other.verb + " is under way", Optional.of(other.self())));
+  private boolean tryTake() {
+    if (TAKEN.putIfAbsent(lockName(process), this) != null) {
+      return false;
     }
     boolean taken = false;
     try {
       taken = lock();
-      if (taken) {
-        return Optional.empty();
-      }
-      Optional<LockHolder> holder = lockHolder(process, state);
-      return Optional.of(
-          new LockConflict(
-              holder.map(LockHolder::toString).orElse("another JVM") + " is at work", holder));
+      return taken;
     } finally {
       if (!taken) {
         TAKEN.remove(lockName(process), this);
@@ -112,9 +109,23 @@ public final class ProcessLock {
     }
   }
 
+  private OperationInProgressException refused(Optional<LockHolder> other) {
+    Failure failure = Failure.of(verb, pid);
+    return other
+        .map(
+            known ->
+                known.inProgress(pid, "try %s again when that has ended".formatted(verb), failure))
+        .orElseGet(
+            () ->
+                new OperationInProgressException(
+                    "another verb had the lock of process %s a moment ago: try %s again"
+                        .formatted(pid, verb),
+                    failure));
+  }
+
   private synchronized boolean lock() {
     try {
-      held = state.tryLock(lockName(process), verb).orElse(null);
+      held = state.tryLock(lockName(process), holder).orElse(null);
       return held != null;
     } catch (IOException e) {
       // Without free descriptors it cannot be seen who holds the lock, so it must not be ignored.
@@ -134,11 +145,7 @@ public final class ProcessLock {
   /** Who holds the lock, in this JVM or another; empty when nobody does, as far as is known. */
   public static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
-    return here != null ? Optional.of(here.self()) : lockHolder(process, state);
-  }
-
-  private LockHolder self() {
-    return LockHolder.self(verb, atCriu);
+    return here != null ? Optional.of(here.holder) : lockHolder(process, state);
   }
 
   /**
@@ -154,10 +161,10 @@ public final class ProcessLock {
    * state in the meantime.
    */
   public synchronized void atCriu(boolean now) {
-    atCriu = now;
+    holder = holder.atCriu(now);
     if (held != null) {
       try {
-        held.sign(self());
+        held.sign(holder);
       } catch (IOException e) {
         LOG.warn("only this JVM knows that CRIU works on process {}: {}", pid, e.toString());
       }

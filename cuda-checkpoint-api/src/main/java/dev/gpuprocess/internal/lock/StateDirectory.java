@@ -177,6 +177,11 @@ public record StateDirectory(Path path, Duration limit) {
    * @throws IOException when the directory cannot or must not be used
    */
   public Optional<NamedLock> tryLock(String name, String verb) throws IOException {
+    return tryLock(name, LockHolder.self(verb));
+  }
+
+  /** Takes a lock for a verb that may have begun earlier. */
+  Optional<NamedLock> tryLock(String name, LockHolder holder) throws IOException {
     Path file = file(name);
     return files()
         .get(
@@ -187,7 +192,7 @@ public record StateDirectory(Path path, Duration limit) {
               Optional<LockedFile> locked = LockedFile.tryLock(file);
               return locked.isEmpty()
                   ? Optional.empty()
-                  : Optional.of(NamedLock.of(files(), locked.get(), LockHolder.self(verb)));
+                  : Optional.of(NamedLock.of(files(), locked.get(), holder));
             },
             late -> late.ifPresent(NamedLock::close));
   }

@@ -134,10 +134,10 @@ class ProcessLockTest {
       String lock = directory.lockNames().get(0);
       Optional<Generation> move = turn.move();
       LockHolder resting = directory.holder(lock).orElseThrow();
-      assertEquals(new LockHolder(ProcessKey.self(), "snapshot", false), resting);
+      assertEquals(new LockHolder(ProcessKey.self(), "snapshot", resting.since(), false), resting);
       turn.atCriu(true);
       assertEquals(
-          new LockHolder(ProcessKey.self(), "snapshot", true),
+          new LockHolder(ProcessKey.self(), "snapshot", resting.since(), true),
           directory.holder(lock).orElseThrow());
       assertEquals(move, ProcessLock.lastMove(key, directory));
       turn.atCriu(false);

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.internal.process.ProcessKey;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.FileSystemException;
@@ -43,7 +44,8 @@ class StateDirectoryTest {
       assertEquals(Optional.empty(), state.tryLock("gpu-0", "suspend"));
       assertEquals(
           Optional.empty(), state.lock("gpu-0", "suspend", Duration.ofMillis(30)), "in time");
-      assertEquals(Optional.of(LockHolder.self("resume")), state.holder("gpu-0"));
+      LockHolder holder = state.holder("gpu-0").orElseThrow();
+      assertEquals(new LockHolder(ProcessKey.self(), "resume", holder.since(), false), holder);
       assertEquals(Optional.empty(), state.holder("gpu-1"));
     }
     assertEquals(Optional.empty(), state.holder("gpu-0"));

@@ -1,0 +1,161 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.time.Instant;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** A process that is taken while a verb is under way can be taken later, and nothing is to mend. */
+class VerbUnderWayTest {
+
+  @RegisterExtension final CountingJob job = new CountingJob();
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  private static void assertNames(
+      OperationInProgressException busy, long controller, Instant begun) {
+    assertEquals("suspend", busy.verb().orElseThrow());
+    assertEquals(controller, busy.controller().orElseThrow());
+    Instant since = busy.since().orElseThrow();
+    assertFalse(since.isBefore(begun) || since.isAfter(Instant.now()), since::toString);
+    String message = String.valueOf(busy.getMessage());
+    assertTrue(message.contains("in the middle of suspend by "), message);
+    assertTrue(message.contains("pid " + controller), message);
+    assertTrue(message.contains("since " + since), message);
+  }
+
+  private void assertRuns() {
+    job.checkpoints().process(job.pid()).suspend().resume();
+    assertEquals(101, job.counter().increment());
+  }
+
+  /** To the millisecond, as the time of the other verb. */
+  private static Instant now() {
+    return Instant.ofEpochMilli(System.currentTimeMillis());
+  }
+
+  @Test
+  void processThatAnotherThreadSuspendsIsRefusedForNow() {
+    Instant begun = now();
+    try (HeldVerb other =
+        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend().resume())) {
+      OperationInProgressException busy =
+          assertThrows(
+              OperationInProgressException.class,
+              () -> job.checkpoints().process(job.pid()).suspend());
+      assertNames(busy, ProcessHandle.current().pid(), begun);
+      other.letGo();
+    }
+    assertRuns();
+  }
+
+  @Test
+  void processThatAnotherJvmSuspendsIsRefusedForNow() throws IOException {
+    Instant begun = now();
+    try (OtherController other =
+        OtherController.suspending(job.machine(), job.state(), job.pid())) {
+      OperationInProgressException busy =
+          assertThrows(
+              OperationInProgressException.class,
+              () -> job.checkpoints().process(job.pid()).suspend());
+      assertNames(busy, other.pid(), begun);
+    }
+    job.checkpoints().recover();
+    assertRuns();
+  }
+
+  @Test
+  void jobThatAnotherThreadSuspendsIsRefusedForNow() {
+    Job launched = tree.launch(0);
+    GpuCheckpoints checkpoints = tree.checkpoints();
+    Instant begun = now();
+    try (HeldVerb other =
+        HeldVerb.start(checkpoints, there -> there.job(launched.pid()).suspend().resume())) {
+      long self = ProcessHandle.current().pid();
+      assertNames(
+          assertThrows(
+              OperationInProgressException.class, () -> checkpoints.job(launched.pid()).suspend()),
+          self,
+          begun);
+      for (int i = 0; i < LaunchedTree.MEMBERS; i++) {
+        int member = launched.member(i);
+        assertNames(
+            assertThrows(
+                OperationInProgressException.class, () -> checkpoints.process(member).suspend()),
+            self,
+            begun);
+      }
+      other.letGo();
+    }
+    checkpoints.job(launched.pid()).suspend().resume();
+    LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
+  }
+
+  @Test
+  void processThatRestsSuspendedIsAWrongState() {
+    job.checkpoints().process(job.pid()).suspend();
+    WrongStateException wrong =
+        assertThrows(WrongStateException.class, () -> job.checkpoints().process(job.pid()));
+    assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
+  }
+
+  /** Ends the other verb after our look has found the process locked. */
+  private GpuCheckpoints lookingBeforeTheEndOf(HeldVerb other) {
+    CudaDriver driver = job.checkpoints().cuda();
+    AtomicBoolean first = new AtomicBoolean(true);
+    CudaDriver late =
+        (CudaDriver)
+            Proxy.newProxyInstance(
+                CudaDriver.class.getClassLoader(),
+                new Class<?>[] {CudaDriver.class},
+                (proxy, method, args) -> {
+                  try {
+                    Object answer = method.invoke(driver, args);
+                    if (method.getName().equals("getState") && first.getAndSet(false)) {
+                      other.letGo();
+                    }
+                    return answer;
+                  } catch (InvocationTargetException e) {
+                    throw e.getCause();
+                  }
+                });
+    return job.checkpoints().toBuilder().cuda(late, LibNvml.in(job.machine().directory())).build();
+  }
+
+  @Test
+  void verbThatFailedJustAfterTheLookHasLeftARunningProcess() {
+    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").call(1).answers(801));
+    try (HeldVerb other =
+        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend())) {
+      lookingBeforeTheEndOf(other).process(job.pid()).suspend().resume();
+    }
+    assertRuns();
+  }
+
+  @Test
+  void verbThatEndedJustAfterTheLookHasLeftASuspendedProcess() {
+    try (HeldVerb other =
+        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend())) {
+      WrongStateException wrong =
+          assertThrows(
+              WrongStateException.class, () -> lookingBeforeTheEndOf(other).process(job.pid()));
+      assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
+    }
+  }
+}
