@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.internal.dump.Dump;
-import dev.gpuprocess.internal.dump.Snapshot;
+import dev.gpuprocess.internal.dump.RunningDump;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -137,7 +137,7 @@ public final class AmdJob {
    */
   public AmdJobImage snapshot(Path directory, DumpOptions options) {
     return AmdJobImage.of(
-        self.job().context, new Snapshot(self, options, InstantSource.system()).into(directory));
+        self.job().context, RunningDump.snapshot(self, directory, options, InstantSource.system()));
   }
 
   @Override

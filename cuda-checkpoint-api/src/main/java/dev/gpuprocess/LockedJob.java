@@ -37,7 +37,7 @@ public final class LockedJob extends LiveJob implements GpuJob, AutoCloseable {
                 "checkpoint",
                 ProcessState.LOCKED,
                 ProcessState.CHECKPOINTED,
-                operation -> new Suspension(operation).checkpoint(),
+                Suspension::checkpoint,
                 CheckpointedJob::new));
   }
 

@@ -33,7 +33,7 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
                 "checkpoint",
                 ProcessState.LOCKED,
                 ProcessState.CHECKPOINTED,
-                operation -> new Suspension(operation).checkpoint(),
+                Suspension::checkpoint,
                 CheckpointedProcess::new));
   }
 

@@ -1,11 +1,11 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.dump.Snapshot;
+import dev.gpuprocess.internal.dump.RunningDump;
 import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.internal.engine.Suspension;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -43,13 +43,7 @@ public final class RunningJob extends LiveJob implements GpuJob {
    * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedJob lock(Duration timeout) {
-    Duration patience = Durations.notNegative("timeout of a lock", timeout);
-    return self.move(
-        "lock",
-        ProcessState.RUNNING,
-        ProcessState.LOCKED,
-        operation -> new Suspension(operation).lock(patience),
-        LockedJob::new);
+    return self.lock(Durations.notNegative("timeout of a lock", timeout), LockedJob::new);
   }
 
   /**
@@ -59,7 +53,7 @@ public final class RunningJob extends LiveJob implements GpuJob {
    * @return the checkpointed job
    */
   public CheckpointedJob suspend() {
-    return suspend(self.job().context.timeouts().lock());
+    return suspend(SuspendOptions.ofDefaults());
   }
 
   /**
@@ -73,15 +67,54 @@ public final class RunningJob extends LiveJob implements GpuJob {
    * @throws IllegalArgumentException when the timeout is negative
    */
   public CheckpointedJob suspend(Duration lockTimeout) {
-    Duration patience = Durations.notNegative("timeout of a lock", lockTimeout);
+    return suspend(SuspendOptions.builder().lockTimeout(lockTimeout).build());
+  }
+
+  /**
+   * Frees the GPUs as the options say, as {@link RunningProcess#suspend(SuspendOptions)} says of
+   * one process. When it fails for one member, or is ended early, all members are running again.
+   *
+   * @param options how long it may take, and what ends it early
+   * @return the checkpointed job
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled, or this thread
+   *     was interrupted (its interrupt flag stays set). Before it has begun nothing is touched
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed during the
+   *     checkpoint
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #lock(Duration)} and {@link
+   *     LockedJob#checkpoint()}
+   */
+  public CheckpointedJob suspend(SuspendOptions options) {
+    return orPoisoned(() -> self.suspend(options, CheckpointedJob::new));
+  }
+
+  /**
+   * Writes the job to disk, after which it is gone.
+   *
+   * @param directory where the image will be; see {@link CheckpointedJob#dump(Path)}
+   * @return the image
+   * @see #dump(Path, DumpOptions)
+   */
+  public JobImage dump(Path directory) {
+    return dump(directory, DumpOptions.ofDefaults());
+  }
+
+  /**
+   * Writes the job to disk, after which it is gone: {@link #suspend()} and {@link
+   * CheckpointedJob#dump(Path, DumpOptions)} as one step, as {@link RunningProcess#dump(Path,
+   * DumpOptions)} says of one process. Whatever fails, all members are resumed.
+   *
+   * @param directory where the image will be; see {@link CheckpointedJob#dump(Path)}
+   * @param options how to dump
+   * @return the image
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(SuspendOptions)} and
+   *     {@link CheckpointedJob#dump(Path, DumpOptions)}; the job is running again, or the exception
+   *     says where its members were left
+   * @throws IllegalArgumentException for options that leave the job running or stopped: {@link
+   *     #snapshot(Path, DumpOptions)} leaves it running
+   */
+  public JobImage dump(Path directory, DumpOptions options) {
     return orPoisoned(
-        () ->
-            self.move(
-                "suspend",
-                ProcessState.RUNNING,
-                ProcessState.CHECKPOINTED,
-                operation -> new Suspension(operation).suspend(patience),
-                CheckpointedJob::new));
+        () -> JobImage.of(self.job().context, RunningDump.dump(self, directory, options)));
   }
 
   /**
@@ -119,7 +152,8 @@ public final class RunningJob extends LiveJob implements GpuJob {
   /** The same of an image whose manifest says when it was made by another clock. */
   JobImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
-        () -> JobImage.of(self.job().context, new Snapshot(self, options, clock).into(directory)));
+        () ->
+            JobImage.of(self.job().context, RunningDump.snapshot(self, directory, options, clock)));
   }
 
   /**

@@ -1,11 +1,11 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.dump.Snapshot;
+import dev.gpuprocess.internal.dump.RunningDump;
 import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.internal.engine.Suspension;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -37,17 +37,13 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @return the locked process
    * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; the process runs
    *     on
+   * @throws dev.gpuprocess.error.OperationCancelledException when this thread was interrupted, as
+   *     for {@link #suspend(SuspendOptions)}
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
    * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
-    Duration patience = Durations.notNegative("timeout of a lock", timeout);
-    return self.move(
-        "lock",
-        ProcessState.RUNNING,
-        ProcessState.LOCKED,
-        operation -> new Suspension(operation).lock(patience),
-        LockedProcess::new);
+    return self.lock(Durations.notNegative("timeout of a lock", timeout), LockedProcess::new);
   }
 
   /**
@@ -55,9 +51,10 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * checkpoint fails the process is unlocked again. Nobody gets in between.
    *
    * @return the checkpointed process
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(SuspendOptions)}
    */
   public CheckpointedProcess suspend() {
-    return suspend(self.target().context.timeouts().lock());
+    return suspend(SuspendOptions.ofDefaults());
   }
 
   /**
@@ -66,18 +63,76 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *
    * @param lockTimeout how long to wait for GPU work that is under way, as for a lock
    * @return the checkpointed process
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(SuspendOptions)}
    * @throws IllegalArgumentException when the timeout is negative
    */
   public CheckpointedProcess suspend(Duration lockTimeout) {
-    Duration patience = Durations.notNegative("timeout of a lock", lockTimeout);
+    return suspend(SuspendOptions.builder().lockTimeout(lockTimeout).build());
+  }
+
+  /**
+   * Frees the GPU as the options say: {@link #lock(Duration)} and {@link
+   * LockedProcess#checkpoint()} as one step. When the checkpoint fails the process is unlocked
+   * again. No other verb gets in between.
+   *
+   * <p>A cancellation, an interrupt of this thread, and the deadline end it. While the driver waits
+   * for GPU work, this returns within a tenth of a second or so. The driver cannot be told to give
+   * up: it goes on until that work has ended or the lock's timeout has passed, and then the process
+   * is unlocked without anyone asking. Other verbs are refused until then with {@link
+   * dev.gpuprocess.error.OperationInProgressException}. A checkpoint that has begun is finished,
+   * and undone before this returns. In either case the process is running in the end.
+   *
+   * @param options how long it may take, and what ends it early
+   * @return the checkpointed process
+   * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; the process runs
+   *     on
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled, or this thread
+   *     was interrupted (its interrupt flag stays set). Before it has begun nothing is touched
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed during the
+   *     checkpoint
+   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
+   * @throws PoisonedProcessException when the way back of a checkpoint that failed or was cancelled
+   *     ran out of GPU memory
+   */
+  public CheckpointedProcess suspend(SuspendOptions options) {
+    return orPoisoned(() -> self.suspend(options, CheckpointedProcess::new));
+  }
+
+  /**
+   * Writes the process to disk, after which it is gone.
+   *
+   * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
+   * @return the image
+   * @see #dump(Path, DumpOptions)
+   */
+  public ProcessImage dump(Path directory) {
+    return dump(directory, DumpOptions.ofDefaults());
+  }
+
+  /**
+   * Writes the process and its descendants to disk, after which they are gone: {@link #suspend()}
+   * and {@link CheckpointedProcess#dump(Path, DumpOptions)} as one step. No other verb gets in
+   * between. Whatever fails, the process is resumed, which waits for GPU memory for up to {@link
+   * Timeouts#memory()}. All that can be checked without touching it is checked before it leaves its
+   * GPU, as for a {@linkplain #snapshot(Path, DumpOptions) snapshot}.
+   *
+   * <p>The message of each exception ends with where the process is, and {@link
+   * dev.gpuprocess.error.GpuCheckpointException#failure()} has its states before and after. After
+   * an {@link dev.gpuprocess.error.ImageKeptException} the process is not resumed, as the complete
+   * image may be all that is left of it.
+   *
+   * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
+   * @param options how to dump
+   * @return the image
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(SuspendOptions)} and
+   *     {@link CheckpointedProcess#dump(Path, DumpOptions)}; the process is running again, or the
+   *     message says where it is
+   * @throws IllegalArgumentException for options that leave the process running or stopped: {@link
+   *     #snapshot(Path, DumpOptions)} leaves it running
+   */
+  public ProcessImage dump(Path directory, DumpOptions options) {
     return orPoisoned(
-        () ->
-            self.move(
-                "suspend",
-                ProcessState.RUNNING,
-                ProcessState.CHECKPOINTED,
-                operation -> new Suspension(operation).suspend(patience),
-                CheckpointedProcess::new));
+        () -> ProcessImage.of(self.target().context, RunningDump.dump(self, directory, options)));
   }
 
   /**
@@ -121,7 +176,9 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.DiskFullException when the file system is full
    * @throws dev.gpuprocess.error.ImageException when the image cannot be written
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
-   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled, or this thread
+   *     was interrupted while the driver waited for GPU work. When that was so before it began,
+   *     nothing is touched
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(Duration)}, {@link
    *     CheckpointedProcess#dump(Path, DumpOptions)} and {@link CheckpointedProcess#resume()}
    */
@@ -134,7 +191,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
     return orPoisoned(
         () ->
             ProcessImage.of(
-                self.target().context, new Snapshot(self, options, clock).into(directory)));
+                self.target().context, RunningDump.snapshot(self, directory, options, clock)));
   }
 
   /**

@@ -4,7 +4,6 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.ResumeOptions;
@@ -21,8 +20,6 @@ import org.slf4j.LoggerFactory;
 final class SnapshotAttempt {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-
-  private static final String TRACER = "tracer ";
 
   /** Not long, so that a close need not wait long. */
   private static final ResumeOptions A_WHILE =
@@ -62,11 +59,6 @@ final class SnapshotAttempt {
   }
 
   private static boolean isBusy(GpuCheckpointException why) {
-    if (why instanceof UnsupportedResourceException unsupported) {
-      // A verb that moves its memory traces it for a moment.
-      return why.failure().after() == null
-          && unsupported.resources().stream().allMatch(each -> each.handle().startsWith(TRACER));
-    }
     // About a disk that hangs it names no process.
     return why instanceof OperationInProgressException && why.failure().pid() != 0;
   }

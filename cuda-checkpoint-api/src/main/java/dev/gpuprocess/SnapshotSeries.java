@@ -2,8 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.dump.Snapshot;
-import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.dump.RunningDump;
+import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.time.Repetition;
 import dev.gpuprocess.progress.SkippedSnapshot;
 import dev.gpuprocess.progress.SkippedSnapshot.Reason;
@@ -37,10 +37,10 @@ final class SnapshotSeries implements Repetition.Work {
   /** Throws what the first snapshot would throw, as far as it can be known. */
   void requirePossible() {
     plan.requireFor(subject.context());
-    TrackedJob now = subject.running().job();
+    StateHandle now = subject.running();
     plan.place().make();
     Path first = plan.place().next(subject.root().pid()).directory();
-    Snapshot.requirePossible(now, first, plan.options());
+    RunningDump.requirePossible(now, first, plan.options());
   }
 
   @Override

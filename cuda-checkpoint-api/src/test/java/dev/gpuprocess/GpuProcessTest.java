@@ -250,7 +250,9 @@ class GpuProcessTest {
           assertThrows(
               UnsupportedByDriverException.class,
               () -> checkpoints.process(counter.pid()).suspend());
-      assertEquals(ProcessState.LOCKED, e.failure().after());
+      assertEquals(ProcessState.RUNNING, e.failure().before());
+      assertEquals(ProcessState.RUNNING, e.failure().after());
+      assertTrue(e.getMessage().endsWith("; pid " + counter.pid() + " is running again"));
       assertRuns(counter, 101);
     }
   }

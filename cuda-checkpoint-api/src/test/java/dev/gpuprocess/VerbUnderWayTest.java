@@ -10,7 +10,10 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
@@ -18,12 +21,18 @@ import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** A process that is taken while a verb is under way can be taken later, and nothing is to mend. */
 class VerbUnderWayTest {
+
+  private static final int ATTEMPTS = 40;
 
   @RegisterExtension final CountingJob job = new CountingJob();
   @RegisterExtension final LaunchedTree tree = new LaunchedTree();
@@ -107,12 +116,71 @@ class VerbUnderWayTest {
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
   }
 
+  /** What another verb traces for a moment is no reason to call an operator. */
+  @Test
+  void snapshotIsRefusedForNowBeforeAnythingIsChecked() {
+    StubCriu criu = new StubCriu();
+    criu.findings.add(tracer());
+    RunningProcess running = job.checkpoints().toBuilder().criu(criu).build().process(job.pid());
+    Instant begun = now();
+    try (HeldVerb other =
+        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend().resume())) {
+      assertNames(
+          assertThrows(
+              OperationInProgressException.class,
+              () -> running.snapshot(job.directory().resolve("image"))),
+          ProcessHandle.current().pid(),
+          begun);
+      other.letGo();
+    }
+    assertRuns();
+  }
+
+  private Finding tracer() {
+    return new Finding(
+        Finding.Severity.PROBLEM,
+        "tracer",
+        "it is traced",
+        "end the tracer",
+        new UnsupportedResource((int) job.pid(), "tracer 1", "", null));
+  }
+
   @Test
   void processThatRestsSuspendedIsAWrongState() {
     job.checkpoints().process(job.pid()).suspend();
     WrongStateException wrong =
         assertThrows(WrongStateException.class, () -> job.checkpoints().process(job.pid()));
     assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
+  }
+
+  /** The process is away from running only while a verb is under way, as each of them is undone. */
+  @Test
+  void verbsThatComeAtAnyMomentAreRefusedForNow() {
+    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
+    CompletableFuture<List<RuntimeException>> others =
+        CompletableFuture.supplyAsync(this::failToSuspend);
+    List<RuntimeException> thrown = new ArrayList<>(failToSuspend());
+    thrown.addAll(others.join());
+    assertEquals(2 * ATTEMPTS, thrown.size());
+    assertEquals(
+        List.of(),
+        thrown.stream()
+            .filter(
+                each ->
+                    !(each instanceof OperationInProgressException)
+                        && !(each instanceof UnsupportedByDriverException))
+            .toList());
+    job.machine().clearFaults();
+    assertRuns();
+  }
+
+  private List<RuntimeException> failToSuspend() {
+    return Stream.generate(
+            () ->
+                assertThrows(
+                    RuntimeException.class, () -> job.checkpoints().process(job.pid()).suspend()))
+        .limit(ATTEMPTS)
+        .toList();
   }
 
   /** Ends the other verb after our look has found the process locked. */

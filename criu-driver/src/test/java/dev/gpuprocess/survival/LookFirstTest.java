@@ -47,7 +47,10 @@ class LookFirstTest {
       Diagnosis diagnosis = checkpoints.doctor(subject.pid(), image, options);
       assertTrue(
           diagnosis.problems().stream()
-              .anyMatch(found -> words(found.what()).equals(words(refusal.getMessage()))),
+              .anyMatch(
+                  found ->
+                      words(refusal.getMessage())
+                          .equals(words(found.what()) + "; pid N is still running")),
           () -> refusal.getMessage() + " is not in " + diagnosis);
       assertEquals(Optional.empty(), subject.fault());
     }

@@ -12,7 +12,9 @@ public abstract class GpuCheckpointException extends RuntimeException {
 
   private static final long serialVersionUID = 1L;
 
-  private final transient Failure failure;
+  private transient volatile Failure failure;
+  private transient volatile String where = "";
+  private transient volatile boolean isComplete;
   private transient volatile @Nullable JobFailure job;
 
   /**
@@ -58,11 +60,29 @@ public abstract class GpuCheckpointException extends RuntimeException {
     }
   }
 
-  /** One sentence, and in brackets what became of the members of a job. */
+  /**
+   * Adds where the verb left the process, also to the message. For the library; only the first
+   * counts.
+   *
+   * @param outcome the data with the states before and after the verb
+   * @param words where the process is, or empty where the message says that already
+   */
+  public final void leftAt(Failure outcome, String words) {
+    if (!isComplete) {
+      isComplete = true;
+      failure = outcome;
+      where = words.isEmpty() ? "" : "; " + words;
+    }
+  }
+
+  /**
+   * One sentence, which ends with where the verb left the process, and in brackets what became of
+   * the members of a job.
+   */
   @Override
   public String getMessage() {
     JobFailure told = job;
-    String message = String.valueOf(super.getMessage());
+    String message = super.getMessage() + where;
     return told == null ? message : message + " (" + told + ")";
   }
 }

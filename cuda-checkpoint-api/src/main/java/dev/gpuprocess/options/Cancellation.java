@@ -4,14 +4,15 @@ import java.util.LinkedHashSet;
 import java.util.Set;
 
 /**
- * Ends dumps, restores and copies of images early, from another thread. Set in {@link DumpOptions}
- * or {@link RestoreOptions}, it applies to every call made with them, and cannot be undone: a call
- * made after {@link #cancel} ends before it has begun. Safe for use by several threads.
+ * Ends suspends, resumes, dumps, restores and copies of images early, from another thread. Set in
+ * {@link SuspendOptions}, {@link ResumeOptions}, {@link DumpOptions} or {@link RestoreOptions}, it
+ * applies to every call made with them, and cannot be undone: a call made after {@link #cancel} ends
+ * before it has begun, and touches nothing. Safe for use by several threads.
  *
- * <p>A cancelled call ends CRIU, finds out the fate of the process tree, and throws {@link
- * dev.gpuprocess.error.OperationCancelledException}. A call that can no longer be stopped, because
- * the tree was dumped or runs again, ends normally. While a listener handles a stage, the call
- * first waits for the listener.
+ * <p>A cancelled dump or restore ends CRIU, finds out the fate of the process tree, and throws
+ * {@link dev.gpuprocess.error.OperationCancelledException}. A call that can no longer be stopped,
+ * because the tree was dumped or runs again, ends normally. While a listener handles a stage, the
+ * call first waits for the listener.
  */
 public final class Cancellation {
 

@@ -112,11 +112,7 @@ class SnippetsTest {
     assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: mvn clean");
     // [start:disk]
     // to disk and back, maybe tomorrow, maybe elsewhere
-    ProcessImage image =
-        GpuProcess.of(pid)
-            .lock(Duration.ofSeconds(30))
-            .checkpoint()
-            .dump(Path.of("images", "job-42"));
+    ProcessImage image = GpuProcess.of(pid).dump(Path.of("images", "job-42"));
     RunningProcess again = ProcessImage.open(Path.of("images", "job-42")).restore().resume();
     // [end:disk]
     assertEquals(pid, image.manifest().pid());

@@ -119,6 +119,23 @@ public final class BoundedCall {
   public static <T> T run(
       Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
       throws TimeoutException {
+    return run(about, name, deadline, call, late, null);
+  }
+
+  /**
+   * The same for a verb that may be asked to end before the deadline. The call is abandoned then.
+   *
+   * @param stop what asks the verb to end; null for nothing
+   * @throws TimeoutException when the deadline passed, or the verb was asked to end
+   */
+  public static <T> T run(
+      Object about,
+      String name,
+      Duration deadline,
+      Supplier<T> call,
+      LateReturn<T> late,
+      @Nullable Stop stop)
+      throws TimeoutException {
     CompletableFuture<T> answer = new CompletableFuture<>();
     Abandonment abandonment = new Abandonment(name);
     THREADS.execute(
@@ -137,7 +154,7 @@ public final class BoundedCall {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(about, answer, Durations.end(deadline), abandonment);
+    return await(about, answer, Durations.end(deadline), abandonment, stop);
   }
 
   private static <T> void end(
@@ -170,9 +187,16 @@ public final class BoundedCall {
   }
 
   private static <T> T await(
-      Object about, CompletableFuture<T> answer, long end, Abandonment abandonment)
+      Object about,
+      CompletableFuture<T> answer,
+      long end,
+      Abandonment abandonment,
+      @Nullable Stop stop)
       throws TimeoutException {
     try {
+      if (stop != null && !stop.await(answer, Durations.left(end))) {
+        throw new TimeoutException();
+      }
       return await(answer, end);
     } catch (TimeoutException e) {
       // The first to complete the answer wins; the call may have returned just now.

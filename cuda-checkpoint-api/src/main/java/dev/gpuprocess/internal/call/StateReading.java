@@ -50,6 +50,12 @@ public final class StateReading {
     return (int) LINES.values().stream().filter(line -> line.current().isLeft()).count();
   }
 
+  /** Whether a call about this process is under way that a caller gave up waiting for. */
+  public static boolean isLeftBehind(CudaDriver driver, int pid) {
+    Line line = LINES.get(new Subject(driver, pid));
+    return line != null && line.current().isLeft();
+  }
+
   /** Asks. The answer is never older than this call. */
   public static StateReading ask(CudaDriver driver, int pid) {
     Subject subject = new Subject(driver, pid);

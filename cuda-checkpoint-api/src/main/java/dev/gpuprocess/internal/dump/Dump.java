@@ -12,6 +12,7 @@ import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.JobFailures;
 import dev.gpuprocess.internal.engine.JobOperation;
@@ -89,6 +90,8 @@ public final class Dump {
 
   /** Dumps a checkpointed process or job as one verb. */
   public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
+    Stop.requireNotCancelled(
+        options.cancellation(), "dump", self.job().name(), self.job().root.pid());
     self.job().members().forEach(each -> BoundedCall.requireCapacity(each.identity, "dump"));
     return self.job()
         .exclusively(
@@ -110,6 +113,12 @@ public final class Dump {
                 throw e;
               }
             });
+  }
+
+  /** Dumps a checkpointed process or job for a verb that has its locks; it is gone then. */
+  static ImageDirectory toItsEnd(
+      JobOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
+    return new Dump(operation, options, steps, false, InstantSource.system()).alone(directory);
   }
 
   private ImageDirectory alone(Path directory) {
@@ -175,8 +184,7 @@ public final class Dump {
         plugin == null
             ? new DumpCheck(context, root, members, directory, inTime, false)
             : new DumpCheck(context, root, directory, inTime, plugin);
-    check.requireSupported(
-        criu, plugin == null ? "stays checkpointed" : "runs on", operation.failure(null, stays()));
+    check.requireSupported(criu, operation.failure(null, stays()));
     Manifest.Options kept = ManifestOptions.of(options, root, isolation, plugin);
     Path place = disk.run("find place", () -> place(directory), found -> {});
     new ReleaseStep(operation, steps, limit, tree).run(holders);

@@ -115,7 +115,7 @@ public final class DumpCheck {
       Map<Path, CarriedJobFile> unusedFiles =
           CarriedState.cudaJobFiles(process.pid(), context.cuda().version());
     }
-    requireSupported(context.criu(), "runs on", Failure.of("dump", process.pid()));
+    requireSupported(context.criu(), Failure.of("dump", process.pid()));
   }
 
   /** A directory that does not answer within this time will not take an image either. */
@@ -185,7 +185,7 @@ public final class DumpCheck {
    * CRIU would find these too, but only after it has stopped the tree, and by number rather than by
    * name.
    */
-  void requireSupported(CriuDriver criu, String stays, Failure failure) {
+  void requireSupported(CriuDriver criu, Failure failure) {
     if (plugin != null) {
       Path unused = criu.locate(plugin);
     }
@@ -199,7 +199,7 @@ public final class DumpCheck {
     List<UnsupportedResource> resources =
         certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     throw new UnsupportedResourceException(
-        "process %s cannot be dumped and %s: %s".formatted(process.pid(), stays, words(certain)),
+        "process %s cannot be dumped: %s".formatted(process.pid(), words(certain)),
         failure,
         CriuFailure.NOT_STARTED,
         resources,

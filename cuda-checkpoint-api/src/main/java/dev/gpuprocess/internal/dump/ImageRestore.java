@@ -10,6 +10,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
@@ -107,6 +108,8 @@ public final class ImageRestore {
   }
 
   private StateHandle looked(RestoreOptions options, boolean asJob) {
+    Stop.requireNotCancelled(
+        options.cancellation(), "restore", "image " + image.path(), manifest.pid());
     requireExpected(options);
     Optional<LaunchedProcess> job = LaunchedProcess.take(dumped());
     try {

@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.gate.LockGate;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -37,6 +38,7 @@ public final class DriverCalls {
   private final WayBack wayBack;
   private boolean abandoned;
   private volatile Reservation room = Reservation.NONE;
+  private boolean recorded;
   private boolean moved;
 
   DriverCalls(DriverOperation operation, @Nullable ProcessLock lock) {
@@ -72,13 +74,32 @@ public final class DriverCalls {
     }
   }
 
-  void lock(Duration timeout) {
+  /** Whether a call that moves the process was begun. */
+  boolean hasMoved() {
+    return moved;
+  }
+
+  /**
+   * Locks the process.
+   *
+   * @param stop when it is asked, the call is abandoned: the driver cannot be told to give up, and
+   *     goes on until the process's GPU work has ended or the timeout has passed
+   */
+  void lock(Duration timeout, Stop stop) {
+    if (stop.isAskedEarly()) {
+      throw stop.exception(
+          operation.name(),
+          "process " + target.pid(),
+          " before it was locked",
+          operation.failure(null, null));
+    }
     int millis = lockMillis(timeout);
     CudaResult result =
         move(
             "lock",
             Durations.plus(timeout, controlDeadline()),
-            () -> cuda.lock(target.pid(), millis));
+            () -> cuda.lock(target.pid(), millis),
+            stop);
     if (!result.ok()) {
       throw result.equals(CudaResult.NOT_READY) && !target.isGone()
           ? CudaFailures.lockTimeout(
@@ -152,19 +173,33 @@ public final class DriverCalls {
   }
 
   private CudaResult move(String function, Duration deadline, Supplier<CudaResult> body) {
-    if (lock != null && !moved) {
+    return move(function, deadline, body, null);
+  }
+
+  private CudaResult move(
+      String function, Duration deadline, Supplier<CudaResult> body, @Nullable Stop stop) {
+    if (lock != null && !recorded) {
       // Makes all older state objects stale, in every JVM, before the process moves.
       lock.move().ifPresent(this::moving);
     }
+    moved = true;
     try {
       return BoundedCall.run(
           target.identity,
           function + " " + target.pid(),
           deadline,
           body,
-          (value, failed) -> endLate(function, value, failed, wayBack::go));
+          (value, failed) -> endLate(function, value, failed, wayBack::go),
+          stop);
     } catch (TimeoutException e) {
       abandoned = true;
+      if (stop != null && stop.isAskedEarly()) {
+        throw stop.exception(
+            operation.name(),
+            "process " + target.pid(),
+            " while the driver waited for GPU work in " + function,
+            operation.failure(null, null));
+      }
       throw new OperationTimedOutException(
           "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
               .formatted(function, target.pid(), Printable.of(deadline)),
@@ -175,7 +210,7 @@ public final class DriverCalls {
 
   private void moving(Generation move) {
     target.sees(Optional.of(move));
-    moved = true;
+    recorded = true;
   }
 
   /** Runs on the thread of an abandoned call when it returns after all. */

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Standstill;
@@ -97,6 +98,11 @@ public final class DriverOperation {
     return target.pid();
   }
 
+  /** The verb. */
+  String name() {
+    return name;
+  }
+
   /** The driver calls that move it. */
   public DriverCalls calls() {
     return calls;
@@ -105,6 +111,11 @@ public final class DriverOperation {
   /** Empty for one that only reads. */
   Optional<ProcessLock> lock() {
     return Optional.ofNullable(lock);
+  }
+
+  /** The state that it had when it was last looked at; null before that. */
+  @Nullable ProcessState before() {
+    return before;
   }
 
   /** The state that it had when it was last looked at; only after that. */
@@ -200,6 +211,11 @@ public final class DriverOperation {
         Duration.ofNanos(System.nanoTime() - began),
         result,
         null);
+  }
+
+  /** The state after a failure, without waiting for a driver that did not answer before. */
+  @Nullable ProcessState stateIfAnswered() {
+    return StateReading.isLeftBehind(target.context.cuda(), target.pid()) ? null : stateNow();
   }
 
   /**

@@ -21,6 +21,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -93,6 +94,11 @@ public final class JobOperation {
       }
       operations.add(new DriverOperation(member, name, lock));
     }
+  }
+
+  /** The verb. */
+  String name() {
+    return name;
   }
 
   /** On what. */
@@ -236,15 +242,41 @@ public final class JobOperation {
   /** The data for an exception of this verb. */
   public Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
     return job.isTree()
-        ? new Failure(
-            name,
-            job.root.pid(),
-            null,
-            after,
-            Duration.ofNanos(System.nanoTime() - began),
-            result,
-            null)
+        ? new Failure(name, job.root.pid(), null, after, elapsed(), result, null)
         : only().failure(result, after);
+  }
+
+  /** How long the verb has taken. */
+  Duration elapsed() {
+    return Duration.ofNanos(System.nanoTime() - began);
+  }
+
+  /** The state in which all members were found; null when it was not read, or is not one. */
+  @Nullable ProcessState before() {
+    return common(DriverOperation::before);
+  }
+
+  /** The state of all members now; null when it cannot be read, or is not one. */
+  @Nullable ProcessState stateNow() {
+    return common(DriverOperation::stateIfAnswered);
+  }
+
+  /** Whether a call on a member is out that will be undone when it returns. */
+  boolean isAbandoned() {
+    return operations.stream().anyMatch(each -> each.calls().isAbandoned());
+  }
+
+  /** Whether a call that moves a member was begun. */
+  boolean hasMoved() {
+    return operations.stream().anyMatch(each -> each.calls().hasMoved());
+  }
+
+  private @Nullable ProcessState common(Function<DriverOperation, @Nullable ProcessState> state) {
+    Set<Optional<ProcessState>> all =
+        operations.stream()
+            .map(each -> Optional.ofNullable(state.apply(each)))
+            .collect(Collectors.toSet());
+    return all.size() == 1 ? all.iterator().next().orElse(null) : null;
   }
 
   /** Whether a process is one of the members of now. */

@@ -4,9 +4,14 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.progress.Step;
+import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -30,6 +35,31 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
   /** The process of a job that is no tree. */
   public TrackedProcess target() {
     return job.only();
+  }
+
+  /** Locks running processes; see {@link Suspension#lock}. */
+  public <T> T lock(Duration timeout, Function<StateHandle, T> next) {
+    try (Stop stop = Suspension.stop(job, "lock", Optional.empty(), Durations.LONGEST)) {
+      return move(
+          "lock",
+          ProcessState.RUNNING,
+          ProcessState.LOCKED,
+          operation -> Suspension.lock(operation, timeout, stop),
+          next);
+    }
+  }
+
+  /** Takes running processes off their GPUs; see {@link Suspension#suspend}. */
+  public <T> T suspend(SuspendOptions options, Function<StateHandle, T> next) {
+    Duration timeout = options.lockTimeout().orElse(job.context.timeouts().lock());
+    try (Stop stop = Suspension.stop(job, "suspend", options.cancellation(), options.deadline())) {
+      return move(
+          "suspend",
+          ProcessState.RUNNING,
+          ProcessState.CHECKPOINTED,
+          operation -> Suspension.suspend(operation, timeout, stop),
+          next);
+    }
   }
 
   /**

@@ -1,13 +1,17 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.gate.LockGate;
 import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.populate.PopulateAhead;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -18,29 +22,32 @@ import java.util.Optional;
  */
 public final class Suspension {
 
-  private final JobOperation operation;
+  private Suspension() {}
 
-  /** Prepares; nothing is done yet. */
-  public Suspension(JobOperation operation) {
-    this.operation = operation;
-  }
-
-  /** Locks running processes, and those that a tree gets meanwhile. */
-  public void lock(Duration timeout) {
+  /**
+   * Locks running processes, and those that a tree gets meanwhile.
+   *
+   * @param stop ends the wait for their GPU work early; what it ends is undone when the driver's
+   *     calls return
+   */
+  public static void lock(JobOperation operation, Duration timeout, Stop stop) {
+    Duration time = stop.remaining().compareTo(timeout) < 0 ? stop.remaining() : timeout;
     if (operation.job().isTree()) {
-      new TreeLock(operation).run(timeout);
+      new TreeLock(operation, stop).run(time);
     } else {
-      lock(operation.members(), timeout);
+      lock(operation.members(), time, stop);
     }
   }
 
-  static void lock(List<Member> members, Duration timeout) {
+  static void lock(List<Member> members, Duration timeout, Stop stop) {
     Member.all(
-        members, each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout)));
+        members,
+        each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout, stop)),
+        stop);
   }
 
   /** Checkpoints locked processes, unless they could not be brought back. */
-  public void checkpoint() {
+  public static void checkpoint(JobOperation operation) {
     PeerMemoryCheck.require(operation.job(), "checkpoint");
     Member.all(operation.members(), Suspension::checkpoint);
   }
@@ -94,13 +101,53 @@ public final class Suspension {
     return "";
   }
 
-  /** Both, of running processes. */
-  public void suspend(Duration lockTimeout) {
+  /**
+   * Both, of running processes.
+   *
+   * @param stop ends it early; the driver's checkpoint is never cut short
+   */
+  public static void suspend(JobOperation operation, Duration lockTimeout, Stop stop) {
     // Ranks that wait for each other need not be stopped to be told this.
     PeerMemoryCheck.require(operation.job(), "suspend");
-    lock(lockTimeout);
+    lock(operation, lockTimeout, stop);
     // Better thrown now than after all the memory has moved to the host.
     operation.rethrow();
-    checkpoint();
+    requireNotAsked(stop, operation, "");
+    checkpoint(operation);
+    requireNotAsked(
+        stop,
+        operation,
+        ", but not before the driver had finished the checkpoint, which is undone");
+  }
+
+  private static void requireNotAsked(Stop stop, JobOperation operation, String moment) {
+    if (stop.reason().isPresent()) {
+      throw stop.exception(
+          operation.name(), operation.job().name(), moment, operation.failure(null, null));
+    }
+  }
+
+  /**
+   * What ends a suspend early: the cancellation of its caller, an interrupt of this thread, the
+   * exit of this JVM where that resumes, and the time.
+   *
+   * @param verb for exceptions
+   * @throws dev.gpuprocess.error.OperationCancelledException when it is to end before it has begun
+   */
+  public static Stop stop(
+      TrackedJob job, String verb, Optional<Cancellation> cancellation, Duration limit) {
+    Stop stop = new Stop(limit);
+    cancellation.ifPresent(by -> stop.when(by, Stop.Reason.CANCELLED));
+    if (stop.reason().isPresent()) {
+      GpuCheckpointException why =
+          stop.exception(
+              verb,
+              job.name(),
+              " before it began: nothing was touched",
+              Failure.of(verb, job.root.pid()));
+      stop.close();
+      throw why;
+    }
+    return stop;
   }
 }

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /** Runs bodies at the same time and waits for all of them. Each has a deadline of its own. */
@@ -18,6 +19,15 @@ final class Together {
    * @throws RuntimeException the first in order that one of them threw, with the others suppressed
    */
   static void run(List<Runnable> bodies) {
+    run(bodies, running -> {});
+  }
+
+  /**
+   * The same, waiting in another way.
+   *
+   * @param wait returns when a body has ended, however that is
+   */
+  static void run(List<Runnable> bodies, Consumer<CompletableFuture<?>> wait) {
     if (bodies.size() == 1) {
       bodies.get(0).run();
       return;
@@ -26,6 +36,7 @@ final class Together {
     bodies.forEach(body -> running.add(CompletableFuture.runAsync(body, BoundedCall.THREADS)));
     Throwable first = null;
     for (CompletableFuture<Void> each : running) {
+      wait.accept(each);
       first = join(each, first);
     }
     if (first instanceof Error error) {

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -218,6 +219,9 @@ public final class TrackedJob {
       }
       operation.requireReachable();
       return body.apply(operation);
+    } catch (GpuCheckpointException e) {
+      VerbOutcome.tell(operation, e);
+      throw e;
     } finally {
       operation.releaseLocks();
     }

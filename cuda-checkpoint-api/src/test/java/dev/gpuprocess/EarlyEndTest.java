@@ -1,0 +1,348 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.progress.StepListener;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Verbs that are cancelled, interrupted or late: where the process is then, and how soon. */
+class EarlyEndTest {
+
+  /** Much longer than any verb here takes to end early. */
+  private static final Duration LONG = Duration.ofMinutes(2);
+
+  /** What ends early may take on a busy machine; 100 ms on an idle one. */
+  private static final long SOON_SECONDS = 10;
+
+  @RegisterExtension final CountingJob job = new CountingJob();
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  private RunningProcess running;
+  private final Cancellation cancellation = new Cancellation();
+  private final CountDownLatch begun = new CountDownLatch(1);
+
+  /** Counts down when a driver call is made. */
+  private GpuCheckpoints tellingOf(GpuCheckpoints checkpoints, Path machine, String function) {
+    CudaDriver driver = checkpoints.cuda();
+    CudaDriver telling =
+        (CudaDriver)
+            Proxy.newProxyInstance(
+                CudaDriver.class.getClassLoader(),
+                new Class<?>[] {CudaDriver.class},
+                (proxy, method, args) -> {
+                  if (method.getName().equals(function)) {
+                    begun.countDown();
+                  }
+                  try {
+                    return method.invoke(driver, args);
+                  } catch (InvocationTargetException e) {
+                    throw e.getCause();
+                  }
+                });
+    return checkpoints.toBuilder().cuda(telling, LibNvml.in(machine)).build();
+  }
+
+  private RunningProcess tellingOf(String function) {
+    return tellingOf(job.checkpoints(), job.machine().directory(), function).process(job.pid());
+  }
+
+  private RunningJob tellingOfLock(Job launched) {
+    return tellingOf(tree.checkpoints(), tree.machine().directory(), "lock").job(launched.pid());
+  }
+
+  private SuspendOptions patient() {
+    return SuspendOptions.builder().lockTimeout(LONG).cancellation(cancellation).build();
+  }
+
+  private void assertRuns() {
+    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
+    assertEquals(101, job.counter().increment());
+    assertEquals(0, entries());
+  }
+
+  private long entries() {
+    try (Stream<Path> files = Files.list(job.state())) {
+      return files.filter(file -> file.toString().endsWith(".process")).count();
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** A verb on a thread that can be interrupted. */
+  private static final class Running {
+
+    final AtomicBoolean staysInterrupted = new AtomicBoolean();
+    final FutureTask<GpuCheckpointException> failure;
+    final Thread thread;
+
+    Running(Runnable verb) {
+      failure =
+          new FutureTask<>(
+              () -> {
+                GpuCheckpointException thrown =
+                    assertThrows(GpuCheckpointException.class, verb::run);
+                staysInterrupted.set(Thread.interrupted());
+                return thrown;
+              });
+      thread = new Thread(failure, "verb");
+      thread.setDaemon(true);
+      thread.start();
+    }
+
+    GpuCheckpointException soon() throws Exception {
+      return failure.get(SOON_SECONDS, TimeUnit.SECONDS);
+    }
+  }
+
+  private void awaitRunning() {
+    await()
+        .atMost(60, SECONDS)
+        .ignoreExceptionsInstanceOf(OperationInProgressException.class)
+        .until(() -> job.checkpoints().inspect(job.pid()) instanceof RunningProcess);
+  }
+
+  private Running waitingForGpuWork() throws Exception {
+    job.machine().faults(Fault.in("cuCheckpointProcessLock").after().hangs());
+    running = tellingOf("lock");
+    Running suspend = new Running(() -> running.suspend(patient()));
+    begun.await();
+    return suspend;
+  }
+
+  private void assertUnlockedWhenTheDriverReturns(GpuCheckpointException ended) {
+    assertInstanceOf(OperationCancelledException.class, ended);
+    assertEquals(ProcessState.RUNNING, ended.failure().before());
+    String message = String.valueOf(ended.getMessage());
+    assertTrue(
+        message.contains("is brought back to running when the driver's call returns"), message);
+    assertThrows(OperationInProgressException.class, running::lock);
+    job.machine().clearFaults();
+    awaitRunning();
+    assertRuns();
+  }
+
+  @Test
+  void cancelledSuspendThatWaitsForGpuWorkReturnsSoonAndIsUndone() throws Exception {
+    Running suspend = waitingForGpuWork();
+    cancellation.cancel();
+    GpuCheckpointException ended = suspend.soon();
+    assertTrue(String.valueOf(ended.getMessage()).contains("was cancelled"), ended::getMessage);
+    assertUnlockedWhenTheDriverReturns(ended);
+  }
+
+  @Test
+  void interruptedSuspendThatWaitsForGpuWorkReturnsSoonAndIsUndone() throws Exception {
+    Running suspend = waitingForGpuWork();
+    suspend.thread.interrupt();
+    GpuCheckpointException ended = suspend.soon();
+    assertTrue(suspend.staysInterrupted.get());
+    assertTrue(String.valueOf(ended.getMessage()).contains("interrupted"), ended::getMessage);
+    assertUnlockedWhenTheDriverReturns(ended);
+  }
+
+  @Test
+  void kernelsUnderWayEndAndTheProcessRunsOn() throws Exception {
+    RunningProcess running = tellingOf("lock");
+    job.counter().spin(Duration.ofSeconds(3));
+    Running suspend = new Running(() -> running.suspend(patient()));
+    begun.await();
+    cancellation.cancel();
+    assertInstanceOf(OperationCancelledException.class, suspend.soon());
+    awaitRunning();
+    assertRuns();
+  }
+
+  private Running duringTheCheckpoint(SuspendOptions options) throws Exception {
+    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
+    RunningProcess running = tellingOf("checkpoint");
+    Running suspend = new Running(() -> running.suspend(options));
+    begun.await();
+    return suspend;
+  }
+
+  private void assertUndone(GpuCheckpointException ended) {
+    String message = String.valueOf(ended.getMessage());
+    assertTrue(message.contains("not before the driver had finished the checkpoint"), message);
+    assertTrue(message.endsWith("; pid " + job.pid() + " is running again"), message);
+    assertEquals(ProcessState.RUNNING, ended.failure().before());
+    assertEquals(ProcessState.RUNNING, ended.failure().after());
+    assertRuns();
+  }
+
+  @Test
+  void checkpointUnderWayIsFinishedAndUndoneWhenItIsCancelled() throws Exception {
+    Running suspend = duringTheCheckpoint(patient());
+    cancellation.cancel();
+    job.machine().clearFaults();
+    GpuCheckpointException ended = suspend.soon();
+    assertInstanceOf(OperationCancelledException.class, ended);
+    assertUndone(ended);
+  }
+
+  @Test
+  void checkpointUnderWayIsFinishedAndUndoneWhenItsThreadIsInterrupted() throws Exception {
+    Running suspend = duringTheCheckpoint(patient());
+    suspend.thread.interrupt();
+    job.machine().clearFaults();
+    GpuCheckpointException ended = suspend.soon();
+    assertTrue(suspend.staysInterrupted.get());
+    assertInstanceOf(OperationCancelledException.class, ended);
+    assertUndone(ended);
+  }
+
+  @Test
+  void checkpointThatOutlastsTheDeadlineIsFinishedAndUndone() throws Exception {
+    SuspendOptions hasty = SuspendOptions.builder().deadline(Duration.ofSeconds(2)).build();
+    Running suspend = duringTheCheckpoint(hasty);
+    // The time of the suspend began before this.
+    long end = System.nanoTime() + hasty.deadline().toNanos();
+    await().atMost(30, SECONDS).until(() -> System.nanoTime() - end > 0);
+    job.machine().clearFaults();
+    GpuCheckpointException ended = suspend.soon();
+    assertInstanceOf(OperationTimedOutException.class, ended);
+    assertUndone(ended);
+  }
+
+  @Test
+  void lockWaitsNoLongerThanTheDeadline() {
+    job.counter().spin(Duration.ofSeconds(3));
+    SuspendOptions hasty =
+        SuspendOptions.builder().lockTimeout(LONG).deadline(Duration.ofMillis(200)).build();
+    assertThrows(
+        LockTimeoutException.class, () -> job.checkpoints().process(job.pid()).suspend(hasty));
+    assertRuns();
+  }
+
+  @Test
+  void cancelledSuspendOfAJobLetsAllMembersGo() throws Exception {
+    Job launched = tree.launch(0);
+    tree.machine()
+        .faults(
+            Fault.in("cuCheckpointProcessLock").pid(launched.member(1)).call(1).after().hangs());
+    RunningJob running = tellingOfLock(launched);
+    Running suspend = new Running(() -> running.suspend(patient()));
+    begun.await();
+    cancellation.cancel();
+    assertInstanceOf(OperationCancelledException.class, suspend.soon());
+    tree.machine().clearFaults();
+    await()
+        .atMost(60, SECONDS)
+        .ignoreExceptionsInstanceOf(OperationInProgressException.class)
+        .until(() -> tree.checkpoints().inspectJob(launched.pid()) instanceof RunningJob);
+    LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void interruptedSuspendOfAJobLetsAllMembersGo() throws Exception {
+    Job launched = tree.launch(0);
+    tree.machine()
+        .faults(
+            Fault.in("cuCheckpointProcessLock").pid(launched.member(1)).call(1).after().hangs());
+    RunningJob running = tellingOfLock(launched);
+    Running suspend = new Running(() -> running.suspend(patient()));
+    begun.await();
+    suspend.thread.interrupt();
+    assertInstanceOf(OperationCancelledException.class, suspend.soon());
+    assertTrue(suspend.staysInterrupted.get());
+    tree.machine().clearFaults();
+    await()
+        .atMost(60, SECONDS)
+        .ignoreExceptionsInstanceOf(OperationInProgressException.class)
+        .until(() -> tree.checkpoints().inspectJob(launched.pid()) instanceof RunningJob);
+    LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
+  }
+
+  private void assertNothingWasTouched(Runnable verb) {
+    OperationCancelledException cancelled =
+        assertThrows(OperationCancelledException.class, verb::run);
+    String message = String.valueOf(cancelled.getMessage());
+    assertTrue(message.contains("before it began: nothing was touched"), message);
+    assertEquals(1, begun.getCount(), "no step was begun");
+  }
+
+  private GpuCheckpoints tellingOfAnything() {
+    StepListener telling =
+        new StepListener() {
+          @Override
+          public void started(String name, int pid) {
+            begun.countDown();
+          }
+        };
+    return job.checkpoints().toBuilder().criu(new StubCriu()).listener(telling).build();
+  }
+
+  @Test
+  void whatWasCancelledBeforehandTouchesNothing() {
+    cancellation.cancel();
+    DumpOptions options = DumpOptions.builder().cancellation(cancellation).build();
+    Path image = job.directory().resolve("image");
+    RunningProcess running = tellingOfAnything().process(job.pid());
+    assertNothingWasTouched(() -> running.snapshot(image, options));
+    assertNothingWasTouched(() -> running.dump(image, options));
+    assertNothingWasTouched(() -> running.suspend(patient()));
+    assertTrue(Files.notExists(image));
+    CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
+    CheckpointedProcess found = (CheckpointedProcess) tellingOfAnything().inspect(job.pid());
+    assertNothingWasTouched(() -> found.dump(image, options));
+    assertThrows(
+        OperationCancelledException.class,
+        () -> found.resume(ResumeOptions.builder().cancellation(cancellation).build()));
+    assertEquals(1, begun.getCount(), "no step was begun");
+    suspended.resume();
+    assertRuns();
+  }
+
+  @Test
+  void whatWasInterruptedBeforehandTouchesNothing() {
+    RunningProcess running = tellingOfAnything().process(job.pid());
+    for (Runnable verb :
+        List.<Runnable>of(
+            running::suspend,
+            running::lock,
+            () -> running.snapshot(job.directory().resolve("image")))) {
+      Thread.currentThread().interrupt();
+      try {
+        assertNothingWasTouched(verb);
+      } finally {
+        assertTrue(Thread.interrupted(), "the thread stays interrupted");
+      }
+    }
+    running.suspend().resume();
+    assertRuns();
+  }
+}

@@ -1,0 +1,159 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.JobFailure;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Where a dump that fails leaves the process, and that its exception says so. */
+class RunningDumpTest {
+
+  @RegisterExtension final CountingJob job = new CountingJob();
+  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+
+  /** A CRIU that cannot dump. */
+  private static final class FailingCriu extends StubCriu {
+
+    @Override
+    public DumpReport dump(DumpRequest request, DumpListener listener) {
+      throw new ImageException(
+          "it cannot be dumped", Failure.of("dump", request.process().pid()), null);
+    }
+  }
+
+  private GpuCheckpoints failing() {
+    return job.checkpoints().toBuilder().criu(new FailingCriu()).build();
+  }
+
+  private Path image() {
+    return job.directory().resolve("image");
+  }
+
+  private static void assertLeft(
+      GpuCheckpointException failed, ProcessState before, ProcessState after, String where) {
+    assertEquals(before, failed.failure().before());
+    assertEquals(after, failed.failure().after());
+    assertTrue(failed.failure().elapsed().toNanos() > 0);
+    String message = String.valueOf(failed.getMessage());
+    assertTrue(message.endsWith("; " + where), message);
+  }
+
+  private void assertRuns(int next) {
+    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
+    assertEquals(next, job.counter().increment());
+    assertTrue(Files.notExists(image()));
+  }
+
+  @Test
+  void dumpOfARunningProcessThatFailsResumesIt() {
+    RunningProcess running = failing().process(job.pid());
+    ImageException failed = assertThrows(ImageException.class, () -> running.dump(image()));
+    String again = "pid " + job.pid() + " is running again";
+    assertLeft(failed, ProcessState.RUNNING, ProcessState.RUNNING, again);
+    assertRuns(101);
+    failed = assertThrows(ImageException.class, () -> running.snapshot(image()));
+    assertLeft(failed, ProcessState.RUNNING, ProcessState.RUNNING, again);
+    assertRuns(102);
+  }
+
+  @Test
+  void dumpThatCannotBeMadeIsRefusedWhileTheProcessRuns() throws IOException {
+    Files.createDirectory(image());
+    Files.createFile(image().resolve("other"));
+    RunningProcess running = failing().process(job.pid());
+    ImageDirectoryException failed =
+        assertThrows(ImageDirectoryException.class, () -> running.dump(image()));
+    assertLeft(
+        failed,
+        ProcessState.RUNNING,
+        ProcessState.RUNNING,
+        "pid " + job.pid() + " is still running");
+    Files.delete(image().resolve("other"));
+    Files.delete(image());
+    assertRuns(101);
+  }
+
+  @Test
+  void dumpOfASuspendedProcessThatFailsSaysThatItIsSuspended() {
+    CheckpointedProcess suspended = failing().process(job.pid()).suspend();
+    ImageException failed = assertThrows(ImageException.class, () -> suspended.dump(image()));
+    assertLeft(
+        failed,
+        ProcessState.CHECKPOINTED,
+        ProcessState.CHECKPOINTED,
+        "pid %s is still suspended; GpuProcess.inspect(%s) finds it"
+            .formatted(job.pid(), job.pid()));
+    suspended.resume();
+    assertRuns(101);
+  }
+
+  /**
+   * The way back fails as well: the caller has no object of the process, and is told where it is.
+   */
+  @Test
+  void processThatCannotBeResumedIsSuspendedWhereItIsFound() {
+    job.machine().faults(Fault.in("cuCheckpointProcessRestore").answers(999));
+    RunningProcess running = failing().process(job.pid());
+    ImageException failed = assertThrows(ImageException.class, () -> running.dump(image()));
+    assertLeft(
+        failed,
+        ProcessState.RUNNING,
+        ProcessState.CHECKPOINTED,
+        "pid %s is suspended; GpuProcess.inspect(%s) finds it".formatted(job.pid(), job.pid()));
+    assertEquals(1, failed.getSuppressed().length);
+    job.machine().clearFaults();
+    ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
+    assertRuns(101);
+  }
+
+  @Test
+  void dumpOfARunningJobThatFailsResumesAllMembers() {
+    Job launched = tree.launch(0);
+    GpuCheckpoints failing = tree.checkpoints().toBuilder().criu(new FailingCriu()).build();
+    RunningJob running = failing.job(launched.pid());
+    ImageException failed =
+        assertThrows(ImageException.class, () -> running.dump(tree.directory().resolve("image")));
+    assertEquals(ProcessState.RUNNING, failed.failure().before());
+    assertEquals(ProcessState.RUNNING, failed.failure().after());
+    JobFailure left = failed.job().orElseThrow();
+    assertEquals(
+        List.of(ProcessState.RUNNING, ProcessState.RUNNING, ProcessState.RUNNING),
+        left.members().stream().map(JobFailure.Member::state).toList());
+    assertTrue(String.valueOf(failed.getMessage()).endsWith("(" + left + ")"), failed::getMessage);
+    LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void dumpThatWouldLeaveTheProcessIsNoDump() {
+    RunningProcess running = failing().process(job.pid());
+    for (DumpOptions stays :
+        List.of(
+            DumpOptions.builder().leaveRunning(true).build(),
+            DumpOptions.builder().leaveStopped(true).build())) {
+      assertThrows(IllegalArgumentException.class, () -> running.dump(image(), stays));
+    }
+    assertRuns(101);
+  }
+}
