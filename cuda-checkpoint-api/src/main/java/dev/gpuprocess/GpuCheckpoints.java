@@ -64,6 +64,7 @@ public final class GpuCheckpoints {
               true,
               SHARED_MEMORY,
               false,
+              false,
               null));
 
   private final EngineContext context;
@@ -357,6 +358,7 @@ public final class GpuCheckpoints {
     private boolean populateAhead;
     private @Nullable Path snapshotSpool;
     private boolean allowPeerMemory;
+    private boolean resumeOnExit;
     private @Nullable ImageKey imageKey;
 
     private Builder(EngineContext from) {
@@ -369,6 +371,7 @@ public final class GpuCheckpoints {
       this.populateAhead = from.populateAhead();
       this.snapshotSpool = from.snapshotSpool();
       this.allowPeerMemory = from.allowPeerMemory();
+      this.resumeOnExit = from.resumeOnExit();
       this.imageKey = from.imageKey();
     }
 
@@ -510,6 +513,38 @@ public final class GpuCheckpoints {
     }
 
     /**
+     * Sets whether the exit of this JVM resumes the processes and jobs that it has locked or
+     * suspended with these settings. A program that is ended by a signal (SIGTERM, SIGINT), by
+     * {@link System#exit} or by the end of its last thread leaves no {@code try} block, so it does
+     * not close the state objects in it, and their processes stay suspended.
+     *
+     * <p>With {@code true} a shutdown hook resumes them, side by side. A lock or suspend that is
+     * under way is ended early and undone. A dump, snapshot or any other verb that is under way is
+     * waited for, and what it leaves suspended is resumed. What another controller has moved since
+     * is left alone, and so is a process that was found suspended and one that was restored from an
+     * image. Verbs that would suspend something are refused during the exit with {@link
+     * dev.gpuprocess.error.OperationCancelledException}.
+     *
+     * <p>The hook takes at most {@link Timeouts#lock()}, {@link Timeouts#call()} and {@link
+     * Timeouts#memory()} together, 50 seconds by default: GPU memory may have to come free, and a
+     * restore of a large process takes long. What is not done by then is left to {@link
+     * GpuCheckpoints#recover()}, as after a SIGKILL. Whoever stops the program must allow it that
+     * time ({@code TimeoutStopSec} of systemd, {@code terminationGracePeriodSeconds} of
+     * Kubernetes).
+     *
+     * <p>The default is {@code false}, because the library cannot distinguish a {@code try} block
+     * from a plain call, and a program that suspends a process and exits, as a command-line tool
+     * does, means it to stay suspended.
+     *
+     * @param resume true for programs that hold suspended processes in {@code try} blocks
+     * @return this builder
+     */
+    public Builder resumeOnExit(boolean resume) {
+      this.resumeOnExit = resume;
+      return this;
+    }
+
+    /**
      * Sets a key with which images are signed. Images without its signature are then not opened.
      *
      * @param key for images that leave this machine, or are kept where others can write; null, the
@@ -538,6 +573,7 @@ public final class GpuCheckpoints {
               populateAhead,
               snapshotSpool,
               allowPeerMemory,
+              resumeOnExit,
               imageKey));
     }
   }

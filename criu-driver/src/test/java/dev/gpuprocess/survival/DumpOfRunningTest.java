@@ -27,8 +27,10 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
-/** A running process is dumped as one operation with real CRIU, and fails. */
+/** A running process is dumped as one operation with real CRIU, and fails, and its JVM exits. */
 class DumpOfRunningTest {
 
   @TempDir Path directory;
@@ -132,6 +134,25 @@ class DumpOfRunningTest {
                 .formatted(subject.pid(), subject.pid())),
         message);
     suspended.resume();
+    assertRunsOn();
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      value = DumpingController.Way.class,
+      names = {"SUSPENDED", "RUNNING"})
+  void anExitInTheMiddleOfADumpWaitsForIt(DumpingController.Way way) throws Exception {
+    DumpingController.run(machine, subject, way);
+    assertFalse(subject.isAlive());
+    assertComesBack();
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      value = DumpingController.Way.class,
+      names = {"SUSPENDED_AND_CANCELLED", "RUNNING_AND_CANCELLED"})
+  void anExitResumesWhatADumpThatFailsLeavesSuspended(DumpingController.Way way) throws Exception {
+    DumpingController.run(machine, subject, way);
     assertRunsOn();
   }
 }

@@ -235,6 +235,18 @@ class SnippetsTest {
   }
 
   @Test
+  void suspendInAServiceThatMayBeEnded() {
+    Runnable urgentJob = () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(pid));
+    // [start:exit]
+    GpuCheckpoints service = GpuCheckpoints.builder().resumeOnExit(true).build();
+    try (CheckpointedProcess parked = service.process(pid).suspend()) {
+      urgentJob.run();
+    } // resumed here, and also when a SIGTERM ends this JVM in between
+    // [end:exit]
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
   @RequiresCriu
   void comesBackFromTheFallbackImage() {
     driver.faults(

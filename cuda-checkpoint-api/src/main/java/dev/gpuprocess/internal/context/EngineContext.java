@@ -25,6 +25,7 @@ import org.jspecify.annotations.Nullable;
  * @param snapshotSpool where the memory of processes goes during the pause of a snapshot; null for
  *     the image itself
  * @param allowPeerMemory whether ranks are checkpointed that may map each other's GPU memory
+ * @param resumeOnExit whether the exit of this JVM resumes what it has suspended
  * @param imageKey signs images that are made and is asked of those that are opened; null for none
  */
 public record EngineContext(
@@ -37,6 +38,7 @@ public record EngineContext(
     boolean populateAhead,
     @Nullable Path snapshotSpool,
     boolean allowPeerMemory,
+    boolean resumeOnExit,
     @Nullable ImageKey imageKey) {
 
   /** The GPUs, asked within a deadline. */

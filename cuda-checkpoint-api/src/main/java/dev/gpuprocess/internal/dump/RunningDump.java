@@ -197,6 +197,7 @@ public final class RunningDump {
       release(operation);
     }
     stopped = System.nanoTime();
+    Suspension.leaving(operation);
     try {
       operation.each().forEach(each -> each.target().note(verb, ProcessLock.Kind.MOVE));
       if (job.plugin() == null) {

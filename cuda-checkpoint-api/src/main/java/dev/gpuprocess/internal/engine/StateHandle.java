@@ -84,6 +84,7 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
           StepRecorder measured = from == ProcessState.RUNNING ? measuredAnew() : measured();
           operation.measuredBy(measured);
           operation.require(from);
+          ResumeOnExit.leaving(job, name);
           try {
             note(operation, name, ProcessLock.Kind.MOVE);
             work.accept(operation);

@@ -128,6 +128,16 @@ public final class Suspension {
   }
 
   /**
+   * Notes that a dump is about to suspend a running job.
+   *
+   * @throws dev.gpuprocess.error.OperationCancelledException when this JVM is exiting and resumes
+   *     what it has suspended
+   */
+  public static void leaving(JobOperation operation) {
+    ResumeOnExit.leaving(operation.job(), operation.name());
+  }
+
+  /**
    * What ends a suspend early: the cancellation of its caller, an interrupt of this thread, the
    * exit of this JVM where that resumes, and the time.
    *
@@ -138,6 +148,7 @@ public final class Suspension {
       TrackedJob job, String verb, Optional<Cancellation> cancellation, Duration limit) {
     Stop stop = new Stop(limit);
     cancellation.ifPresent(by -> stop.when(by, Stop.Reason.CANCELLED));
+    ResumeOnExit.endEarly(job, stop);
     if (stop.reason().isPresent()) {
       GpuCheckpointException why =
           stop.exception(

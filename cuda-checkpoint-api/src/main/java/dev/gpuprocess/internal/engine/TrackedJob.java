@@ -223,6 +223,7 @@ public final class TrackedJob {
       VerbOutcome.tell(operation, e);
       throw e;
     } finally {
+      ResumeOnExit.settle(this);
       operation.releaseLocks();
     }
   }

@@ -1,0 +1,199 @@
+package dev.gpuprocess.internal.engine;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.Stop;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.Timeouts;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Resumes the processes and jobs that this JVM has suspended when it exits, where the settings say
+ * so. A shutdown hook is registered only while there are such processes. State objects are not kept
+ * alive. Safe for use by several threads.
+ */
+final class ResumeOnExit {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** A process may be suspended by itself and as the root of a job. */
+  private record Subject(ProcessKey root, boolean isTree) {
+
+    static Subject of(TrackedJob job) {
+      return new Subject(job.key(), job.isTree());
+    }
+  }
+
+  /** Cancelled when this JVM exits. Together with the map it is guarded by the map's lock. */
+  private static final Cancellation EXIT = new Cancellation();
+
+  /** Those that are not running, or may soon not be. */
+  private static final Map<Subject, TrackedJob> AWAY = new HashMap<>();
+
+  private static @Nullable Thread hook;
+
+  private ResumeOnExit() {}
+
+  /** Has the exit of this JVM end a verb early that leads away from running. */
+  static void endEarly(TrackedJob job, Stop stop) {
+    if (job.context.resumeOnExit()) {
+      stop.when(EXIT, Stop.Reason.EXITING);
+    }
+  }
+
+  /**
+   * Notes that a verb is about to take a job away from running.
+   *
+   * @throws OperationCancelledException when this JVM is exiting; nothing was touched
+   */
+  static void leaving(TrackedJob job, String verb) {
+    if (!job.context.resumeOnExit()) {
+      return;
+    }
+    synchronized (AWAY) {
+      if (EXIT.isCancelled() || !isRegistered()) {
+        throw new OperationCancelledException(
+            "%s of %s was not begun because this JVM is exiting".formatted(verb, job.name()),
+            Failure.of(verb, job.root.pid()));
+      }
+      AWAY.values().removeIf(ResumeOnExit::isBack);
+      AWAY.put(Subject.of(job), job);
+    }
+  }
+
+  /** False when it is too late, as this JVM is exiting. */
+  private static boolean isRegistered() {
+    if (hook != null) {
+      return true;
+    }
+    Thread made = new Thread(ResumeOnExit::run, "gpuprocess resume on exit");
+    try {
+      Runtime.getRuntime().addShutdownHook(made);
+      hook = made;
+      return true;
+    } catch (IllegalStateException exiting) {
+      return false;
+    }
+  }
+
+  /** Looks after each verb whether the job is running again, or gone. */
+  static void settle(TrackedJob job) {
+    if (!job.context.resumeOnExit()) {
+      return;
+    }
+    synchronized (AWAY) {
+      if (isBack(job) && AWAY.remove(Subject.of(job)) != null && AWAY.isEmpty()) {
+        unregister();
+      }
+    }
+  }
+
+  private static void unregister() {
+    try {
+      if (hook != null && Runtime.getRuntime().removeShutdownHook(hook)) {
+        hook = null;
+      }
+    } catch (IllegalStateException exiting) {
+      LOG.debug("this JVM is exiting");
+    }
+  }
+
+  private static boolean isBack(TrackedJob job) {
+    try {
+      return job.members().stream()
+          .allMatch(each -> each.lastKnown() == ProcessState.RUNNING || each.isGone());
+    } catch (ProcessUnreadableException unknown) {
+      return false;
+    }
+  }
+
+  private static void run() {
+    List<TrackedJob> away;
+    synchronized (AWAY) {
+      EXIT.cancel();
+      away = List.copyOf(AWAY.values());
+    }
+    Duration longest = Duration.ZERO;
+    CountDownLatch left = new CountDownLatch(away.size());
+    for (TrackedJob each : away) {
+      Duration limit = limit(each.context.timeouts());
+      longest = limit.compareTo(longest) > 0 ? limit : longest;
+      BoundedCall.THREADS.execute(
+          () -> {
+            try {
+              resume(each, Durations.end(limit));
+            } finally {
+              left.countDown();
+            }
+          });
+    }
+    boolean all =
+        Uninterrupted.until(
+            Durations.end(longest), nanos -> left.await(nanos, TimeUnit.NANOSECONDS));
+    if (!all) {
+      LOG.warn(
+          "{} processes or jobs are not resumed yet and this JVM exits; GpuCheckpoints.recover()"
+              + " resumes them",
+          left.getCount());
+    }
+  }
+
+  /** A verb under way may take as long as a lock does, and a restore waits for memory. */
+  private static Duration limit(Timeouts timeouts) {
+    return Durations.plus(Durations.plus(timeouts.lock(), timeouts.call()), timeouts.memory());
+  }
+
+  /** Waits for verbs under way: a dump is not undone. */
+  private static void resume(TrackedJob job, long end) {
+    while (true) {
+      int generation = job.generation();
+      try {
+        StateHandle resumed =
+            new StateHandle(job, generation, List.of())
+                .bringBack(
+                    "resume on exit",
+                    ProcessState.CHECKPOINTED,
+                    ProcessState.RUNNING,
+                    Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
+                    operation -> Resumption.patient(job.context, operation.members()).resumeFound(),
+                    handle -> handle);
+        LOG.info("{} is resumed as this JVM exits", resumed.job().name());
+        return;
+      } catch (NoSuchProcessException e) {
+        LOG.debug("{} has ended", job.name(), e);
+        return;
+      } catch (OperationInProgressException e) {
+        if (Durations.left(end) <= 0) {
+          LOG.warn("{} is not resumed as this JVM exits: {}", job.name(), e.getMessage());
+          return;
+        }
+      } catch (StaleStateException e) {
+        if (job.isCurrent(generation)) {
+          LOG.info("{} is left alone as this JVM exits: {}", job.name(), e.getMessage());
+          return;
+        }
+      } catch (RuntimeException | Error e) {
+        LOG.warn("{} is not resumed as this JVM exits", job.name(), e);
+        return;
+      }
+    }
+  }
+}

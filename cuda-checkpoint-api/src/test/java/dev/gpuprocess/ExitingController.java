@@ -1,0 +1,137 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.progress.StepListener;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
+/** A controller in a JVM of its own that suspends something, and is ended by a SIGTERM. */
+final class ExitingController implements AutoCloseable {
+
+  static final int SIGTERM_EXIT = 128 + 15;
+
+  private static final String BEGUN = "begun";
+
+  /** Of the lock, a call, and memory: the sum bounds the exit. */
+  static final Duration EACH = Duration.ofSeconds(20);
+
+  private final Process process;
+
+  private ExitingController(Process process) {
+    this.process = process;
+  }
+
+  /**
+   * Starts one, and returns when it has come to the moment.
+   *
+   * @param resumes whether its exit resumes what it has suspended
+   * @param moment the step that it begins, or {@code block} for the body of its try block
+   * @param verb {@code suspend}, {@code lock} or {@code job}
+   */
+  static ExitingController start(
+      SimulatedDriver machine, Path state, long pid, boolean resumes, String moment, String verb)
+      throws IOException {
+    return start(machine, state, pid, resumes, moment, verb, EACH);
+  }
+
+  static ExitingController start(
+      SimulatedDriver machine,
+      Path state,
+      long pid,
+      boolean resumes,
+      String moment,
+      String verb,
+      Duration each)
+      throws IOException {
+    Process process =
+        new ProcessBuilder(
+                TestJvm.command(
+                    List.of("-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
+                    ExitingController.class,
+                    machine.directory().toString(),
+                    state.toString(),
+                    Long.toString(pid),
+                    Boolean.toString(resumes),
+                    moment,
+                    verb,
+                    each.toString()))
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    String line = process.inputReader().readLine();
+    if (!BEGUN.equals(line)) {
+      process.destroyForcibly();
+      throw new IllegalStateException("the controller did not begin: " + line);
+    }
+    return new ExitingController(process);
+  }
+
+  /** Suspends, and waits in the try block until the JVM is ended. */
+  public static void main(String[] args) throws InterruptedException {
+    Path machine = Path.of(args[0]);
+    long pid = Long.parseLong(args[2]);
+    String moment = args[4];
+    Duration each = Duration.parse(args[6]);
+    StepListener telling =
+        new StepListener() {
+          @Override
+          public void started(String name, int of) {
+            if (name.equals(moment)) {
+              System.out.println(BEGUN);
+            }
+          }
+        };
+    GpuCheckpoints checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .stateDirectory(Path.of(args[1]))
+            .listener(telling)
+            .timeouts(Timeouts.builder().lock(each).call(each).memory(each).build())
+            .resumeOnExit(Boolean.parseBoolean(args[3]))
+            .build();
+    try (AutoCloseable held = held(checkpoints, pid, args[5])) {
+      if (moment.equals("block")) {
+        System.out.println(BEGUN);
+      }
+      new CountDownLatch(1).await();
+    } catch (InterruptedException e) {
+      throw e;
+    } catch (Exception e) {
+      System.out.println(e);
+    }
+  }
+
+  private static AutoCloseable held(GpuCheckpoints checkpoints, long pid, String verb) {
+    return switch (verb) {
+      case "suspend" -> checkpoints.process(pid).suspend();
+      case "lock" -> checkpoints.process(pid).lock();
+      case "job" -> checkpoints.job(pid).suspend();
+      default -> throw new IllegalArgumentException(verb);
+    };
+  }
+
+  /** Sends it a SIGTERM. */
+  void terminate() {
+    process.destroy();
+  }
+
+  /** Waits until it has exited, and returns its exit code. */
+  int awaitExit(Duration limit) throws InterruptedException {
+    if (!process.waitFor(limit.toMillis(), TimeUnit.MILLISECONDS)) {
+      throw new IllegalStateException("the controller does not exit");
+    }
+    return process.exitValue();
+  }
+
+  @Override
+  public void close() {
+    TestJvm.end(process);
+  }
+}
