@@ -111,7 +111,8 @@ class ResumeOnExitTest {
 
   @Test
   void exitDoesNotWaitForADriverThatDoesNotAnswer() throws Exception {
-    Duration each = Duration.ofSeconds(1);
+    // Longer than a busy machine takes to read a state.
+    Duration each = Duration.ofSeconds(5);
     job.machine().faults(Fault.in("cuCheckpointProcessLock").after().hangs());
     try (ExitingController controller =
         ExitingController.start(
