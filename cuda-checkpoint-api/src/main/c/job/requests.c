@@ -36,7 +36,8 @@
 
 #include "job.h"
 
-enum { MOST = 64, LINE = 640, TOKEN = 16, DEEPEST = 4096 };
+/* Of the connections WAITING at most are of processes that wait for a snapshot: the controller needs one, too. */
+enum { WAITING = 64, MOST = 2 * WAITING, LINE = 640, TOKEN = 16, DEEPEST = 4096 };
 enum { TICK_MS = 100, SPEAK_TICKS = 50, LOOK_TICKS = 50 };
 
 struct client {
@@ -135,6 +136,12 @@ static void drop(struct client *client) {
   client->fd = -1;
 }
 
+static int waiting(void) {
+  int count = 0;
+  for (int each = 0; each < connected; each++) count += clients[each].fd >= 0 && clients[each].waits;
+  return count;
+}
+
 /* Without waiting for somebody who does not read. */
 static void answer(struct client *client, const char *text) {
   char line[LINE + 2];
@@ -203,7 +210,7 @@ static void obey(struct client *client) {
     answer(client, "refused: only the user of the job may ask");
   } else if (urgent || strcmp(line, "idle") == 0) {
     bool inside = is_inside(peer.pid);
-    const char *refusal = ask(urgent);
+    const char *refusal = inside && waiting() == WAITING ? "refused: too many wait for a snapshot" : ask(urgent);
     if (refusal != NULL || !inside) {
       answer(client, refusal != NULL ? refusal : "asked");
     } else {
@@ -247,9 +254,10 @@ static void hear(struct client *client) {
   obey(client);
 }
 
-static void accept_one(void) {
-  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd >= 0) clients[connected++] = (struct client){.fd = fd};
+/* CRIU cannot dump a connection that is not accepted yet. */
+static void accept_all(void) {
+  for (int fd; connected < MOST && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;)
+    clients[connected++] = (struct client){.fd = fd};
 }
 
 static void forget_dropped(void) {
@@ -347,7 +355,7 @@ static void serve(const sigset_t *mask) {
     }
     if (is_tick()) tick();
     forget_dropped();
-    if (ready > 0 && polled[count].revents != 0) accept_one();
+    if (ready > 0 && polled[count].revents != 0) accept_all();
   }
 }
 

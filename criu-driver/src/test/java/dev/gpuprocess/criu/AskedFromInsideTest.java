@@ -47,6 +47,7 @@ import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
@@ -66,6 +67,22 @@ class AskedFromInsideTest {
   private static final String SHELL =
       "perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new(Peer => $ENV{GPUPROCESS_SOCKET});"
           + " print $s \"now\\n\"; print <$s>'";
+
+  /** A client that makes {@link #TOO_MANY} requests at a time, beside a trainer. */
+  private static final String MANY =
+      """
+      perl -MIO::Socket::UNIX -e '
+        select(undef, undef, undef, 0.01) until -e "$ARGV[0]/go";
+        my @all = map { IO::Socket::UNIX->new(Peer => $ENV{GPUPROCESS_SOCKET}) or die } 1 .. 70;
+        syswrite($_, "idle\\n") for @all;
+        open(my $asked, ">", "$ARGV[0]/asked") or die;
+        my @answers = map { scalar(<$_>) } @all;
+        open(my $out, ">", "$ARGV[0]/half") or die;
+        print $out @answers;
+        close($out);
+        rename("$ARGV[0]/half", "$ARGV[0]/answers");
+        sleep 1000 while 1' "$1" & exec "$0" "$1/count" 0
+      """;
 
   private static final String BUSY = "refused: a snapshot is being made, ask again when it is done";
   private static final String NOBODY = "refused: nobody takes requests of this job now";
@@ -378,6 +395,24 @@ class AskedFromInsideTest {
     assertEquals("asked", tell(socket, "idle\n"), "it is in no image");
     await().atMost(PATIENCE).until(() -> told.made.size() >= 2);
     assertEquals(List.of(), told.failed);
+  }
+
+  @Test
+  void moreProcessesAskThanCanWait() throws IOException {
+    job = checkpoints.launch(trainer.script(MANY, place).build(), plan());
+    awaitMore(place.resolve("count"), 0);
+    gpu.busy = true;
+    Files.createFile(place.resolve("go"));
+    await().atMost(PATIENCE).until(() -> Files.exists(place.resolve("asked")));
+    await().atMost(PATIENCE).until(() -> gpu.refused.get() > 0);
+    gpu.busy = false;
+    awaitText(place.resolve("answers"));
+    Map<String, Long> answers =
+        Files.readAllLines(place.resolve("answers")).stream()
+            .collect(Collectors.groupingBy(each -> each, Collectors.counting()));
+    assertEquals(
+        Map.of("original", 64L, "refused: too many wait for a snapshot", TOO_MANY - 64L), answers);
+    awaitMade(1);
   }
 
   @Test

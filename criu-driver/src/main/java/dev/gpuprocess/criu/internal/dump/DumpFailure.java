@@ -146,6 +146,7 @@ final class DumpFailure {
     }
     return builder
         .typed(outcome, options.deadline())
+        .or(() -> pendingConnection(builder, outcome))
         .or(() -> unsupported(builder, outcome))
         .or(() -> tracedMeanwhile(builder, outcome))
         .orElseGet(() -> builder.exception(outcome, options.deadline()));
@@ -169,6 +170,24 @@ final class DumpFailure {
             builder.failure(outcome),
             builder.criu(),
             null));
+  }
+
+  /** The tree accepts the connection if it runs again. */
+  private static Optional<GpuCheckpointException> pendingConnection(
+      CriuFailureBuilder builder, TreeOutcome outcome) {
+    return builder.errors().stream()
+        .filter(error -> error.contains("in-flight socket"))
+        .findFirst()
+        .map(
+            error ->
+                new PendingConnectionException(
+                    builder.message(
+                        outcome,
+                        "a connection to one of its unix sockets was not accepted yet (%s)"
+                            .formatted(error),
+                        "try again once the listening process has accepted it"),
+                    builder.failure(outcome),
+                    builder.criu()));
   }
 
   /** Whether CRIU could not stop the root, as its log tells where an errno is missing. */

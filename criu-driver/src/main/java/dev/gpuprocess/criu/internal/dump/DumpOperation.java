@@ -21,6 +21,7 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
@@ -30,12 +31,24 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** One dump. */
 public final class DumpOperation {
+
+  private static final Logger LOG = LoggerFactory.getLogger(DumpOperation.class);
+
+  /** The time for which a dump is repeated while the tree has connections to accept. */
+  private static final Duration ACCEPT_PATIENCE = Duration.ofSeconds(3);
+
+  /** The number of attempts that are made even if each takes longer than the patience. */
+  private static final int ATTEMPTS = 3;
 
   private final RpcLink criu;
   private final DumpRequest request;
@@ -43,7 +56,7 @@ public final class DumpOperation {
   private final ProcessIdentity root;
   private final String subject;
   private final Path log;
-  private final DumpStages stages;
+  private final DumpListener listener;
   private HeldLinks links = HeldLinks.NONE;
 
   public DumpOperation(RpcLink criu, DumpRequest request, DumpListener listener) {
@@ -53,12 +66,44 @@ public final class DumpOperation {
     this.root = request.process();
     this.subject = "dump of " + ProcessDescriptions.process(root.pid());
     this.log = request.work().resolve(RpcLink.DUMP_LOG);
-    this.stages = new DumpStages(root, listener, this::imagesAreComplete);
+    this.listener = listener;
   }
 
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
+    repeatWhileConnecting(!stat.leadsSession());
+    if (options.endsTree()) {
+      links.removeLinks();
+    }
+    return DumpReports.read(request.work());
+  }
+
+  /**
+   * CRIU cannot dump a connection that the tree has not accepted. The tree runs again after such a
+   * failure and accepts it, unless the listening process is stuck.
+   */
+  private void repeatWhileConnecting(boolean shellJob) {
+    Deadline deadline = Deadline.after(options.deadline());
+    try (Polling patience = new Polling(ACCEPT_PATIENCE)) {
+      for (int attempt = 1; ; attempt++) {
+        try {
+          once(shellJob, deadline);
+          return;
+        } catch (PendingConnectionException e) {
+          boolean inTime = patience.pause() || attempt < ATTEMPTS;
+          if (!inTime || deadline.passed() || e.failure().fate() != Fate.RUNNING_AGAIN) {
+            throw e;
+          }
+          LOG.debug("repeating the {}", subject, e);
+          removeImages();
+        }
+      }
+    }
+  }
+
+  private void once(boolean shellJob, Deadline deadline) {
+    DumpStages stages = new DumpStages(root, listener, this::imagesAreComplete);
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
@@ -66,19 +111,15 @@ public final class DumpOperation {
       result =
           criu.dump(
               request,
-              !stat.leadsSession(),
+              shellJob,
               new CallContext(
-                  Deadline.after(options.deadline()),
-                  stages,
-                  new LogLimit(log),
-                  new KillMoment(root.pid()),
-                  wakeup));
+                  deadline, stages, new LogLimit(log), new KillMoment(root.pid()), wakeup));
     } catch (IOException e) {
       throw new CriuUnavailableException(
           subject + " did not begin: " + e.getMessage(), Failure.of("dump", root.pid()), e);
     }
     try {
-      finish(result);
+      finish(result, stages);
     } catch (GpuCheckpointException e) {
       if (e.failure().fate() == Fate.RUNNING_AGAIN) {
         // CRIU may not have been able to remove them itself.
@@ -86,13 +127,9 @@ public final class DumpOperation {
       }
       throw e;
     }
-    if (options.endsTree()) {
-      links.removeLinks();
-    }
-    return DumpReports.read(request.work());
   }
 
-  private void finish(CriuResult result) {
+  private void finish(CriuResult result, DumpStages stages) {
     DumpFailure failure = new DumpFailure(request, subject, stages, result, log);
     if (!result.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
@@ -136,15 +173,34 @@ public final class DumpOperation {
         throw directoryProblem(directory, "cannot be written to", null);
       }
     }
+    if (!imageFiles().isEmpty()) {
+      throw directoryProblem(request.images(), "is not empty", null);
+    }
+  }
+
+  private void removeImages() {
+    for (Path file : imageFiles()) {
+      try {
+        Files.delete(file);
+      } catch (IOException e) {
+        throw directoryProblem(
+            request.images(), "cannot be emptied for another attempt: " + e.getMessage(), e);
+      }
+    }
+  }
+
+  private List<Path> imageFiles() {
+    List<Path> files = new ArrayList<>();
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(request.images())) {
       for (Path entry : entries) {
         if (!entry.equals(request.work())) {
-          throw directoryProblem(request.images(), "is not empty", null);
+          files.add(entry);
         }
       }
     } catch (IOException | DirectoryIteratorException e) {
       throw directoryProblem(request.images(), "cannot be read: " + e.getMessage(), e);
     }
+    return files;
   }
 
   private ImageDirectoryException directoryProblem(
