@@ -15,6 +15,7 @@ import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.internal.engine.DriverOperation;
@@ -75,11 +76,14 @@ public final class GpuCheckpoints {
 
   /**
    * The drivers of this machine: libcuda and NVML as the dynamic loader finds them, and the CRIU
-   * driver on the class path or module path. Nothing is loaded before it is needed.
+   * driver on the class path or module path. Neither is loaded before it is needed.
    *
    * @return the settings that {@link GpuProcess#of} uses
+   * @throws dev.gpuprocess.error.ClassLoadingException when the classes of this library lie in a
+   *     directory and one of them cannot be loaded
    */
   public static GpuCheckpoints standard() {
+    LibraryClasses.load();
     return STANDARD;
   }
 
@@ -560,8 +564,11 @@ public final class GpuCheckpoints {
      * Builds the settings. The builder can be used again.
      *
      * @return an immutable object
+     * @throws dev.gpuprocess.error.ClassLoadingException when the classes of this library lie in a
+     *     directory and one of them cannot be loaded
      */
     public GpuCheckpoints build() {
+      LibraryClasses.load();
       return new GpuCheckpoints(
           new EngineContext(
               cuda,

@@ -43,6 +43,16 @@ class DescriptorsTest {
     assertTrue(said.contains(DescriptorlessStart.INITIALISED), said);
   }
 
+  @Test
+  void verbsFailWithATypeAndLeaveTheProcessRunning(@TempDir Path directory) {
+    RealCriu.assume();
+    String said = starved(DescriptorlessVerb.class, List.of(directory.toString()));
+    assertTrue(said.contains(DescriptorlessVerb.REFUSED), said);
+    assertTrue(
+        Integer.parseInt(said.replaceAll("(?s).*" + DescriptorlessVerb.REFUSED, "").strip()) > 3,
+        said);
+  }
+
   /** Whoever reads "corrupt" throws the image away. */
   @Test
   @OutsideUse("A6")

@@ -5,11 +5,14 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -24,6 +27,8 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One verb at work on all members of a job, each under its own lock. The locks are taken in one
@@ -35,6 +40,11 @@ public final class JobOperation {
   /** By what a lock is named. */
   private static final Comparator<ProcessKey> ORDER =
       Comparator.comparingLong(ProcessKey::namespace).thenComparingInt(ProcessKey::pid);
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** The number of files that a verb has open at a time, for each member and for the job. */
+  private static final int DESCRIPTORS = 32;
 
   private final TrackedJob job;
   private final String name;
@@ -303,11 +313,14 @@ public final class JobOperation {
   }
 
   /**
-   * Makes sure that all members are in a state, and nobody else moved them.
+   * Makes sure that all members are in a state, nobody else moved them, and this JVM can open the
+   * files that it takes to move them and to bring them back.
    *
    * @throws WrongStateException when the members were found in several states
+   * @throws ProcessUnreadableException when this JVM has too many files open
    */
   public void require(ProcessState expected) {
+    requireDescriptors();
     if (job.isTree()
         && operations.stream()
             .map(each -> each.target().lastKnown())
@@ -323,6 +336,22 @@ public final class JobOperation {
           failure(null, null));
     }
     withEach(each -> each.require(expected));
+  }
+
+  private void requireDescriptors() {
+    int count = DESCRIPTORS * (1 + operations.size());
+    try {
+      Descriptors.requireFree(count);
+    } catch (IOException e) {
+      if (Descriptors.areUsedUp(e)) {
+        throw new ProcessUnreadableException(
+            "%s of %s did not begin, because this JVM cannot open %s more files: close some, or allow it more (ulimit -n)"
+                .formatted(name, job.name(), count),
+            failure(null, null),
+            e);
+      }
+      LOG.debug("how many files this JVM can open is not known", e);
+    }
   }
 
   /**

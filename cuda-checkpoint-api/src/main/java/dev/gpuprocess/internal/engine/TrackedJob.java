@@ -5,6 +5,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -222,6 +223,9 @@ public final class TrackedJob {
     } catch (GpuCheckpointException e) {
       VerbOutcome.tell(operation, e);
       throw e;
+    } catch (LinkageError e) {
+      throw LibraryClasses.unloadable(
+          "%s of %s".formatted(name, name()), operation.failure(null, null), e);
     } finally {
       ResumeOnExit.settle(this);
       operation.releaseLocks();

@@ -15,6 +15,8 @@ public final class Descriptors {
 
   private static final int SYNC_FILE_RANGE_WRITE = 2;
 
+  private static final Path NOTHING = Path.of("/dev/null");
+
   private Descriptors() {}
 
   /**
@@ -83,6 +85,27 @@ public final class Descriptors {
   /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */
   public static void close(int descriptor) {
     Libc.LIBRARY.close(descriptor);
+  }
+
+  /**
+   * Makes sure that so many more can be opened now. Another thread may open files at any time.
+   *
+   * @throws FileSystemException when fewer can be opened
+   */
+  public static void requireFree(int count) throws FileSystemException {
+    int[] opened = new int[count];
+    int open = 0;
+    try {
+      while (open < count) {
+        opened[open] = Libc.open(NOTHING, Libc.O_RDONLY, 0);
+        open++;
+      }
+    } finally {
+      while (open > 0) {
+        open--;
+        close(opened[open]);
+      }
+    }
   }
 
   /** Waits until a file, or the names in a directory, are on the disk. */

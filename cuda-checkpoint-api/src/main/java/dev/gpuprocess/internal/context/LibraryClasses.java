@@ -1,0 +1,112 @@
+package dev.gpuprocess.internal.context;
+
+import dev.gpuprocess.error.ClassLoadingException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.spi.CriuDriver;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.CodeSource;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.ServiceConfigurationError;
+import java.util.ServiceLoader;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The classes of this library where they lie in directories, as in a build that is not packaged. To
+ * load one takes a descriptor, and a JVM may have none left in the middle of a verb, when a process
+ * has to be brought back. So all are loaded before the first verb. A jar is opened once, when its
+ * first class is loaded or a service is looked up.
+ */
+public final class LibraryClasses {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final String SUFFIX = ".class";
+
+  private static boolean loaded;
+
+  private LibraryClasses() {}
+
+  /**
+   * Loads all of them, unless that was done before.
+   *
+   * @throws ClassLoadingException when one cannot be loaded
+   */
+  public static synchronized void load() {
+    if (loaded) {
+      return;
+    }
+    try {
+      loadBeside(LibraryClasses.class);
+      for (Class<?> driver : drivers()) {
+        loadBeside(driver);
+      }
+    } catch (IOException | ClassNotFoundException | LinkageError e) {
+      throw unloadable("load classes", Failure.of("load classes", 0), e);
+    }
+    loaded = true;
+  }
+
+  /**
+   * The exception for a class that could not be loaded.
+   *
+   * @param operation the operation that needed it
+   */
+  public static ClassLoadingException unloadable(
+      String operation, Failure failure, Throwable cause) {
+    return new ClassLoadingException(
+        "%s failed because a class of this library could not be loaded (%s): allow this JVM more open files (ulimit -n), or complete its class path, and start it again"
+            .formatted(operation, cause),
+        failure,
+        cause);
+  }
+
+  /** The CRIU drivers on the class path or module path; looking them up opens every jar. */
+  private static List<Class<?>> drivers() {
+    List<Class<?>> found = new ArrayList<>();
+    try {
+      ServiceLoader.load(CriuDriver.class).stream().forEach(provider -> found.add(provider.type()));
+    } catch (ServiceConfigurationError e) {
+      LOG.debug("a CRIU driver cannot be loaded; the first verb that needs one says so", e);
+    }
+    return found;
+  }
+
+  private static void loadBeside(Class<?> one) throws IOException, ClassNotFoundException {
+    CodeSource source = one.getProtectionDomain().getCodeSource();
+    if (source == null || source.getLocation() == null) {
+      return;
+    }
+    Path place;
+    try {
+      place = Path.of(source.getLocation().toURI());
+    } catch (URISyntaxException | RuntimeException notOfAFile) {
+      LOG.debug("{} is not in a directory", source.getLocation(), notOfAFile);
+      return;
+    }
+    Path ours = place.resolve("dev").resolve("gpuprocess");
+    if (Files.isDirectory(ours)) {
+      loadIn(ours, "dev.gpuprocess.", one.getClassLoader());
+    }
+  }
+
+  private static void loadIn(Path directory, String prefix, ClassLoader loader)
+      throws IOException, ClassNotFoundException {
+    for (Path entry : DurableFiles.list(directory)) {
+      String name = String.valueOf(entry.getFileName());
+      if (name.endsWith(SUFFIX)) {
+        if (!name.equals("package-info" + SUFFIX)) {
+          String simple = name.substring(0, name.length() - SUFFIX.length());
+          Class<?> unused = Class.forName(prefix + simple, false, loader);
+        }
+      } else if (Files.isDirectory(entry)) {
+        loadIn(entry, prefix + name + ".", loader);
+      }
+    }
+  }
+}
