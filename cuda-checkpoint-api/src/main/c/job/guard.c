@@ -1,4 +1,4 @@
-/* guard PID START yes|no
+/* guard PID START yes|no ENTRY
  * Ends a job, or lets it go, when the JVM that has started it ends, however that ends. Is started by that JVM, and is no
  * part of the job: its session is another, and it has nothing of the job open but 3, a pidfd of its root PID, which started
  * at tick START. 0 is a SEQPACKET socket to the JVM, of single bytes:
@@ -7,7 +7,7 @@
  *              k   SIGKILL, until none is left
  *              end of file   the JVM is gone, or lets the job go: when the argument is yes, the same as k
  *              l   let go: end
- * It ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
+ * It removes the file ENTRY, the job's entry in the journal, and ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
  * them leads. A pid is no identity: each process is signalled by a pidfd, when that has been seen to be of the process that
  * was found. */
 #include <ctype.h>
@@ -46,6 +46,7 @@ static size_t processes, room;
 static struct session *sessions;
 static size_t known, known_room;
 static int root_pid;
+static const char *entry;
 static unsigned long long root_start;
 
 static void *larger(void *block, size_t *room_of, size_t each) {
@@ -111,11 +112,11 @@ static size_t look(void) {
   processes = 0;
   DIR *proc = opendir("/proc");
   if (proc == NULL) exit(3);
-  const struct dirent *entry;
-  while ((entry = readdir(proc)) != NULL) {
-    if (!isdigit((unsigned char)entry->d_name[0])) continue;
+  const struct dirent *one;
+  while ((one = readdir(proc)) != NULL) {
+    if (!isdigit((unsigned char)one->d_name[0])) continue;
     if (processes == room) found = larger(found, &room, sizeof *found);
-    if (read_process(atoi(entry->d_name), &found[processes])) processes++;
+    if (read_process(atoi(one->d_name), &found[processes])) processes++;
   }
   closedir(proc);
   forget_old_sessions();
@@ -167,12 +168,14 @@ static double now(void) {
 
 static void kill_all(void) {
   double end = now() + LONGEST_KILL_S;
-  while (look() > 0 && now() < end) {
+  size_t left;
+  while ((left = look()) > 0 && now() < end) {
     signal_all(SIGKILL);
     struct pollfd root = {ROOT, POLLIN, 0};
     bool gone = poll(&root, 1, ROUND_MS) > 0;
     if (gone && look() > 0) poll(NULL, 0, ROUND_MS / 10);
   }
+  if (left == 0) unlink(entry);
   exit(0);
 }
 
@@ -200,11 +203,12 @@ static void obey(bool ends_with_jvm) {
 }
 
 int guard_job(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
   if (chdir("/") != 0) return 3; /* no directory of the JVM is held */
   root_pid = atoi(argv[0]);
   root_start = strtoull(argv[1], NULL, 10);
   bool ends_with_jvm = strcmp(argv[2], "yes") == 0;
+  entry = argv[3];
   know(root_pid, root_start);
   size_t polled_room = 0;
   struct pollfd *polled = larger(NULL, &polled_room, sizeof *polled);
@@ -225,5 +229,6 @@ int guard_job(int argc, char **argv) {
     for (size_t each = 1; each < count; each++) close(polled[each].fd);
     if (order) obey(ends_with_jvm);
   }
+  unlink(entry);
   return 0;
 }

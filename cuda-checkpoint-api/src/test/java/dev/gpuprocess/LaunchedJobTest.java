@@ -324,6 +324,19 @@ class LaunchedJobTest {
   }
 
   @Test
+  void guardThatIsKilledIsReplacedAtOnce() {
+    LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
+    for (int time = 0; time < 3; time++) {
+      ProcessIdentity guard = guardOf(job);
+      kill(guard);
+      awaitGone(guard);
+      Awaitility.await().atMost(PATIENCE).ignoreExceptions().until(() -> guardOf(job).isAlive());
+    }
+    assertTrue(isAlive(job.identity().pid()));
+    assertEquals(OptionalInt.of(15), job.end(PATIENCE).orElseThrow().signal());
+  }
+
+  @Test
   void whatARootLeavesIsEndedAlsoWhenItsGuardWasKilled() {
     Path child = directory.resolve("child");
     LaunchedJob job =

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -135,5 +136,56 @@ class LauncherTest {
             .ifPresent(ProcessHandle::destroyForcibly);
       }
     }
+  }
+
+  private String launcherWithItsOwnState() throws IOException {
+    return launcher(
+        "exec env GPUPROCESS_STATE_DIR='%s' \"$@\"".formatted(directory.resolve("state")), "stay");
+  }
+
+  private List<Path> entries() throws IOException {
+    try (Stream<Path> files = Files.list(directory.resolve("state"))) {
+      return files.filter(file -> file.toString().endsWith(".job")).toList();
+    }
+  }
+
+  @Test
+  void jobThatOutlivesItsJvmAndItsGuardIsEndedByARecovery() throws Exception {
+    List<ProcessIdentity> job = job(launcherWithItsOwnState());
+    assertEquals(1, entries().size());
+    List<ProcessIdentity> guards =
+        jvm.toHandle()
+            .children()
+            .filter(child -> child.pid() != job.get(0).pid())
+            .flatMap(child -> ProcessIdentity.of(child.pid()).stream())
+            .toList();
+    assertEquals(1, guards.size());
+    signal("STOP", jvm.pid()); // it does not replace the guard
+    signal("KILL", guards.get(0).pid());
+    signal("KILL", jvm.pid());
+    jvm.waitFor();
+    assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
+    GpuCheckpoints next =
+        GpuCheckpoints.builder().stateDirectory(directory.resolve("state")).build();
+    List<Recovered> recovered = next.recover();
+    assertEquals(
+        List.of(RecoveryOutcome.ENDED_WITH_CONTROLLER),
+        recovered.stream().map(Recovered::outcome).toList());
+    assertEquals(job.get(0), recovered.get(0).process());
+    assertTrue(job.stream().noneMatch(ProcessIdentity::isAlive));
+    assertEquals(List.of(), entries());
+    assertEquals(List.of(), next.recover());
+  }
+
+  private static void signal(String name, long pid) throws Exception {
+    assertEquals(0, new ProcessBuilder("kill", "-" + name, "" + pid).start().waitFor());
+  }
+
+  @Test
+  void guardTakesTheJobOutOfTheJournal() throws Exception {
+    List<ProcessIdentity> job = job(launcherWithItsOwnState());
+    jvm.destroyForcibly().waitFor();
+    Awaitility.await().atMost(PATIENCE).until(() -> entries().isEmpty());
+    assertTrue(job.stream().noneMatch(ProcessIdentity::isAlive));
   }
 }

@@ -12,6 +12,11 @@ public enum RecoveryOutcome {
   GONE,
   /** CRIU had restored it only partly; that part was killed. The image is still there. */
   HALF_RESTORED_ENDED,
+  /**
+   * It was launched to end with its controller, and outlived that and the guard that was to end it;
+   * it was killed, and so was what belongs to it.
+   */
+  ENDED_WITH_CONTROLLER,
   /** The driver reports FAILED: the process can only be ended. */
   FAILED,
   /** Another controller, which is alive, works on it; it was not touched. */

@@ -22,7 +22,9 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Supplier;
@@ -43,13 +45,14 @@ public final class Journal {
 
   private static final String LOCK = "recovery";
   private static final String SUFFIX = ".process";
+  private static final String JOB_SUFFIX = ".job";
   private static final String HALF = ".half";
   private static final String ASIDE = ".unread";
 
   /** In place of a start time: no machine runs so many ticks of the clock. */
   private static final long NO_START = 1L << 58;
 
-  private static final Pattern HALF_OF = Pattern.compile(".*\\.process\\.([\\d-]+)\\.half");
+  private static final Pattern HALF_OF = Pattern.compile(".*\\.(?:process|job)\\.([\\d-]+)\\.half");
 
   private final StateDirectory state;
 
@@ -63,7 +66,10 @@ public final class Journal {
    * @throws StateDirectoryException when it cannot be written
    */
   public void write(JournalEntry entry) {
-    Path file = file(entry.key());
+    write(file(entry.key()), entry);
+  }
+
+  private void write(Path file, JournalEntry entry) {
     Path half =
         state
             .path()
@@ -159,16 +165,73 @@ public final class Journal {
   }
 
   /**
+   * Writes that a launched job is to end with this JVM, for a recovery if nothing ends it. If that
+   * fails only the guard of the job ends it.
+   */
+  public void writeLaunch(ProcessIdentity root) {
+    String step = JournalEntry.LAUNCHED;
+    try {
+      write(
+          launchFile(root),
+          JournalEntry.of(asSeenHere(root), root.pid(), step, Holdings.UNKNOWN, null, null));
+    } catch (StateDirectoryException e) {
+      LOG.warn("job {} is not in the journal: {}", root.pid(), e.getMessage());
+    }
+  }
+
+  /** The file of the entry of a launched job, which its guard removes. */
+  public Path launchFile(ProcessIdentity root) {
+    return state.path().resolve(asSeenHere(root).text() + JOB_SUFFIX);
+  }
+
+  /** Unlike the process's own key it is the same once the process is gone. */
+  private static ProcessKey asSeenHere(ProcessIdentity root) {
+    return new ProcessKey(ProcessKey.self().namespace(), root.pid(), root.startTicks());
+  }
+
+  /**
+   * Removes the entry of a launched job that has ended, or does not end with this JVM any more.
+   *
+   * @param entry what {@link #launchFile} returned
+   */
+  public void removeLaunch(Path entry) {
+    remove(entry);
+  }
+
+  /**
+   * The launched jobs that are to end with their controllers, by the files of their entries.
+   *
+   * @throws StateDirectoryException when an entry cannot be read just now
+   */
+  public Map<Path, JournalEntry> launches() {
+    Map<Path, JournalEntry> launches = new LinkedHashMap<>();
+    for (Path file : list(JOB_SUFFIX)) {
+      readNow(file)
+          .filter(entry -> isNameOf(file, entry, JOB_SUFFIX))
+          .ifPresent(entry -> launches.put(file, entry));
+    }
+    return launches;
+  }
+
+  private static boolean isNameOf(Path file, JournalEntry entry, String suffix) {
+    return String.valueOf(file.getFileName()).equals(entry.key().text() + suffix);
+  }
+
+  /**
    * Removes the entry of a process that runs or is gone, so that there is nothing left to recover.
    */
   public void remove(ProcessKey process) {
+    remove(file(process));
+  }
+
+  private void remove(Path file) {
     try {
       if (state.exists()) {
-        state.files().run("remove", () -> Files.deleteIfExists(file(process)));
+        state.files().run("remove", () -> Files.deleteIfExists(file));
       }
     } catch (IOException e) {
       // A recovery will find that there is nothing to do.
-      LOG.warn("{} could not be removed: {}", file(process), e.toString());
+      LOG.warn("{} could not be removed: {}", file, e.toString());
     }
   }
 
@@ -216,9 +279,7 @@ public final class Journal {
   public List<JournalEntry> entries() {
     List<JournalEntry> entries = new ArrayList<>();
     for (Path file : list(SUFFIX)) {
-      readNow(file)
-          .filter(entry -> file(entry.key()).getFileName().equals(file.getFileName()))
-          .ifPresent(entries::add);
+      readNow(file).filter(entry -> isNameOf(file, entry, SUFFIX)).ifPresent(entries::add);
     }
     return entries;
   }
@@ -243,9 +304,14 @@ public final class Journal {
    * cannot be read now, say because too many files are open, stay.
    */
   public void putAsideWhatIsNoEntry() {
-    for (Path file : list(SUFFIX)) {
+    putAsideWhatIsNoEntry(SUFFIX);
+    putAsideWhatIsNoEntry(JOB_SUFFIX);
+  }
+
+  private void putAsideWhatIsNoEntry(String suffix) {
+    for (Path file : list(suffix)) {
       try {
-        if (!state.files().get("read", () -> isEntry(file))) {
+        if (!state.files().get("read", () -> isEntry(file, suffix))) {
           Path aside = file.resolveSibling(file.getFileName() + ASIDE);
           LOG.warn(
               "{} is not the journal entry that its name says, and is renamed to {}", file, aside);
@@ -261,12 +327,12 @@ public final class Journal {
     }
   }
 
-  private boolean isEntry(Path file) throws IOException {
+  private static boolean isEntry(Path file, String suffix) throws IOException {
     if (!SmallFile.is(file)) {
       return false;
     }
     try {
-      return file.equals(file(JournalEntry.parse(SmallFile.read(file)).key()));
+      return isNameOf(file, JournalEntry.parse(SmallFile.read(file)), suffix);
     } catch (IllegalArgumentException | CharacterCodingException nonsense) {
       return false;
     }

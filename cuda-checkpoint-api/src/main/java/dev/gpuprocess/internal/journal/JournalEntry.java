@@ -70,6 +70,9 @@ public record JournalEntry(
   /** The step of an entry for an image whose process runs already. */
   static final String WRITING = "write image";
 
+  /** The step of an entry for a launched job that is to end with its controller. */
+  static final String LAUNCHED = "launched";
+
   private static final String COMPLETE = "complete";
   private static final String JOB = "job";
 

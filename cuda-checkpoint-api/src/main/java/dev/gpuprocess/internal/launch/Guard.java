@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.os.ChildStart;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PacketSocketPair;
 import dev.gpuprocess.internal.os.PidDescriptor;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -11,7 +12,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
 
 /**
  * The process that ends a job with this JVM, however this JVM ends, and that signals all of it. It
@@ -39,20 +39,21 @@ final class Guard {
    * @param root the root of the job
    * @param held the same, which may have ended and not been reaped
    * @param survivesExit whether the job lives on when this JVM ends
+   * @param entry the journal's file about the job, which the guard removes once the job has ended
    * @throws IOException when it cannot be started, or does not answer in time
    */
-  static Guard start(ProcessIdentity root, PidDescriptor held, boolean survivesExit, Duration limit)
+  static Guard start(
+      ProcessIdentity root, PidDescriptor held, boolean survivesExit, Path entry, Duration limit)
       throws IOException {
     Path program = NativeFiles.path(NativeFiles.JOB);
     List<byte[]> arguments =
-        Stream.of(
-                "gpuprocess-guard",
-                "guard",
-                Integer.toString(root.pid()),
-                Long.toString(root.startTicks()),
-                survivesExit ? "no" : "yes")
-            .map(text -> text.getBytes(StandardCharsets.US_ASCII))
-            .toList();
+        List.of(
+            ascii("gpuprocess-guard"),
+            ascii("guard"),
+            ascii(Integer.toString(root.pid())),
+            ascii(Long.toString(root.startTicks())),
+            ascii(survivesExit ? "no" : "yes"),
+            NativePath.bytes(entry));
     PacketSocketPair socket = PacketSocketPair.make();
     try {
       int pid =
@@ -76,6 +77,27 @@ final class Guard {
       socket.close();
       throw e;
     }
+  }
+
+  private static byte[] ascii(String text) {
+    return text.getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /** Waits until it has ended, or the root has. */
+  void awaitEndOr(PidDescriptor root) throws NativeCallException {
+    process.awaitEndOr(root);
+  }
+
+  /**
+   * Waits until it has ended. One that does not end in time is killed.
+   *
+   * @return false when it was killed
+   */
+  boolean awaitEnd(Duration limit) throws NativeCallException {
+    if (!process.awaitEnd(limit)) {
+      boolean unused = process.signal(PidDescriptor.SIGKILL);
+    }
+    return reap();
   }
 
   /**
@@ -103,11 +125,6 @@ final class Guard {
 
   private synchronized boolean order(byte order) throws NativeCallException {
     return !ended && socket.send(order);
-  }
-
-  /** Whether it lives. */
-  synchronized boolean isThere() throws NativeCallException {
-    return !ended && !process.awaitEnd(Duration.ZERO);
   }
 
   /**

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PidDescriptor;
@@ -21,9 +22,13 @@ final class JobLife {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
+  /** Between two attempts to start a guard. */
+  private static final Duration NEXT_ATTEMPT = Duration.ofSeconds(1);
+
   final ProcessIdentity root;
   private final PidDescriptor held;
   private final boolean survivesExit;
+  private final Journal journal;
   private volatile @Nullable Guard guard;
 
   /** Verbs that may end in a dump, under way. */
@@ -38,11 +43,17 @@ final class JobLife {
   /** Whether all of it has ended, and nothing is left to be reaped. */
   boolean over;
 
-  JobLife(ProcessIdentity root, PidDescriptor held, @Nullable Guard guard, boolean survivesExit) {
+  JobLife(
+      ProcessIdentity root,
+      PidDescriptor held,
+      @Nullable Guard guard,
+      boolean survivesExit,
+      Journal journal) {
     this.root = root;
     this.held = held;
     this.guard = guard;
     this.survivesExit = survivesExit;
+    this.journal = journal;
   }
 
   /**
@@ -50,44 +61,63 @@ final class JobLife {
    *
    * @throws NativeCallException when it has ended already, or cannot be held
    */
-  static JobLife restored(ProcessIdentity root, boolean survivesExit, Duration limit)
+  static JobLife restored(
+      ProcessIdentity root, boolean survivesExit, Journal journal, Duration limit)
       throws NativeCallException {
     PidDescriptor held = PidDescriptor.open(root.pid());
     if (Processes.stat(root).isEmpty()) {
       held.close(); // another process has its pid
       throw Libc.failure("pidfd_open " + root.pid(), Libc.ESRCH);
     }
-    Guard guard = null;
-    try {
-      guard = Guard.start(root, held, survivesExit, limit);
-    } catch (IOException e) {
-      LOG.warn("process {} was restored, but is not guarded: {}", root.pid(), e.getMessage());
+    JobLife life = new JobLife(root, held, null, survivesExit, journal);
+    if (!survivesExit) {
+      journal.writeLaunch(root);
     }
-    return new JobLife(root, held, guard, survivesExit);
-  }
-
-  /** Waits until the root has ended, and reaps it; how it ended, where it was a child of ours. */
-  Optional<WaitStatus> awaitRoot() throws NativeCallException {
-    held.awaitEnd();
-    return held.reap();
+    life.guardAgain(limit);
+    return life;
   }
 
   /**
-   * The guard, to be given orders. One that somebody has killed is replaced.
+   * Waits until the root has ended, and reaps it. A guard that is killed meanwhile is replaced at
+   * once.
    *
-   * @param rootLives whether the root is not known to have ended; afterwards the thread that waits
-   *     for the rest replaces guards
+   * @param limit how long a guard may take to begin
+   * @return how it ended, where it was a child of ours
    */
-  Optional<Guard> guard(Duration limit, boolean rootLives) throws IOException {
-    Guard there = guard;
-    if (rootLives && (there == null || !there.isThere())) {
+  Optional<WaitStatus> awaitRoot(Duration limit) throws NativeCallException {
+    while (!held.awaitEnd(Duration.ZERO)) {
+      Guard there = guard;
+      if (there != null) {
+        there.awaitEndOr(held);
+      }
+      if (held.awaitEnd(there == null ? NEXT_ATTEMPT : Duration.ZERO)) {
+        break;
+      }
       if (there != null) {
         boolean unused = there.reap();
+        LOG.warn("the guard of process {} was killed, and is replaced", root.pid());
       }
-      there = Guard.start(root, held, survivesExit, limit);
-      guard = there;
+      guardAgain(limit);
     }
-    return Optional.ofNullable(there);
+    return held.reap();
+  }
+
+  private void guardAgain(Duration limit) {
+    guard = null;
+    try {
+      guard = startGuard(limit);
+    } catch (IOException e) {
+      LOG.warn("process {} is not guarded: {}", root.pid(), e.getMessage());
+    }
+  }
+
+  private Guard startGuard(Duration limit) throws IOException {
+    return Guard.start(root, held, survivesExit, journal.launchFile(root), limit);
+  }
+
+  /** The guard, to be given orders; empty where one has to be started first. */
+  Optional<Guard> guard() {
+    return Optional.ofNullable(guard);
   }
 
   /** Waits until all the rest has ended; nothing of this is used afterwards. */
@@ -97,9 +127,10 @@ final class JobLife {
       there.letGo();
     }
     while (there != null && !there.reap() && !departed) {
-      there = Guard.start(root, held, survivesExit, limit);
+      there = startGuard(limit);
       guard = there;
     }
+    journal.removeLaunch(journal.launchFile(root));
     Orphans.reap(root.pid());
     held.close();
   }

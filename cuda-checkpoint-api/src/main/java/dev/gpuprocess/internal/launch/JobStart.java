@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.LaunchException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.os.ChildStart;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.OutputPipe;
@@ -41,6 +42,7 @@ final class JobStart implements AutoCloseable {
   private final LaunchOptions options;
   private final @Nullable RequestChannel requests;
   private final @Nullable CudaJobFile jobFile;
+  private final Journal journal;
   private final Duration limit;
   private final long end;
   private @Nullable OutputPipe output;
@@ -51,16 +53,19 @@ final class JobStart implements AutoCloseable {
    *
    * @param requests takes requests for snapshots; null for a job that makes none
    * @param jobFile is made for the job; null for none
+   * @param journal gets an entry for a job that is to end with this JVM
    * @param limit for all of it
    */
   JobStart(
       LaunchOptions options,
       @Nullable RequestChannel requests,
       @Nullable CudaJobFile jobFile,
+      Journal journal,
       Duration limit) {
     this.options = options;
     this.requests = requests;
     this.jobFile = jobFile;
+    this.journal = journal;
     this.limit = limit;
     this.end = Durations.end(limit);
   }
@@ -141,6 +146,7 @@ final class JobStart implements AutoCloseable {
   private Started begin(PacketSocketPair socket, int starter) throws IOException {
     int pid = starter;
     PidDescriptor held = PidDescriptor.open(starter);
+    ProcessIdentity root = null;
     Guard guard = null;
     try {
       Message said = hear(socket, held);
@@ -154,9 +160,12 @@ final class JobStart implements AutoCloseable {
       if (said.kind() != READY) {
         throw LaunchFailures.of(options, said.step(), said.value());
       }
-      ProcessIdentity root =
-          ProcessIdentity.of(pid).orElseThrow(() -> new IOException("it was killed"));
-      guard = Guard.start(root, held, options.survivesExit(), left());
+      root = ProcessIdentity.of(pid).orElseThrow(() -> new IOException("it was killed"));
+      if (!options.survivesExit()) {
+        journal.writeLaunch(root);
+      }
+      Path entry = journal.launchFile(root);
+      guard = Guard.start(root, held, options.survivesExit(), entry, left());
       if (requests != null) {
         requests.open();
       }
@@ -173,6 +182,9 @@ final class JobStart implements AutoCloseable {
         // The command may have begun, and have children.
         boolean unused = guard.kill();
         unused = guard.reap();
+      }
+      if (root != null) {
+        journal.removeLaunch(journal.launchFile(root));
       }
       throw e;
     }

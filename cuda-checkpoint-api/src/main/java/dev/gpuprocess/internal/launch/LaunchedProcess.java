@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.LaunchException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -44,6 +45,7 @@ public final class LaunchedProcess {
 
   private final LaunchOptions options;
   private final Duration limit;
+  private final Journal journal;
   private final @Nullable RequestChannel requests;
   private final @Nullable CudaJobFile jobFile;
   private final @Nullable InputStream output;
@@ -59,17 +61,20 @@ public final class LaunchedProcess {
   private LaunchedProcess(
       LaunchOptions options,
       Duration limit,
+      Journal journal,
       @Nullable RequestChannel requests,
       @Nullable CudaJobFile jobFile,
       JobStart.Started started) {
     this.options = options;
     this.limit = limit;
+    this.journal = journal;
     this.requests = requests;
     this.jobFile = jobFile;
     this.output = started.output();
     this.error = started.error();
     this.life =
-        new JobLife(started.root(), started.held(), started.guard(), options.survivesExit());
+        new JobLife(
+            started.root(), started.held(), started.guard(), options.survivesExit(), journal);
     this.lineage.add(started.root());
   }
 
@@ -85,12 +90,14 @@ public final class LaunchedProcess {
   public static LaunchedProcess launch(
       LaunchOptions options, @Nullable RequestChannel requests, EngineContext context) {
     Duration limit = context.timeouts().call();
+    Journal journal = new Journal(context.state());
     CudaJobFile jobFile = null;
     boolean begun = false;
     try {
       jobFile = CudaJobFile.of(options, context.cuda(), context.state()).orElse(null);
-      try (JobStart start = new JobStart(options, requests, jobFile, limit)) {
-        LaunchedProcess job = new LaunchedProcess(options, limit, requests, jobFile, start.run());
+      try (JobStart start = new JobStart(options, requests, jobFile, journal, limit)) {
+        LaunchedProcess job =
+            new LaunchedProcess(options, limit, journal, requests, jobFile, start.run());
         begun = true;
         JOBS.add(job);
         job.watch(job.life);
@@ -140,7 +147,7 @@ public final class LaunchedProcess {
   private void awaitEnd(JobLife watched) {
     Optional<WaitStatus> how = Optional.empty();
     try {
-      how = watched.awaitRoot();
+      how = watched.awaitRoot(limit);
     } catch (NativeCallException e) {
       LOG.warn("how process {} ends is not known: {}", watched.root.pid(), e.getMessage());
     }
@@ -278,17 +285,14 @@ public final class LaunchedProcess {
     try (Polling patience = new Polling(limit)) {
       while (!isGiven(to, order) && !await(Duration.ZERO, () -> to.over)) {
         if (!patience.pause()) {
-          throw new IOException("nobody guards it");
+          throw new IOException("its guard process has exited");
         }
       }
     }
   }
 
-  private boolean isGiven(JobLife to, Order order) throws IOException {
-    Optional<Guard> guard;
-    synchronized (this) {
-      guard = to.guard(limit, !ended && !to.departed);
-    }
+  private static boolean isGiven(JobLife to, Order order) throws IOException {
+    Optional<Guard> guard = to.guard();
     return guard.isPresent() && order.give(guard.get());
   }
 
@@ -373,7 +377,7 @@ public final class LaunchedProcess {
       LOG.warn("the guard of process {} does not end", before.root.pid());
     }
     try {
-      JobLife next = JobLife.restored(process, options.survivesExit(), limit);
+      JobLife next = JobLife.restored(process, options.survivesExit(), journal, limit);
       synchronized (this) {
         life = next;
         lineage.add(process);

@@ -17,7 +17,6 @@ final class ChildCalls {
 
   private static final int F_DUPFD_CLOEXEC = 1030;
   private static final int POLL_BYTES = 8;
-  private static final int REVENTS = 6;
   private static final short POLLIN = 1;
 
   private ChildCalls() {}
@@ -34,20 +33,23 @@ final class ChildCalls {
   }
 
   /**
-   * Waits until something is to be read, or the other end is closed, or the process of a pidfd has
-   * ended.
+   * Waits until something is to be read from one of the descriptors, its other end is closed, or
+   * the process of a pidfd has ended.
    *
    * @return false when the time is up
    */
-  static boolean await(int descriptor, Duration limit) throws NativeCallException {
+  static boolean await(Duration limit, int... descriptors) throws NativeCallException {
     long end = Durations.end(limit);
-    ByteBuffer polled = ByteBuffer.allocate(POLL_BYTES).order(ByteOrder.nativeOrder());
-    polled.putInt(0, descriptor).putShort(4, POLLIN);
+    ByteBuffer polled =
+        ByteBuffer.allocate(POLL_BYTES * descriptors.length).order(ByteOrder.nativeOrder());
+    for (int each = 0; each < descriptors.length; each++) {
+      polled.putInt(POLL_BYTES * each, descriptors[each]).putShort(POLL_BYTES * each + 4, POLLIN);
+    }
     while (true) {
       long left = Math.max(0, Durations.left(end));
       int millis = (int) Math.min(Integer.MAX_VALUE, (left + 999_999) / 1_000_000);
-      int ready = LIBRARY.poll(polled.array(), 1, millis);
-      if (ready > 0 && polled.getShort(REVENTS) != 0) {
+      int ready = LIBRARY.poll(polled.array(), descriptors.length, millis);
+      if (ready > 0) {
         return true;
       }
       if (ready < 0 && Libc.errno() != Libc.EINTR) {

@@ -69,7 +69,7 @@ public final class PacketSocketPair implements AutoCloseable {
    */
   public Optional<byte[]> receive(Duration limit) throws NativeCallException {
     byte[] message = new byte[MOST_BYTES];
-    while (ChildCalls.await(ours, limit)) {
+    while (ChildCalls.await(limit, ours)) {
       long length = ChildCalls.LIBRARY.recv(ours, message, message.length, 0);
       if (length >= 0) {
         return Optional.of(Arrays.copyOf(message, (int) length));

@@ -67,7 +67,12 @@ public final class PidDescriptor implements AutoCloseable {
    * @return false when the time is up
    */
   public boolean awaitEnd(Duration limit) throws NativeCallException {
-    return ChildCalls.await(descriptor, limit);
+    return ChildCalls.await(limit, descriptor);
+  }
+
+  /** Waits until this process or the other one has ended. */
+  public void awaitEndOr(PidDescriptor other) throws NativeCallException {
+    while (!ChildCalls.await(Durations.LONGEST, descriptor, other.descriptor)) {}
   }
 
   /** Waits as long as it takes. */

@@ -18,6 +18,7 @@ import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.launch.CudaJobFile;
+import dev.gpuprocess.internal.launch.LeftJob;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -62,7 +63,7 @@ public final class Recovery {
           journal.removeHalves();
           journal.putAsideWhatIsNoEntry();
           removeLocksOfTheDead();
-          List<RecoveredProcess> all = new ArrayList<>();
+          List<RecoveredProcess> all = new ArrayList<>(endLeftJobs());
           List<JournalEntry> found = journal.entries();
           found.stream()
               .filter(JournalEntry::isImageRestore)
@@ -83,6 +84,40 @@ public final class Recovery {
           tidyUp(found);
           return all;
         });
+  }
+
+  /** First, so that no member is brought back that is to be ended. */
+  private List<RecoveredProcess> endLeftJobs() {
+    List<RecoveredProcess> ended = new ArrayList<>();
+    journal
+        .launches()
+        .forEach(
+            (file, entry) -> {
+              if (isLeft(entry)) {
+                endLeftJob(file, entry).map(Recovery::told).ifPresent(ended::add);
+              }
+            });
+    return ended;
+  }
+
+  private Optional<RecoveredProcess> endLeftJob(Path file, JournalEntry entry) {
+    ProcessIdentity root = entry.target();
+    try {
+      ProcessSearch search = entry.find();
+      if (search.isGone()) {
+        journal.removeLaunch(file);
+        return Optional.empty();
+      }
+      if (search.process().isPresent()
+          && LeftJob.end(search.process().get(), file, context.timeouts().call())) {
+        journal.removeLaunch(file);
+        return Optional.of(new RecoveredProcess(root, RecoveryOutcome.ENDED_WITH_CONTROLLER, null));
+      }
+      LOG.warn("job {} has outlived its controller, and cannot be ended from here", root.pid());
+    } catch (IOException | ProcessUnreadableException e) {
+      LOG.warn("job {} has outlived its controller: {}", root.pid(), e.getMessage());
+    }
+    return Optional.of(new RecoveredProcess(root, RecoveryOutcome.UNREACHABLE, null));
   }
 
   private void removeLocksOfTheDead() {
