@@ -206,7 +206,9 @@ final class Crash {
   private static boolean isNativeCodeOfDeadJvm(String name) {
     Optional<DirectoryMaker> made = DirectoryMaker.ofTemporary(name);
     try {
-      return name.startsWith("gpuprocess-native-") && made.isPresent() && made.get().isAbandoned();
+      return name.startsWith("gpuprocess-native-")
+          && made.isPresent()
+          && made.get().hasAbandoned(Path.of(name));
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

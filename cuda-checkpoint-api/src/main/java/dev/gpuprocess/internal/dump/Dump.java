@@ -22,6 +22,7 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -219,6 +220,11 @@ public final class Dump {
       } finally {
         if (written == null && !disk.hangs()) {
           disk.tidy("tidy", context.timeouts().call(), image::close);
+        }
+        if (withoutMembers == null
+            && DirectoryMaker.placesOfGivenUp().contains(place.getParent())) {
+          // A recovery by another JVM looks there, too.
+          ProcessKey unused = job.noteImage(place, log.path());
         }
       }
     } catch (RuntimeException e) {

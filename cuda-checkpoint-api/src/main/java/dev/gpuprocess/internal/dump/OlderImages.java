@@ -30,7 +30,7 @@ public final class OlderImages {
     try {
       return new Retention(newest, context.imageKey()).keep(keep);
     } finally {
-      journal.remove(noted);
+      journal.forgetImage(noted);
     }
   }
 }

@@ -196,7 +196,7 @@ public final class TrackedJob {
 
   /** Removes that from the journal: the image has its name, or is gone. */
   public void forgetImage(ProcessKey noted) {
-    new Journal(context.state()).remove(noted);
+    new Journal(context.state()).forgetImage(noted);
   }
 
   /** Removes the journal entries: nothing is left to mend. */

@@ -149,13 +149,17 @@ public final class Spool implements AutoCloseable {
     try {
       DurableFiles.delete(directory);
     } catch (IOException e) {
+      DirectoryMaker.giveUp(directory);
       LOG.warn(
-          "{} stays, and takes memory until a recovery removes it: {}", directory, e.toString());
+          "{} stays, and takes memory until the next snapshot or a recovery removes it: {}",
+          directory,
+          e.toString());
     }
   }
 
   /**
-   * Removes what dead makers left. A process that maps such a file keeps its memory.
+   * Removes what dead makers left, and what this JVM could not remove before. A process that maps
+   * such a file keeps its memory.
    *
    * @param place where they were made
    */
@@ -164,12 +168,13 @@ public final class Spool implements AutoCloseable {
       for (Path entry : DurableFiles.list(place)) {
         if (isAbandoned(entry)) {
           DurableFiles.delete(entry);
+          DirectoryMaker.removed(entry);
         }
       }
     } catch (NoSuchFileException none) {
       LOG.debug("there is no {}", place);
     } catch (IOException e) {
-      LOG.warn("what dead controllers left in {} stays: {}", place, e.toString());
+      LOG.warn("spools that are no longer used stay in {}: {}", place, e.toString());
     }
   }
 
@@ -179,7 +184,7 @@ public final class Spool implements AutoCloseable {
         name.startsWith(PREFIX) ? DirectoryMaker.ofTemporary(name) : Optional.empty();
     try {
       return maker.isPresent()
-          && maker.get().isAbandoned()
+          && maker.get().hasAbandoned(entry)
           && Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)
           && Ownership.of(entry).isOursToRemove();
     } catch (NoSuchFileException removedMeanwhile) {

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -26,6 +27,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
@@ -162,6 +164,23 @@ public final class Journal {
     ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, unlikeAnyStart);
     update(JournalEntry.of(key, pid, JournalEntry.WRITING, Holdings.UNKNOWN, image, log));
     return key;
+  }
+
+  /**
+   * Removes an entry about an image that is complete or gone. The entry stays if something that
+   * this JVM made beside the image could not be removed.
+   *
+   * @param noted what {@link #writeImage} returned
+   */
+  public void forgetImage(ProcessKey noted) {
+    Set<Path> places = DirectoryMaker.placesOfGivenUp();
+    if (places.isEmpty()
+        || find(noted)
+            .flatMap(entry -> Optional.ofNullable(entry.image()))
+            .filter(image -> places.contains(image.getParent()))
+            .isEmpty()) {
+      remove(noted);
+    }
   }
 
   /**

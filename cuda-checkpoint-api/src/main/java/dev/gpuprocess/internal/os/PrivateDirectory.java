@@ -82,6 +82,7 @@ record PrivateDirectory(Path path) {
       }
       Files.deleteIfExists(path);
     } catch (IOException e) {
+      DirectoryMaker.giveUp(path);
       LOG.warn("{} could not be removed: {}", path, e.toString());
     }
   }

@@ -21,6 +21,7 @@ import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.LeftJob;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StaleLocks;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -128,7 +129,10 @@ public final class Recovery {
     }
   }
 
-  /** Removes what dead controllers left on disks; a hung disk is left alone. */
+  /**
+   * Removes what dead controllers left on disks, and what this JVM could not remove before; a hung
+   * disk is left alone.
+   */
   private void tidyUp(List<JournalEntry> found) {
     for (JournalEntry entry : found) {
       if (isLeft(entry)) {
@@ -140,6 +144,14 @@ public final class Recovery {
           journal.remove(entry.key());
         }
       }
+    }
+    for (Path place : DirectoryMaker.placesOfGivenUp()) {
+      bounded(
+          place,
+          () -> {
+            removeHalfImages(place);
+            Spool.removeAbandoned(place);
+          });
     }
     CudaJobFile.removeUnused(context.state());
     Optional.ofNullable(context.snapshotSpool())

@@ -22,19 +22,20 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A partial image whose maker died. Immutable.
+ * A partial image that no process writes any more: its maker died, or is this JVM and could not
+ * remove it. Immutable.
  *
  * @param path its directory
- * @param maker the process that wrote it, dead now
+ * @param maker the process that wrote it
  * @param process the process that was being dumped, which may be alive; empty when this machine was
  *     rebooted since
  */
 public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessIdentity> process) {
 
   /**
-   * Finds the partial images of makers that died. Those of living makers are left out, including
-   * those of other JVMs on this machine. Not for a directory that several machines share: makers on
-   * another machine cannot be seen.
+   * Finds the partial images of makers that died, and those that this JVM could not remove. Others
+   * of living makers are left out, including those of other JVMs on this machine. Not for a
+   * directory that several machines share: makers on another machine cannot be seen.
    *
    * @param parent the directory that contains the images
    * @return what can be removed; empty when there is no such directory
@@ -57,8 +58,9 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Removes the partial images of makers that died on this machine since it was booted; those of
-   * other machines that share the directory are not touched.
+   * Removes the partial images of makers that died on this machine since it was booted, and those
+   * that this JVM could not remove; those of other machines that share the directory are not
+   * touched.
    *
    * @param parent the directory that contains the images
    * @throws ImageException when one cannot be removed, or the directory cannot be read
@@ -75,7 +77,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
     }
     try {
       // Other users can give their directories such names too.
-      if (!name.get().maker().isAbandoned() || !Ownership.of(directory).isOurs()) {
+      if (!name.get().maker().hasAbandoned(directory) || !Ownership.of(directory).isOurs()) {
         return Optional.empty();
       }
       return Optional.of(
@@ -120,13 +122,14 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
     Files.move(parent.resolve(name), parent.resolve(left.text()), StandardCopyOption.ATOMIC_MOVE);
   }
 
-  private static void delete(Path parent, String name) throws IOException {
+  private void delete(Path parent, String name) throws IOException {
     try {
       DurableFiles.delete(parent.resolve(name));
     } catch (IOException e) {
       try {
         leave(parent, name);
       } catch (IOException alsoFailed) {
+        DirectoryMaker.giveUp(path.resolveSibling(name));
         e.addSuppressed(alsoFailed);
       }
       throw e;
@@ -141,11 +144,12 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   public void remove() {
     try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()))) {
       String name = claim(parent.path());
+      DirectoryMaker.removed(path);
       if (name != null) {
         delete(parent.path(), name);
       }
     } catch (NoSuchFileException gone) {
-      return;
+      DirectoryMaker.removed(path);
     } catch (IOException e) {
       throw new ImageException(
           "the partial image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);

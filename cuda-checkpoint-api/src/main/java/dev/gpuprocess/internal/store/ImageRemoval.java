@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.FileHold;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -19,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Removes an image that nobody is reading or restoring. It becomes a partial image first, so that
- * what is left of it when this JVM dies is found ({@link AbandonedImage}).
+ * what is left of it when that fails or this JVM dies is found ({@link AbandonedImage}).
  */
 final class ImageRemoval {
 
@@ -79,9 +80,14 @@ final class ImageRemoval {
     if (!held.isAt(half)) {
       throw replaced();
     }
-    Descriptors.sync(parent.path());
-    DurableFiles.deleteContent(held.path());
-    Files.deleteIfExists(half);
+    try {
+      Descriptors.sync(parent.path());
+      DurableFiles.deleteContent(held.path());
+      Files.deleteIfExists(half);
+    } catch (IOException e) {
+      DirectoryMaker.giveUp(parent.name().resolve(String.valueOf(half.getFileName())));
+      throw e;
+    }
   }
 
   private FileSystemException replaced() {

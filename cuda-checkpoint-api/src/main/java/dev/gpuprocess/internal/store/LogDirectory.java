@@ -212,6 +212,7 @@ public record LogDirectory(Path path) {
   public void delete() {
     try {
       DurableFiles.delete(path);
+      DirectoryMaker.removed(path);
     } catch (IOException e) {
       deleteUnseen(e);
     }
@@ -231,6 +232,7 @@ public record LogDirectory(Path path) {
       }
       Files.deleteIfExists(path);
     } catch (IOException e) {
+      DirectoryMaker.giveUp(path);
       LOG.warn("{} could not be removed: {}", path, why.toString());
     }
   }

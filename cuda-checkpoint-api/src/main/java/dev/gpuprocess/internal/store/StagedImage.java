@@ -331,6 +331,7 @@ public final class StagedImage implements AutoCloseable {
       staging.remove();
     } catch (IOException e) {
       // Throwing here would hide the original error; AbandonedImage.in finds what is left.
+      staging.giveUp();
       LOG.warn("{} could not be removed: {}", staging.held().name(), staging.held().explain(e));
     }
   }

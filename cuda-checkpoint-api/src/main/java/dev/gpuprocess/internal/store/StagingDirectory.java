@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -58,7 +59,12 @@ final class StagingDirectory implements AutoCloseable {
       if (staging != null) {
         staging.close();
       }
-      Files.deleteIfExists(path);
+      try {
+        DurableFiles.delete(path);
+      } catch (IOException left) {
+        DirectoryMaker.giveUp(parent.name().resolve(name));
+        e.addSuppressed(left);
+      }
       throw e;
     }
   }
@@ -156,6 +162,13 @@ final class StagingDirectory implements AutoCloseable {
     }
     DurableFiles.deleteContent(staging.path());
     Files.deleteIfExists(ownPath());
+  }
+
+  /** Has it removed later, as it could not be removed now, unless it has its final name. */
+  void giveUp() {
+    if (moved == null) {
+      DirectoryMaker.giveUp(parent.name().resolve(name));
+    }
   }
 
   private Path ownPath() {

@@ -74,7 +74,7 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
       for (Path entry : DurableFiles.list(held.path())) {
         String name = String.valueOf(entry.getFileName());
         Optional<StagingName> half = StagingName.parse(name);
-        isBeingWritten |= half.isPresent() && !half.get().maker().isAbandoned();
+        isBeingWritten |= half.isPresent() && !half.get().maker().hasAbandoned(entry);
         try {
           images.add(image(held, name));
         } catch (NotAnImage e) {

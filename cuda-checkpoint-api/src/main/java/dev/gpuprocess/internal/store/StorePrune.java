@@ -53,6 +53,7 @@ public final class StorePrune {
    * @throws ImageException when the directory cannot be read, or too many files are open
    */
   public PruneReport run(RetentionPolicy policy) {
+    removeAbandoned();
     List<ImageDirectory> images = store.read().images();
     known.retain(images.stream().map(ImageDirectory::path).toList());
     Map<Whose, List<ImageDirectory>> byProcess = new LinkedHashMap<>();
@@ -61,6 +62,14 @@ public final class StorePrune {
     }
     byProcess.values().forEach(each -> prune(policy, each));
     return new PruneReport(removed, spared);
+  }
+
+  private void removeAbandoned() {
+    try {
+      AbandonedImage.removeIn(store.path());
+    } catch (ImageException e) {
+      LOG.warn("partial images in {} stay: {}", store.path(), e.getMessage());
+    }
   }
 
   /** Those of one process, newest first. */
@@ -97,7 +106,7 @@ public final class StorePrune {
     try {
       superseded.forEach(image -> remove(image, newest));
     } finally {
-      journal.remove(noted);
+      journal.forgetImage(noted);
     }
   }
 

@@ -37,6 +37,10 @@ final class Mount implements AutoCloseable {
     assertEquals("", run("mount", "-o", "remount,ro", path.toString()));
   }
 
+  void makeWritable() throws IOException, InterruptedException {
+    assertEquals("", run("mount", "-o", "remount,rw", path.toString()));
+  }
+
   @Override
   public void close() throws IOException {
     try {
