@@ -119,19 +119,47 @@ public final class BoundedCall {
   public static <T> T run(
       Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
       throws TimeoutException {
-    return run(about, name, deadline, call, late, null);
+    return run(about, name, deadline, () -> Duration.ZERO, call, late, null);
   }
 
   /**
    * The same for a verb that may be asked to end before the deadline. The call is abandoned then.
    *
-   * @param stop what asks the verb to end; null for nothing
+   * @param stop what asks the verb to end
    * @throws TimeoutException when the deadline passed, or the verb was asked to end
    */
   public static <T> T run(
       Object about,
       String name,
       Duration deadline,
+      Supplier<T> call,
+      LateReturn<T> late,
+      @Nullable Stop stop)
+      throws TimeoutException {
+    return run(about, name, deadline, () -> Duration.ZERO, call, late, stop);
+  }
+
+  /**
+   * Makes a call that may be given more time when its deadline has passed.
+   *
+   * @param more gives the time to wait longer, again and again; zero to abandon the call
+   */
+  static <T> T run(
+      Object about,
+      String name,
+      Duration deadline,
+      Supplier<Duration> more,
+      Supplier<T> call,
+      LateReturn<T> late)
+      throws TimeoutException {
+    return run(about, name, deadline, more, call, late, null);
+  }
+
+  private static <T> T run(
+      Object about,
+      String name,
+      Duration deadline,
+      Supplier<Duration> more,
       Supplier<T> call,
       LateReturn<T> late,
       @Nullable Stop stop)
@@ -154,7 +182,7 @@ public final class BoundedCall {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(about, answer, Durations.end(deadline), abandonment, stop);
+    return await(about, answer, Durations.end(deadline), more, abandonment, stop);
   }
 
   private static <T> void end(
@@ -190,6 +218,7 @@ public final class BoundedCall {
       Object about,
       CompletableFuture<T> answer,
       long end,
+      Supplier<Duration> more,
       Abandonment abandonment,
       @Nullable Stop stop)
       throws TimeoutException {
@@ -199,6 +228,10 @@ public final class BoundedCall {
       }
       return await(answer, end);
     } catch (TimeoutException e) {
+      Duration longer = more.get();
+      if (!longer.isZero()) {
+        return await(about, answer, Durations.end(longer), more, abandonment, stop);
+      }
       // The first to complete the answer wins; the call may have returned just now.
       count(about, 1);
       abandonment.begin();

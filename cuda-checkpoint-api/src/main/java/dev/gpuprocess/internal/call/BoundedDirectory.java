@@ -8,12 +8,14 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Accesses to a directory, none of which waits for its file system longer than a limit. While one
- * of them hangs the others are refused at once.
+ * Accesses to a directory, none of which waits for a file system that hangs longer than a limit. A
+ * slow disk, which completes writes meanwhile, may take several times as long. While one access
+ * hangs the others are refused at once.
  *
  * @param path the directory
  * @param limit how long its file system may take to answer
@@ -43,7 +45,7 @@ public record BoundedDirectory(Path path, Duration limit) {
       if (BoundedCall.hangs(this)) {
         throw new TimeoutException();
       }
-      return call(what, limit, access, late);
+      return call(what, limit, new SlowDisk(path, limit), access, late);
     } catch (TimeoutException e) {
       throw new FileSystemException(
           path.toString(),
@@ -66,7 +68,9 @@ public record BoundedDirectory(Path path, Duration limit) {
   public void runEvenLate(String what, Task task) {
     try {
       boolean unused =
-          call(what, BoundedCall.hangs(this) ? Duration.ZERO : limit, done(task), late -> {});
+          BoundedCall.hangs(this)
+              ? call(what, Duration.ZERO, () -> Duration.ZERO, done(task), late -> {})
+              : call(what, limit, new SlowDisk(path, limit), done(task), late -> {});
     } catch (TimeoutException e) {
       LOG.warn("the file system of {} hangs: {} when it answers", path, what);
     } catch (IOException e) {
@@ -81,13 +85,15 @@ public record BoundedDirectory(Path path, Duration limit) {
     };
   }
 
-  private <T> T call(String what, Duration patience, Access<T> access, Consumer<T> late)
+  private <T> T call(
+      String what, Duration patience, Supplier<Duration> more, Access<T> access, Consumer<T> late)
       throws IOException, TimeoutException {
     try {
       return BoundedCall.run(
           this,
           what + " in " + path,
           patience,
+          more,
           () -> {
             try {
               return access.run();

@@ -74,7 +74,8 @@ final class CgroupMounts {
     mounts.add(new Mount(controllers, text(mount[ROOT]), NativePath.of(text(mount[PLACE]))));
   }
 
-  private static String text(String escaped) {
+  /** A field of {@code mountinfo}, in which the kernel escapes white space. */
+  static String text(String escaped) {
     return ESCAPED
         .matcher(escaped)
         .replaceAll(
