@@ -7,7 +7,8 @@
  *              k   SIGKILL, until none is left
  *              end of file   the JVM is gone, or lets the job go: when the argument is yes, the same as k
  *              l   let go: end
- * It removes the file ENTRY, the job's entry in the journal, and ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
+ * When the JVM is gone it removes the file ENTRY, the job's entry in the journal, once it has ended the job.
+ * It ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
  * them leads. A pid is no identity: each process is signalled by a pidfd, when that has been seen to be of the process that
  * was found. */
 #include <ctype.h>
@@ -47,6 +48,7 @@ static struct session *sessions;
 static size_t known, known_room;
 static int root_pid;
 static const char *entry;
+static bool orphaned;
 static unsigned long long root_start;
 
 static void *larger(void *block, size_t *room_of, size_t each) {
@@ -175,7 +177,7 @@ static void kill_all(void) {
     bool gone = poll(&root, 1, ROUND_MS) > 0;
     if (gone && look() > 0) poll(NULL, 0, ROUND_MS / 10);
   }
-  if (left == 0) unlink(entry);
+  if (left == 0 && orphaned) unlink(entry);
   exit(0);
 }
 
@@ -196,7 +198,8 @@ static void obey(bool ends_with_jvm) {
   ssize_t got;
   do got = recv(CONTROL, &order, 1, 0);
   while (got < 0 && errno == EINTR);
-  if (got <= 0) order = ends_with_jvm ? 'k' : 'l';
+  orphaned = got <= 0;
+  if (orphaned) order = ends_with_jvm ? 'k' : 'l';
   if (order == 'l') exit(0);
   if (order == 'k') kill_all();
   if (order == 't' && look() > 0) signal_all(SIGTERM);
@@ -229,6 +232,5 @@ int guard_job(int argc, char **argv) {
     for (size_t each = 1; each < count; each++) close(polled[each].fd);
     if (order) obey(ends_with_jvm);
   }
-  unlink(entry);
   return 0;
 }

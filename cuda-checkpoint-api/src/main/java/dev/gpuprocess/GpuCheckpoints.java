@@ -588,9 +588,10 @@ public final class GpuCheckpoints {
   /**
    * Mends what dead controllers left: unlocks the processes that they had locked, returns those
    * that they had checkpointed, and jobs of which one member was checkpointed as a whole, ends
-   * those that CRIU had only half restored, and removes incomplete images. What belongs to a live
-   * controller, which is told by pid and start time, is left alone. May be called at any time, any
-   * number of times.
+   * those that CRIU had only half restored and launched jobs that were to end with their
+   * controller, and removes incomplete images. What belongs to a live controller, which is told by
+   * pid and start time, is left alone; this JVM removes what it could not remove before. May be
+   * called at any time, any number of times.
    *
    * @return one entry for each process in the journal
    * @throws dev.gpuprocess.error.OperationTimedOutException when another recovery is under way and

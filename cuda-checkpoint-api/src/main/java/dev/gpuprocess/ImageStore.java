@@ -244,7 +244,8 @@ public final class ImageStore {
    * command line, are counted apart. These stay whatever the policy says: the newest image of each
    * process that verifies; newer ones that do not verify, which do not count; images that are being
    * read or restored, in any JVM; and images that a process maps, which came back from them and was
-   * not resumed yet. Images that are being written are not touched.
+   * not resumed yet. Images that are being written are not touched. Partial images are removed if
+   * their makers died on this machine, or this JVM could not remove them before.
    *
    * <p>The newest image is read in full to see whether it verifies, unless that is known: this
    * store has made or verified it, and none of its files was touched since. Verbs may be used on

@@ -130,11 +130,15 @@ class LauncherTest {
       Awaitility.await().atMost(PATIENCE).until(() -> !guards.get(0).isAlive());
       assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
     } finally {
-      for (ProcessIdentity each : job) {
-        ProcessHandle.of(each.pid())
-            .filter(handle -> each.isAlive())
-            .ifPresent(ProcessHandle::destroyForcibly);
-      }
+      end(job);
+    }
+  }
+
+  private static void end(List<ProcessIdentity> job) {
+    for (ProcessIdentity each : job) {
+      ProcessHandle.of(each.pid())
+          .filter(handle -> each.isAlive())
+          .ifPresent(ProcessHandle::destroyForcibly);
     }
   }
 
@@ -165,6 +169,14 @@ class LauncherTest {
     signal("KILL", jvm.pid());
     jvm.waitFor();
     assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
+    try {
+      assertEndedByARecovery(job);
+    } finally {
+      end(job);
+    }
+  }
+
+  private void assertEndedByARecovery(List<ProcessIdentity> job) throws IOException {
     GpuCheckpoints next =
         GpuCheckpoints.builder().stateDirectory(directory.resolve("state")).build();
     List<Recovered> recovered = next.recover();

@@ -7,6 +7,9 @@ import java.util.List;
  * Notified of the stages of a dump, in this order, on the thread that called dump. CRIU waits until
  * a method returns, and the tree is stopped from the second method on.
  *
+ * <p>A driver may repeat a dump that failed before {@link #postDump}, such as when the tree had not
+ * accepted a connection yet: the stages before it are then notified again.
+ *
  * <p>A method that declares {@link VetoException} can stop the dump by throwing that or anything
  * else: the tree runs on, and the dump throws an exception whose cause is what was thrown. A method
  * that does not declare it cannot stop anything; what it throws is rethrown when the dump has

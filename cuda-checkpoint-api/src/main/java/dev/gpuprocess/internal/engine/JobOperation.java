@@ -43,8 +43,11 @@ public final class JobOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** The number of files that a verb has open at a time, for each member and for the job. */
+  /** The number of files that a verb may have open at a time. */
   private static final int DESCRIPTORS = 32;
+
+  /** The same for each member in addition. */
+  private static final int DESCRIPTORS_OF_MEMBER = 8;
 
   private final TrackedJob job;
   private final String name;
@@ -339,7 +342,7 @@ public final class JobOperation {
   }
 
   private void requireDescriptors() {
-    int count = DESCRIPTORS * (1 + operations.size());
+    int count = DESCRIPTORS + DESCRIPTORS_OF_MEMBER * operations.size();
     try {
       Descriptors.requireFree(count);
     } catch (IOException e) {

@@ -198,7 +198,7 @@ public final class Journal {
     }
   }
 
-  /** The file of the entry of a launched job, which its guard removes. */
+  /** The file of the entry of a launched job, which its guard removes if this JVM is gone. */
   public Path launchFile(ProcessIdentity root) {
     return state.path().resolve(asSeenHere(root).text() + JOB_SUFFIX);
   }

@@ -39,7 +39,8 @@ final class Guard {
    * @param root the root of the job
    * @param held the same, which may have ended and not been reaped
    * @param survivesExit whether the job lives on when this JVM ends
-   * @param entry the journal's file about the job, which the guard removes once the job has ended
+   * @param entry the journal's file about the job, which the guard removes when it has ended the
+   *     job because this JVM was gone
    * @throws IOException when it cannot be started, or does not answer in time
    */
   static Guard start(

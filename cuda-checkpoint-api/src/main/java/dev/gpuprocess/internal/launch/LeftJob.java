@@ -16,7 +16,7 @@ public final class LeftJob {
    * Ends all of it.
    *
    * @param root its root
-   * @param entry the journal's file about it, which is removed once it has ended
+   * @param entry the journal's file about it
    * @return false when it does not end within the limit
    * @throws IOException when that cannot be tried
    */
