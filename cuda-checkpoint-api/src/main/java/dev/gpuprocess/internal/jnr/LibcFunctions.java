@@ -23,6 +23,8 @@ public interface LibcFunctions {
 
   int fchmod(int descriptor, int mode);
 
+  int ftruncate(int descriptor, long bytes);
+
   long pread(int descriptor, @Out byte[] bytes, long count, long offset);
 
   long pwrite(int descriptor, @In byte[] bytes, long count, long offset);

@@ -17,9 +17,11 @@ public final class Libc {
   public static final int O_RDONLY = 0;
   public static final int O_RDWR = 2;
   static final int O_CREAT = 0x40;
+  static final int O_EXCL = 0x80;
+  static final int O_NOCTTY = 0x100;
   public static final int O_NONBLOCK = 0x800;
   static final int O_PATH = 0x200000;
-  private static final int O_CLOEXEC = 0x80000;
+  static final int O_CLOEXEC = 0x80000;
   public static final int O_DIRECTORY =
       "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
   static final int O_NOFOLLOW = "aarch64".equals(System.getProperty("os.arch")) ? 0x8000 : 0x20000;
@@ -29,11 +31,12 @@ public final class Libc {
   public static final int EINTR = 4;
   public static final int EAGAIN = 11;
   static final int EACCES = 13;
+  static final int EEXIST = 17;
   static final int ENFILE = 23;
   static final int EMFILE = 24;
   static final int ENOSPC = 28;
   static final int EDQUOT = 122;
-  private static final int ENOENT = 2;
+  static final int ENOENT = 2;
 
   private Libc() {}
 

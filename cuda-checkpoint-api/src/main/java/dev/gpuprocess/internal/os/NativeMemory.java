@@ -68,6 +68,11 @@ public final class NativeMemory {
     return memory.getInt(offset);
   }
 
+  /** Changes an {@code int}. */
+  void putInt(int offset, int value) {
+    memory.putInt(offset, value);
+  }
+
   /** Changes a {@code long}. */
   public void putLong(int offset, long value) {
     memory.putLong(offset, value);

@@ -15,10 +15,16 @@ import java.util.Optional;
  * @param links how many names it has; 0 when it was removed and is still open
  * @param bytes its length
  * @param number the device number, if it is a device
+ * @param user the owner
+ * @param group the group of the owner
  */
-public record FileNode(long device, long inode, int mode, int links, long bytes, long number) {
+public record FileNode(
+    long device, long inode, int mode, int links, long bytes, long number, int user, int group) {
 
   private static final int TYPE = 0170000;
+  private static final int PERMISSIONS = 07777;
+  private static final int SOCKET = 0140000;
+  private static final int LINK = 0120000;
   private static final int CHARACTER = 0020000;
   private static final int BLOCK = 0060000;
   private static final int REGULAR = 0100000;
@@ -31,7 +37,8 @@ public record FileNode(long device, long inode, int mode, int links, long bytes,
    */
   public static Optional<FileNode> at(Path path) {
     try {
-      Map<String, Object> stat = Files.readAttributes(path, "unix:dev,ino,mode,nlink,size,rdev");
+      Map<String, Object> stat =
+          Files.readAttributes(path, "unix:dev,ino,mode,nlink,size,rdev,uid,gid");
       return Optional.of(
           new FileNode(
               number(stat, "dev"),
@@ -39,7 +46,9 @@ public record FileNode(long device, long inode, int mode, int links, long bytes,
               (int) number(stat, "mode"),
               (int) number(stat, "nlink"),
               number(stat, "size"),
-              number(stat, "rdev")));
+              number(stat, "rdev"),
+              (int) number(stat, "uid"),
+              (int) number(stat, "gid")));
     } catch (IOException goneOrForbidden) {
       return Optional.empty();
     }
@@ -47,6 +56,41 @@ public record FileNode(long device, long inode, int mode, int links, long bytes,
 
   private static long number(Map<String, Object> stat, String name) {
     return stat.get(name) instanceof Number value ? value.longValue() : 0;
+  }
+
+  /**
+   * Examines an open file.
+   *
+   * @param descriptor a descriptor of this JVM
+   * @throws IOException when it cannot be examined
+   */
+  public static FileNode of(int descriptor) throws IOException {
+    return at(Path.of("/proc/self/fd", Integer.toString(descriptor)))
+        .orElseThrow(() -> new IOException("descriptor %s is not open".formatted(descriptor)));
+  }
+
+  /**
+   * Tells whether both are the same file.
+   *
+   * @param other another file
+   */
+  public boolean isSameFile(FileNode other) {
+    return device == other.device && inode == other.inode;
+  }
+
+  /** The permission bits of the mode. */
+  public int permissions() {
+    return mode & PERMISSIONS;
+  }
+
+  /** Tells whether it is a symbolic link. */
+  public boolean isLink() {
+    return (mode & TYPE) == LINK;
+  }
+
+  /** Tells whether it is a socket. */
+  public boolean isSocket() {
+    return (mode & TYPE) == SOCKET;
   }
 
   /**

@@ -49,7 +49,7 @@ class ProcReadersTest {
   @Test
   void largeDeviceNumbersAreSplitAsTheKernelDoes() {
     // makedev(0x12345, 0x6789a) of glibc
-    FileNode node = new FileNode(0, 0, 0, 0, 0, 0x120006783459aL);
+    FileNode node = new FileNode(0, 0, 0, 0, 0, 0x120006783459aL, 0, 0);
     assertEquals("12345:6789a", "%x:%x".formatted(node.major(), node.minor()));
   }
 
