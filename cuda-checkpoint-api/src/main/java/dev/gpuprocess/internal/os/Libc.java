@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.internal.jnr.LibcFunctions;
 import dev.gpuprocess.internal.text.NativePath;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -97,9 +98,7 @@ public final class Libc {
     if (errno == ENOENT) {
       return new NoSuchFileException(path.toString());
     }
-    return new FileSystemException(
-        path.toString(),
-        null,
+    String reason =
         "%s: %s (errno %s)%s"
             .formatted(
                 what,
@@ -107,6 +106,9 @@ public final class Libc {
                 errno,
                 errno == EMFILE
                     ? " in this JVM: close some files, or raise RLIMIT_NOFILE (ulimit -n)"
-                    : ""));
+                    : "");
+    return errno == EACCES
+        ? new AccessDeniedException(path.toString(), null, reason)
+        : new FileSystemException(path.toString(), null, reason);
   }
 }

@@ -108,17 +108,17 @@ public final class OpenedFile implements AutoCloseable {
     }
   }
 
-  /** Replaces its content. */
+  /** Replaces its content. The file is never shorter than both contents: others may map it. */
   public void replace(InputStream content) throws IOException {
-    if (Libc.LIBRARY.ftruncate(descriptor, 0) != 0) {
-      throw Libc.failed(path, "cannot be written", Libc.errno());
-    }
     byte[] part = new byte[BUFFER_BYTES];
     long done = 0;
     int count;
     while ((count = content.readNBytes(part, 0, part.length)) > 0) {
       write(count == part.length ? part : Arrays.copyOf(part, count), done);
       done += count;
+    }
+    if (Libc.LIBRARY.ftruncate(descriptor, done) != 0) {
+      throw Libc.failed(path, "cannot get its length", Libc.errno());
     }
   }
 

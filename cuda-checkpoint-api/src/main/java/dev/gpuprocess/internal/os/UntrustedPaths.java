@@ -7,7 +7,11 @@ import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.lang.ref.Reference;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -54,7 +58,6 @@ public final class UntrustedPaths {
   private static final int QUIET = Libc.O_NOFOLLOW | Libc.O_NONBLOCK | Libc.O_NOCTTY;
   private static final int NEW_FILE_MODE = 0600;
   private static final int NEW_DIRECTORY_MODE = 0755;
-  private static final int SAME_USER = -1;
   private static final int MOST_LINKS = 40;
   private static final int MOST_STEPS = 10_000;
   private static final int LONGEST_LINK = 4096;
@@ -82,6 +85,17 @@ public final class UntrustedPaths {
   /** Such files with the permissions of this JVM, on the calling thread, without a time limit. */
   public static UntrustedPaths ours() {
     return new UntrustedPaths(ROOT, null);
+  }
+
+  /**
+   * Works with the permissions of this JVM.
+   *
+   * @param limit how long to wait
+   * @return what the work returns
+   * @throws IOException when the time is up
+   */
+  public static <T> T ours(Duration limit, Work<T> work) throws IOException {
+    return within(limit, ours(), work);
   }
 
   /**
@@ -213,7 +227,7 @@ public final class UntrustedPaths {
       if (abandoned) {
         made.close();
         place.call(UNLINKAT, 0, 0, "cannot be removed");
-        throw new CancellationException("nobody waits for " + path);
+        requireWanted(path);
       }
       return made;
     }
@@ -253,6 +267,10 @@ public final class UntrustedPaths {
       if (result < 0) {
         throw Libc.failed(link, "cannot be linked", (int) -result);
       }
+      if (abandoned) {
+        other.call(UNLINKAT, 0, 0, "cannot be removed");
+        requireWanted(link);
+      }
     }
   }
 
@@ -272,13 +290,50 @@ public final class UntrustedPaths {
     }
   }
 
-  /** Gives a file to a group, if the user may do that. */
-  public void setGroup(OpenedFile file, int group) throws IOException {
+  /** Gives a file to a user and a group, if the user of these paths may do that. */
+  public void setOwner(OpenedFile file, int user, int group) throws IOException {
     long result =
         ThreadCredentials.call(
-            as, FCHOWN, file.descriptor(), SAME_USER, Integer.toUnsignedLong(group), 0);
+            as,
+            FCHOWN,
+            file.descriptor(),
+            Integer.toUnsignedLong(user),
+            Integer.toUnsignedLong(group),
+            0);
     if (result < 0) {
-      throw Libc.failed(file.path(), "cannot get its group", (int) -result);
+      throw Libc.failed(
+          file.path(),
+          "cannot be given to user %s and group %s"
+              .formatted(Integer.toUnsignedString(user), Integer.toUnsignedString(group)),
+          (int) -result);
+    }
+  }
+
+  /**
+   * Finds the names of a file in a directory.
+   *
+   * @param directory an absolute path
+   * @return all names of the file there
+   */
+  public List<String> names(Path directory, FileNode file) throws IOException {
+    List<String> found = new ArrayList<>();
+    try (OpenedFile held = directory(directory);
+        DirectoryStream<Path> entries = Files.newDirectoryStream(held.self())) {
+      for (Path entry : entries) {
+        requireWanted(directory);
+        if (FileNode.at(entry, LinkOption.NOFOLLOW_LINKS).filter(file::isSameFile).isPresent()) {
+          found.add(String.valueOf(entry.getFileName()));
+        }
+      }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
+    }
+    return found;
+  }
+
+  private void requireWanted(Path path) {
+    if (abandoned) {
+      throw new CancellationException("the time for %s was up".formatted(path));
     }
   }
 
@@ -318,9 +373,7 @@ public final class UntrustedPaths {
 
   private int openAt(long directory, String name, int flags, int mode, Path shown)
       throws IOException {
-    if (abandoned) {
-      throw new CancellationException("nobody waits for " + shown);
-    }
+    requireWanted(shown);
     long result = call(as, OPENAT, directory, memory(name), flags | Libc.O_CLOEXEC, mode);
     if (result < 0) {
       throw Libc.failed(shown, "cannot be opened", (int) -result);

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.proc;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
@@ -33,12 +34,13 @@ public record FileNode(
    * Examines a file, following links such as {@code /proc/PID/fd/N}.
    *
    * @param path any path
+   * @param options how to treat a link at the end of the path
    * @return empty when it is gone or permission is missing
    */
-  public static Optional<FileNode> at(Path path) {
+  public static Optional<FileNode> at(Path path, LinkOption... options) {
     try {
       Map<String, Object> stat =
-          Files.readAttributes(path, "unix:dev,ino,mode,nlink,size,rdev,uid,gid");
+          Files.readAttributes(path, "unix:dev,ino,mode,nlink,size,rdev,uid,gid", options);
       return Optional.of(
           new FileNode(
               number(stat, "dev"),

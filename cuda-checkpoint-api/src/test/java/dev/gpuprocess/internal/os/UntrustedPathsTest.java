@@ -153,8 +153,9 @@ class UntrustedPathsTest {
           try (OpenedFile open = paths.create(made)) {
             open.replace(new ByteArrayInputStream("new".getBytes(StandardCharsets.UTF_8)));
             open.setMode(0640);
-            paths.setGroup(open, Stranger.ID);
-            assertThrows(IOException.class, () -> paths.setGroup(open, 0));
+            paths.setOwner(open, Stranger.ID, Stranger.ID);
+            assertThrows(IOException.class, () -> paths.setOwner(open, Stranger.ID, 0));
+            assertThrows(IOException.class, () -> paths.setOwner(open, 0, Stranger.ID));
           }
           paths.link(made, file.resolveSibling("other"));
           return paths.makeDirectory(file.resolveSibling("inner"));

@@ -74,7 +74,7 @@ public final class DumpOperation {
     checkDirectories();
     repeatWhileConnecting(!stat.leadsSession());
     if (options.endsTree()) {
-      links.removeLinks();
+      links.removeLinks(options.deadline());
     }
     return DumpReports.read(request.work());
   }
@@ -123,7 +123,7 @@ public final class DumpOperation {
     } catch (GpuCheckpointException e) {
       if (e.failure().fate() == Fate.RUNNING_AGAIN) {
         // CRIU may not have been able to remove them itself.
-        links.removeLinks();
+        links.removeLinks(options.deadline());
       }
       throw e;
     }

@@ -1,52 +1,54 @@
 package dev.gpuprocess.criu.internal.links;
 
+import dev.gpuprocess.internal.os.Credentials;
+import dev.gpuprocess.internal.os.DirectoryTrust;
+import dev.gpuprocess.internal.os.FileSystemStatus;
+import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.os.UntrustedPaths;
+import dev.gpuprocess.internal.proc.FileNode;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.PosixFilePermission;
-import java.util.ArrayList;
-import java.util.EnumSet;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A hard link that a restore needs, and the content of its file in the images.
  *
  * @param link CRIU's name for the file
  * @param file the file as it was when the tree was dumped
+ * @param user the credentials of a process that had the file open
  * @param names other names that it had in the same directory, such as that of a semaphore
  * @param content its bytes, in the images
  */
-record HeldLink(Path link, FileIdentity file, List<String> names, Path content) {
+record HeldLink(Path link, FileNode file, Credentials user, List<String> names, Path content) {
 
-  /** Finds the other names of the file in its directory. */
-  static List<String> otherNames(Path link, FileIdentity file) throws IOException {
-    List<String> names = new ArrayList<>();
-    try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory(link))) {
-      for (Path entry : entries) {
-        if (!entry.equals(link) && FileIdentity.of(entry).filter(file::isSameFile).isPresent()) {
-          names.add(String.valueOf(entry.getFileName()));
-        }
-      }
-    } catch (DirectoryIteratorException e) {
-      throw e.getCause();
-    }
-    return names;
+  private static final Logger LOG = LoggerFactory.getLogger(HeldLink.class);
+
+  private static final int PERMISSIONS = 0777;
+
+  /** What gets each file that is created. */
+  interface Made {
+    void add(Path path, FileNode file);
   }
 
-  private static Path directory(Path link) throws IOException {
-    Path parent = link.getParent();
-    if (parent == null) {
-      throw new IOException(link + " is in no directory");
-    }
-    return parent;
+  /**
+   * Works on the directory of the link with the permissions of its process. Where only root can
+   * change the directory, and all above it, no user can have replaced it, so that our own
+   * permissions do no harm.
+   */
+  <T> T work(Duration limit, UntrustedPaths.Work<T> work) throws IOException {
+    return isTrusted() ? UntrustedPaths.ours(limit, work) : UntrustedPaths.as(user, limit, work);
+  }
+
+  private boolean isTrusted() {
+    Path directory = link.getParent();
+    return directory != null && DirectoryTrust.isOurs(directory);
   }
 
   /**
@@ -58,70 +60,107 @@ record HeldLink(Path link, FileIdentity file, List<String> names, Path content) 
    * @param made gets each path once it is created, the link first; nothing if the link exists
    * @throws IOException if another file has its name, or it cannot be created
    */
-  void putBack(List<Path> made) throws IOException {
-    if (Files.exists(link, LinkOption.NOFOLLOW_LINKS)) {
-      Optional<FileIdentity> there = FileIdentity.of(link);
-      if (there.filter(file::isSameFile).isEmpty()
-          && (there.isEmpty() || Files.mismatch(link, content) >= 0)) {
+  void putBack(Duration limit, Made made) throws IOException {
+    boolean isToBeWritten = work(limit, paths -> putBack(paths, made));
+    if (isToBeWritten) {
+      write(limit);
+    }
+  }
+
+  private boolean putBack(UntrustedPaths paths, Made made) throws IOException {
+    if (exists(paths, link)) {
+      if (!isSame(paths, link) && !hasContent(paths)) {
         throw new IOException(link + " is not the file that the image needs there: move it away");
       }
-      return;
+      return false;
     }
     for (String name : names) {
       Path other = link.resolveSibling(name);
-      if (FileIdentity.of(other).filter(file::isSameFile).isPresent()) {
-        linkTo(other, made);
-        return;
+      if (isSame(paths, other)) {
+        return linkTo(paths, other, made);
       }
     }
-    create(made);
+    create(paths, made);
+    return false;
   }
 
-  private void linkTo(Path other, List<Path> made) throws IOException {
-    Files.createLink(link, other);
-    made.add(link);
-    if (FileIdentity.of(link).filter(file::isSameFile).isEmpty()) {
-      throw new IOException(other + " was replaced just now");
-    }
-    // A file in tmpfs is memory shared by processes: set it to what it was at the dump, like
-    // theirs.
-    if (Files.getFileStore(link).type().equals("tmpfs") && Files.size(link) == file.size()) {
-      write();
-    }
+  private static boolean exists(UntrustedPaths paths, Path path) throws IOException {
+    return look(paths, path).isPresent();
   }
 
-  private void create(List<Path> made) throws IOException {
-    Files.createFile(link);
-    made.add(link);
-    write();
-    Files.setAttribute(link, "unix:uid", file.owner(), LinkOption.NOFOLLOW_LINKS);
-    Files.setAttribute(link, "unix:gid", file.group(), LinkOption.NOFOLLOW_LINKS);
-    Files.setPosixFilePermissions(link, permissions());
-    for (String name : names) {
-      Path other = link.resolveSibling(name);
-      if (!Files.exists(other, LinkOption.NOFOLLOW_LINKS)) {
-        Files.createLink(other, link);
-        made.add(other);
-      }
-    }
+  private boolean isSame(UntrustedPaths paths, Path path) throws IOException {
+    return look(paths, path).filter(file::isSameFile).isPresent();
   }
 
-  private void write() throws IOException {
-    try (OutputStream out =
-            Files.newOutputStream(link, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+  private static Optional<FileNode> look(UntrustedPaths paths, Path path) throws IOException {
+    Optional<OpenedFile> held = paths.hold(path);
+    held.ifPresent(OpenedFile::close);
+    return held.map(OpenedFile::node);
+  }
+
+  private boolean hasContent(UntrustedPaths paths) {
+    try (OpenedFile there = paths.read(link).orElseThrow();
         InputStream in = Files.newInputStream(content)) {
-      in.transferTo(out);
+      return there.hasContentOf(in);
+    } catch (IOException notAFileThatCanBeRead) {
+      return false;
     }
   }
 
-  private Set<PosixFilePermission> permissions() {
-    Set<PosixFilePermission> all = EnumSet.noneOf(PosixFilePermission.class);
-    PosixFilePermission[] inOrder = PosixFilePermission.values();
-    for (int i = 0; i < inOrder.length; i++) {
-      if ((file.mode() & 0400 >> i) != 0) {
-        all.add(inOrder[i]);
+  /** Whether the file is to be written. */
+  private boolean linkTo(UntrustedPaths paths, Path other, Made made) throws IOException {
+    paths.link(other, link);
+    made.add(link, file);
+    try (OpenedFile linked = paths.hold(link).orElseThrow(() -> replaced(other))) {
+      if (!file.isSameFile(linked.node())) {
+        throw replaced(other);
+      }
+      // A file in tmpfs is memory shared by processes: set it to what it was at the dump, like
+      // theirs.
+      return FileSystemStatus.of(linked.self()).isInMemory()
+          && linked.node().bytes() == file.bytes();
+    }
+  }
+
+  private static IOException replaced(Path path) {
+    return new IOException(path + " was replaced just now");
+  }
+
+  /** Sets the content of a file that others share, unless the process may only read it. */
+  private void write(Duration limit) throws IOException {
+    try {
+      UntrustedPaths.as(
+          user,
+          limit,
+          paths -> {
+            try (OpenedFile shared = paths.readAndWrite(link).orElseThrow(() -> replaced(link));
+                InputStream in = Files.newInputStream(content)) {
+              if (file.isSameFile(shared.node())) {
+                shared.replace(in);
+              }
+            }
+            return true;
+          });
+    } catch (AccessDeniedException e) {
+      LOG.debug("{} is not set to what it was, as the process could not write to it", link, e);
+    }
+  }
+
+  private void create(UntrustedPaths paths, Made made) throws IOException {
+    try (OpenedFile created = paths.create(link)) {
+      made.add(link, created.node());
+      try (InputStream in = Files.newInputStream(content)) {
+        created.replace(in);
+      }
+      paths.setOwner(created, file.user(), file.group());
+      created.setMode(file.mode() & PERMISSIONS);
+      for (String name : names) {
+        Path other = link.resolveSibling(name);
+        if (!exists(paths, other)) {
+          paths.link(link, other);
+          made.add(other, created.node());
+        }
       }
     }
-    return all;
   }
 }

@@ -3,6 +3,11 @@ package dev.gpuprocess.criu.internal.links;
 import dev.gpuprocess.criu.internal.images.LinkRemaps;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.os.Credentials;
+import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.os.UntrustedPaths;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -12,10 +17,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -56,15 +64,12 @@ public final class HeldLinks {
       if (!mountNamespace(root.pid()).equals(mountNamespace(ProcessHandle.current().pid()))) {
         return NONE;
       }
-      List<HeldLink> held = new ArrayList<>();
-      for (Path link : LinkRemaps.in(images)) {
-        Optional<FileIdentity> file = FileIdentity.of(link);
-        if (file.isPresent() && isToBeHeld(link, file.get(), root, options)) {
-          Path content = images.resolve(CONTENT + held.size());
-          copy(link, content);
-          held.add(new HeldLink(link, file.get(), HeldLink.otherNames(link, file.get()), content));
-        }
-      }
+      List<Path> remapped = LinkRemaps.in(images);
+      List<HeldLink> held =
+          remapped.isEmpty()
+              ? List.of()
+              : UntrustedPaths.ours(
+                  options.deadline(), paths -> held(paths, remapped, images, root, options));
       write(held, images.resolve(INDEX));
       return new HeldLinks(held);
     } catch (IOException e) {
@@ -76,31 +81,66 @@ public final class HeldLinks {
     }
   }
 
+  /** The tree's owner can replace everything at these paths meanwhile. */
+  private static List<HeldLink> held(
+      UntrustedPaths paths,
+      List<Path> remapped,
+      Path images,
+      ProcessIdentity root,
+      DumpOptions options)
+      throws IOException {
+    List<Integer> tree = ProcFs.tree(root.pid());
+    List<HeldLink> held = new ArrayList<>();
+    for (Path link : remapped) {
+      Optional<OpenedFile> found = paths.read(link);
+      if (found.isPresent()) {
+        try (OpenedFile file = found.get()) {
+          Credentials user =
+              Holder.of(file.node(), tree)
+                  .orElseThrow(() -> new IOException(link + " is not a file that it has open"));
+          if (isToBeHeld(link, file.node(), root, options)) {
+            Path content = images.resolve(CONTENT + held.size());
+            copy(file, content);
+            held.add(new HeldLink(link, file.node(), user, otherNames(paths, link, file), content));
+          }
+        }
+      }
+    }
+    return held;
+  }
+
+  private static List<String> otherNames(UntrustedPaths paths, Path link, OpenedFile file)
+      throws IOException {
+    String own = String.valueOf(link.getFileName());
+    return paths.names(Objects.requireNonNull(link.getParent()), file.node()).stream()
+        .filter(name -> !name.equals(own))
+        .toList();
+  }
+
   private static Path mountNamespace(long pid) throws IOException {
     return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "ns", "mnt"));
   }
 
   private static boolean isToBeHeld(
-      Path link, FileIdentity file, ProcessIdentity root, DumpOptions options) {
-    if (file.size() <= options.ghostLimit()) {
+      Path link, FileNode file, ProcessIdentity root, DumpOptions options) {
+    if (file.bytes() <= options.ghostLimit()) {
       return true;
     }
     if (options.leaveRunning()) {
       throw new ImageException(
           "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: raise DumpOptions.ghostLimit"
-              .formatted(root.pid(), file.size() >> 20, link.getParent()),
+              .formatted(root.pid(), file.bytes() >> 20, link.getParent()),
           Failure.of("dump", root.pid()));
     }
     LOG.warn("{} is larger than the ghost limit, so the image can be restored only once", link);
     return false;
   }
 
-  private static void copy(Path from, Path to) throws IOException {
+  private static void copy(OpenedFile from, Path to) throws IOException {
     Files.createFile(
         to, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-    try (InputStream in = Files.newInputStream(from);
-        OutputStream out = Files.newOutputStream(to, StandardOpenOption.WRITE)) {
-      in.transferTo(out);
+    try (OutputStream out = Files.newOutputStream(to, StandardOpenOption.WRITE)) {
+      from.copyTo(out);
     }
   }
 
@@ -115,10 +155,11 @@ public final class HeldLinks {
       all.setProperty(prefix + "link", link.link().toString());
       all.setProperty(prefix + "device", Long.toString(link.file().device()));
       all.setProperty(prefix + "inode", Long.toString(link.file().inode()));
-      all.setProperty(prefix + "mode", Integer.toString(link.file().mode()));
-      all.setProperty(prefix + "owner", Integer.toString(link.file().owner()));
+      all.setProperty(prefix + "mode", Integer.toString(link.file().permissions()));
+      all.setProperty(prefix + "owner", Integer.toString(link.file().user()));
       all.setProperty(prefix + "group", Integer.toString(link.file().group()));
-      all.setProperty(prefix + "size", Long.toString(link.file().size()));
+      all.setProperty(prefix + "size", Long.toString(link.file().bytes()));
+      all.setProperty(prefix + "user", link.user().toString());
       all.setProperty(prefix + "names", String.join("/", link.names()));
     }
     try (OutputStream out =
@@ -155,15 +196,21 @@ public final class HeldLinks {
 
   private static HeldLink read(Properties all, String prefix, Path content) {
     String names = all.getProperty(prefix + "names", "");
+    int owner = Math.toIntExact(number(all, prefix + "owner"));
+    int group = Math.toIntExact(number(all, prefix + "group"));
     return new HeldLink(
         Path.of(all.getProperty(prefix + "link")),
-        new FileIdentity(
+        new FileNode(
             number(all, prefix + "device"),
             number(all, prefix + "inode"),
             Math.toIntExact(number(all, prefix + "mode")),
-            Math.toIntExact(number(all, prefix + "owner")),
-            Math.toIntExact(number(all, prefix + "group")),
-            number(all, prefix + "size")),
+            0,
+            number(all, prefix + "size"),
+            0,
+            owner,
+            group),
+        Credentials.parse(all.getProperty(prefix + "user", owner + ":" + group + ":"))
+            .orElseThrow(IllegalArgumentException::new),
         names.isEmpty() ? List.of() : List.of(names.split("/")),
         content);
   }
@@ -175,14 +222,15 @@ public final class HeldLinks {
   /**
    * Puts back the links that are missing.
    *
+   * @param limit how long to wait for a file system
    * @return what was put back; close it after the restore
    * @throws IOException if one cannot be put back; then none is
    */
-  public Placed putBack() throws IOException {
-    Placed placed = new Placed();
+  public Placed putBack(Duration limit) throws IOException {
+    Placed placed = new Placed(limit);
     try {
       for (HeldLink link : links) {
-        placed.putBack(link);
+        link.putBack(limit, (path, file) -> placed.made.add(new Made(link, path, file)));
       }
       return placed;
     } catch (IOException | RuntimeException e) {
@@ -195,55 +243,60 @@ public final class HeldLinks {
    * Removes the links that CRIU created for a finished dump, as another dump may need their names.
    * A link that is the only name of its file in its directory stays, as others may know the file by
    * a name elsewhere.
+   *
+   * @param limit how long to wait for a file system
    */
-  public void removeLinks() {
+  public void removeLinks(Duration limit) {
     for (HeldLink link : links) {
-      try {
-        boolean same = FileIdentity.of(link.link()).filter(link.file()::isSameFile).isPresent();
-        if (same && !link.names().isEmpty()) {
-          Files.delete(link.link());
+      if (!link.names().isEmpty()) {
+        try {
+          boolean unused =
+              UntrustedPaths.ours(limit, paths -> removed(paths, link.link(), link.file()));
+        } catch (IOException e) {
+          LOG.warn("{} could not be removed: {}", link.link(), e.toString());
         }
-      } catch (IOException e) {
-        LOG.warn("{} could not be removed: {}", link.link(), e.toString());
       }
+    }
+  }
+
+  private static boolean removed(UntrustedPaths paths, Path path, FileNode file)
+      throws IOException {
+    paths.remove(path, file);
+    return true;
+  }
+
+  private record Made(HeldLink link, Path path, FileNode file) {
+
+    boolean isLink() {
+      return path.equals(link.link());
     }
   }
 
   /** Links that were put back for a restore. */
   public static final class Placed {
 
-    private final List<Path> links = new ArrayList<>();
-    private final List<Path> others = new ArrayList<>();
+    private final Duration limit;
+    private final List<Made> made = new CopyOnWriteArrayList<>();
 
-    private void putBack(HeldLink link) throws IOException {
-      List<Path> made = new ArrayList<>();
-      try {
-        link.putBack(made);
-      } finally {
-        for (Path path : made) {
-          (path.equals(link.link()) ? links : others).add(path);
-        }
-      }
+    private Placed(Duration limit) {
+      this.limit = limit;
     }
 
     /** The tree was restored: removes the links that CRIU has not consumed. */
     public void restored() {
-      remove(links);
+      made.stream().filter(Made::isLink).forEach(this::remove);
     }
 
     /** The tree was not restored: removes everything that was created. */
     public void failed() {
-      remove(links);
-      remove(others);
+      made.forEach(this::remove);
     }
 
-    private static void remove(List<Path> made) {
-      for (Path path : made) {
-        try {
-          Files.deleteIfExists(path);
-        } catch (IOException e) {
-          LOG.warn("{} could not be removed: {}", path, e.toString());
-        }
+    private void remove(Made each) {
+      try {
+        boolean unused = each.link().work(limit, paths -> removed(paths, each.path(), each.file()));
+      } catch (IOException e) {
+        LOG.warn("{} could not be removed: {}", each.path(), e.toString());
       }
     }
   }

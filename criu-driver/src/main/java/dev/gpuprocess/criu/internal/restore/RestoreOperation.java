@@ -121,7 +121,7 @@ public final class RestoreOperation {
 
   private HeldLinks.Placed putBackLinks() {
     try {
-      return HeldLinks.in(request.images()).putBack();
+      return HeldLinks.in(request.images()).putBack(options.deadline());
     } catch (IOException e) {
       throw new ImageDirectoryException(
           "%s did not begin: an unlinked file that the process had open cannot be put back (%s)"

@@ -1,0 +1,67 @@
+package dev.gpuprocess.criu.internal.links;
+
+import dev.gpuprocess.internal.os.Credentials;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/** Finds the processes of a stopped tree that have a file open or mapped. */
+final class Holder {
+
+  /** In {@code /proc/PID/fdinfo/N}, octal: only names the file, and needs no permission to it. */
+  private static final int O_PATH = 010000000;
+
+  private Holder() {}
+
+  /**
+   * Returns the credentials of a process that has a file open. Of several users, one that is not
+   * root comes first.
+   *
+   * @param tree the processes
+   * @return empty if none of the processes has the file
+   */
+  static Optional<Credentials> of(FileNode file, List<Integer> tree) {
+    List<Credentials> all =
+        tree.stream()
+            .filter(pid -> hasOpen(pid, file) || hasMapped(pid, file))
+            .flatMap(pid -> Credentials.of(pid).stream())
+            .toList();
+    return all.stream()
+        .filter(each -> each.user() != 0)
+        .findFirst()
+        .or(() -> all.stream().findFirst());
+  }
+
+  private static boolean hasOpen(int pid, FileNode file) {
+    return ProcFs.openFiles(pid).stream()
+        .map(OpenFile::number)
+        .anyMatch(number -> isSame(pid, "fd/" + number, file) && !isNameOnly(pid, number));
+  }
+
+  private static boolean isNameOnly(int pid, int number) {
+    return ProcFs.read(pid, "fdinfo/" + number).stream()
+        .flatMap(String::lines)
+        .filter(line -> line.startsWith("flags:"))
+        .allMatch(line -> (Integer.parseInt(line.substring(6).strip(), 8) & O_PATH) != 0);
+  }
+
+  private static boolean hasMapped(int pid, FileNode file) {
+    Set<String> seen = new HashSet<>();
+    return ProcFs.memory(pid).stream()
+        .filter(mapping -> mapping.inode() == file.inode() && seen.add(mapping.device()))
+        .map(Mapping::range)
+        .anyMatch(range -> isSame(pid, "map_files/" + range, file));
+  }
+
+  private static boolean isSame(int pid, String link, FileNode file) {
+    return FileNode.at(Path.of("/proc", Integer.toString(pid), link))
+        .filter(file::isSameFile)
+        .isPresent();
+  }
+}
