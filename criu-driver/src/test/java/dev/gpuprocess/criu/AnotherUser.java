@@ -4,8 +4,6 @@ import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.internal.os.CurrentUser;
-import dev.gpuprocess.internal.proc.Capabilities;
-import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;
@@ -151,19 +149,13 @@ final class AnotherUser implements AutoCloseable {
    *
    * @param criu the command by which root has it
    */
-  String criu(List<String> criu) throws IOException {
+  String criu(List<String> criu) {
     return likeSudo() + " " + criuAsRoot(criu);
   }
 
   /** What root has to run for this user. */
-  String criuAsRoot(List<String> criu) throws IOException {
-    String asRoot = String.join(" ", criu);
-    if (Capabilities.of(ProcessHandle.current().pid()).has(Capability.SYS_RESOURCE)) {
-      return asRoot;
-    }
-    Path limits = compile("limits", "-shared", "-fPIC");
-    String text = "#!/bin/sh\nLD_PRELOAD=%s exec %s \"$@\"\n".formatted(limits, asRoot);
-    return FakeCriu.write(directory.resolve("criu"), text).toString();
+  String criuAsRoot(List<String> criu) {
+    return RealCriu.forOtherUsers(directory, criu);
   }
 
   /** All that is his, and what he may run. */
