@@ -14,10 +14,12 @@ import dev.gpuprocess.internal.jnr.CudaFunctions;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
 import dev.gpuprocess.internal.launch.CudaJobFile;
+import dev.gpuprocess.internal.os.OpenedFile;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
+import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -212,29 +214,37 @@ public final class LibCuda implements CudaDriver {
    */
   private Optional<Answer> withJobFile(
       String function, int pid, int timeoutMs, List<GpuPair> pairs) {
-    Optional<Path> jobFile = keepsJobFiles() ? jobFile(pid) : Optional.empty();
-    if (jobFile.isEmpty()) {
+    if (!keepsJobFiles()) {
       return Optional.empty();
     }
     ByteBuffer all = ByteBuffer.allocate(PAIR_BYTES * pairs.size());
     pairs.forEach(pair -> all.put(pair.from().bytes()).put(pair.to().bytes()));
     try {
-      return Optional.of(
-          CudaCall.make(jobFile.get(), library.toString(), function, pid, timeoutMs, all.array()));
+      Optional<OpenedFile> jobFile = jobFile(pid);
+      if (jobFile.isEmpty()) {
+        return Optional.empty();
+      }
+      try (OpenedFile opened = jobFile.get()) {
+        return Optional.of(
+            CudaCall.make(
+                opened.descriptor(), library.toString(), function, pid, timeoutMs, all.array()));
+      }
     } catch (IOException e) {
       throw new NoCudaDriverException(
-          "%s cannot be called for process %s, whose job has the job file %s, by a program of its own: %s"
-              .formatted(library, pid, Printable.of(jobFile.get().toString()), e.getMessage()),
+          "%s cannot be called by a program of its own for process %s, whose job has a job file: %s"
+              .formatted(library, pid, Printable.of(String.valueOf(e.getMessage()))),
           Failure.of(function, pid),
           e);
     }
   }
 
-  private static Optional<Path> jobFile(int pid) {
+  private static Optional<OpenedFile> jobFile(int pid) throws IOException {
     try {
-      return CudaJobFile.reach(pid);
+      return CudaJobFile.open(pid);
     } catch (ProcessUnreadableException e) {
       return Optional.empty(); // the driver itself says who may not control whom
+    } catch (FileSystemException e) {
+      return Optional.empty(); // the process itself could not open it as its job file
     }
   }
 

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.JobFile;
-import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
+import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.spi.RestoreListener;
@@ -46,7 +46,10 @@ public final class CarriedState implements RestoreListener {
 
   private final Map<Path, CarriedJobFile> cudaJobFiles;
 
-  private final List<Path> made = new ArrayList<>();
+  /** What was created, by what the image says of it. */
+  private final Map<JvmPerformanceFile, FileNode> made = new LinkedHashMap<>();
+
+  private final List<CarriedJobFile.Placed> placed = new ArrayList<>();
 
   private CarriedState(
       List<TaskSettings> tasks,
@@ -153,21 +156,21 @@ public final class CarriedState implements RestoreListener {
 
   /**
    * Puts copies of the CUDA driver's job files where the processes expect them. To be done before
-   * CRIU is started.
+   * CRIU is started, and before {@link #removeWhatWasMade} or {@link #release}.
    *
    * @param pid of the root in the image
-   * @return to be released when the processes are there
    * @throws dev.gpuprocess.error.JobFileException when something else is there
    */
-  List<NamedLock> putCudaJobFilesBack(int pid, StateDirectory state) {
-    List<NamedLock> held = new ArrayList<>();
-    try {
-      cudaJobFiles.values().forEach(file -> file.putBack(pid, state).ifPresent(held::add));
-      return held;
-    } catch (RuntimeException e) {
-      held.forEach(NamedLock::close);
-      throw e;
+  void putCudaJobFilesBack(int pid, StateDirectory state) {
+    for (CarriedJobFile file : cudaJobFiles.values()) {
+      placed.add(file.putBack(pid, state));
     }
+  }
+
+  /** The restore has ended. */
+  void release() {
+    placed.forEach(CarriedJobFile.Placed::release);
+    placed.clear();
   }
 
   /** As late as possible: until the pid exists, any JVM that starts removes these files again. */
@@ -186,9 +189,7 @@ public final class CarriedState implements RestoreListener {
     }
     for (JvmPerformanceFile file : files) {
       try {
-        if (file.putBack()) {
-          made.add(file.path());
-        }
+        file.putBack().ifPresent(node -> made.put(file, node));
       } catch (IOException e) {
         // If it is missing, CRIU will say so.
         LOG.warn(
@@ -220,13 +221,23 @@ public final class CarriedState implements RestoreListener {
 
   /** After a restore that failed. */
   public void removeWhatWasMade() {
-    for (Path file : made) {
-      try {
-        Files.deleteIfExists(file);
-      } catch (IOException e) {
-        LOG.warn("{} was made for a restore and cannot be removed: {}", file, e.getMessage());
-      }
-    }
+    made.forEach((file, node) -> undo(file.path(), () -> file.remove(node)));
     made.clear();
+    placed.forEach(each -> undo(each.file().path(), each::undo));
+  }
+
+  private interface Undo {
+    void run() throws IOException;
+  }
+
+  private static void undo(Path path, Undo task) {
+    try {
+      task.run();
+    } catch (IOException e) {
+      LOG.warn(
+          "{} was written for a restore that failed, and stays: {}",
+          Printable.of(path.toString()),
+          Printable.of(String.valueOf(e.getMessage())));
+    }
   }
 }

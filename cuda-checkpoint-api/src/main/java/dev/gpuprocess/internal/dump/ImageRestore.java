@@ -18,7 +18,6 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
-import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -363,8 +362,8 @@ public final class ImageRestore {
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     CarriedState carried = CarriedState.read(manifest.pid(), verified.images());
-    List<NamedLock> jobFiles = carried.putCudaJobFilesBack(manifest.pid(), context.state());
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
+      carried.putCudaJobFilesBack(manifest.pid(), context.state());
       RestoreOptions all = memory.with(options);
       RestoreListener listener = isolation.isEmpty() ? carried : new NewPid(carried, found);
       return context
@@ -373,11 +372,19 @@ public final class ImageRestore {
               new RestoreRequest(verified.images(), log.path(), manifest.pid(), all).with(plugin),
               listener);
     } catch (RuntimeException e) {
-      carried.removeWhatWasMade();
+      if (!mayLive(e)) {
+        carried.removeWhatWasMade();
+      }
       throw e;
     } finally {
-      jobFiles.forEach(NamedLock::closeAndForget);
+      carried.release();
     }
+  }
+
+  /** Whether a restore that failed may have left the process, which needs its files. */
+  private static boolean mayLive(RuntimeException e) {
+    return e instanceof GpuCheckpointException known
+        && (known.failure().fate() == Fate.RUNNING_AGAIN || known.failure().fate() == Fate.UNKNOWN);
   }
 
   private ProcessIdentity dumped() {

@@ -1,16 +1,18 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.internal.os.Credentials;
+import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.os.UntrustedPaths;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HexFormat;
-import java.util.Map;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
@@ -22,8 +24,8 @@ import java.util.regex.Pattern;
  * JVM that was dumped, whose restore would fail without it.
  *
  * @param path where it is
- * @param user its owner
- * @param group its group
+ * @param user the user of the JVM, who owns it
+ * @param group the group of the JVM
  * @param content what is in it
  */
 @SuppressWarnings("ArrayRecordComponent") // never compared
@@ -32,60 +34,91 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   private static final Pattern NAME = Pattern.compile("/(?:[^/]+/)*hsperfdata_[^/]+/[1-9]\\d{0,9}");
   private static final Pattern TEXT =
       Pattern.compile("jvm (\\d{1,10}) (\\d{1,10}) ([0-9a-f]{2,2000}) ([0-9a-f]*)");
-  private static final long MOST_BYTES = 1 << 20;
-
-  private static final int OWNER_ONLY = 0600;
+  private static final int MOST_BYTES = 1 << 20;
 
   /**
-   * Reads that of a process.
+   * Reads that of a process, with the permissions of the process.
    *
    * @param pid the process
    * @return empty when it is no JVM, or one without such a file, or one whose file system is
-   *     another
+   *     another, or when the file does not belong to the process
    * @throws IOException when it cannot be read
    */
   public static Optional<JvmPerformanceFile> of(int pid) throws IOException {
     for (Mapping mapping : ProcFs.memory(pid)) {
       if (NAME.matcher(mapping.name()).matches()) {
-        Path path = NativePath.of(mapping.name());
-        Optional<FileNode> node = FileNode.at(path);
-        boolean same = node.filter(n -> n.isRegular() && n.inode() == mapping.inode()).isPresent();
-        if (same && node.get().bytes() <= MOST_BYTES) {
-          Map<String, Object> owner = Files.readAttributes(path, "unix:uid,gid");
-          return Optional.of(
-              new JvmPerformanceFile(
-                  path, number(owner, "uid"), number(owner, "gid"), Files.readAllBytes(path)));
-        }
+        Optional<Credentials> user = Credentials.of(pid);
+        return user.isEmpty() ? Optional.empty() : of(mapping, user.get());
       }
     }
     return Optional.empty();
   }
 
-  private static int number(Map<String, Object> attributes, String name) {
-    return attributes.get(name) instanceof Integer value ? value : -1;
+  private static Optional<JvmPerformanceFile> of(Mapping mapping, Credentials user)
+      throws IOException {
+    Path path = NativePath.of(mapping.name());
+    return UntrustedPaths.as(
+        user,
+        UntrustedPaths.PATIENCE,
+        paths -> {
+          Optional<OpenedFile> opened = paths.read(path);
+          if (opened.isEmpty()) {
+            return Optional.empty();
+          }
+          try (OpenedFile file = opened.get()) {
+            FileNode node = file.node();
+            boolean isTheirs = node.inode() == mapping.inode() && node.user() == user.user();
+            return isTheirs && node.bytes() <= MOST_BYTES
+                ? Optional.of(
+                    new JvmPerformanceFile(path, user.user(), user.group(), file.read(MOST_BYTES)))
+                : Optional.empty();
+          }
+        });
   }
 
   /**
-   * Makes it again if it is not there. Its directory belongs to the user of the JVM, who may try to
-   * have something else overwritten: nothing that exists is touched, no link followed.
+   * Makes it again if it is not there, with the permissions of the user of the JVM.
    *
-   * @return whether it was made
+   * @return the file, if it was made
    * @throws IOException when it could not be made
    */
-  public boolean putBack() throws IOException {
-    if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
-      return false;
+  Optional<FileNode> putBack() throws IOException {
+    return UntrustedPaths.as(owner(), UntrustedPaths.PATIENCE, this::putBack);
+  }
+
+  private Optional<FileNode> putBack(UntrustedPaths paths) throws IOException {
+    Path directory = Objects.requireNonNull(path.getParent());
+    boolean unused = paths.makeDirectory(directory);
+    Optional<OpenedFile> there = paths.hold(path);
+    if (there.isPresent()) {
+      there.get().close();
+      return Optional.empty();
     }
-    Path parent = Objects.requireNonNull(path.getParent());
-    boolean made = ForeignDirectory.make(parent);
-    try (ForeignDirectory directory = ForeignDirectory.open(parent)) {
-      if (made) {
-        directory.give(user, group);
+    try (OpenedFile made = paths.create(path)) {
+      try {
+        made.replace(new ByteArrayInputStream(content));
+        return Optional.of(made.node());
+      } catch (IOException e) {
+        paths.remove(path, made.node());
+        throw e;
       }
-      directory.create(
-          Objects.requireNonNull(path.getFileName()), user, group, OWNER_ONLY, content);
-      return true;
     }
+  }
+
+  /** Removes what {@link #putBack} made. */
+  void remove(FileNode made) throws IOException {
+    boolean unused =
+        UntrustedPaths.as(
+            owner(),
+            UntrustedPaths.PATIENCE,
+            paths -> {
+              paths.remove(path, made);
+              return true;
+            });
+  }
+
+  private Credentials owner() {
+    return new Credentials(user, group, List.of());
   }
 
   /**

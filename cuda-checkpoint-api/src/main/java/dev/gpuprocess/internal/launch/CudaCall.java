@@ -31,6 +31,9 @@ public final class CudaCall {
   private static final int ANSWER_BYTES = 12;
   private static final int ANSWERED = 1;
 
+  /** By its descriptor, which is number 3 there: a path could lead to another file by now. */
+  private static final String JOB_FILE = "/proc/self/fd/3";
+
   private CudaCall() {}
 
   /**
@@ -44,7 +47,7 @@ public final class CudaCall {
   /**
    * Makes the call, and waits as long as it takes.
    *
-   * @param jobFile as this process sees it
+   * @param jobFile a descriptor of this JVM for the file
    * @param library file name or path of libcuda
    * @param function a checkpoint function
    * @param pid whom it is about
@@ -53,14 +56,14 @@ public final class CudaCall {
    * @throws IOException when the call could not be made, or its answer is not known
    */
   public static Answer make(
-      Path jobFile, String library, String function, int pid, int timeoutMs, byte[] pairs)
+      int jobFile, String library, String function, int pid, int timeoutMs, byte[] pairs)
       throws IOException {
     Path program = NativeFiles.path(NativeFiles.CUDA_CALL);
     List<byte[]> arguments =
         List.of(
             ascii("gpuprocess-cuda-call"),
             NativePath.encode(library),
-            NativePath.bytes(jobFile),
+            ascii(JOB_FILE),
             ascii(function),
             ascii(Integer.toString(pid)),
             ascii(Integer.toUnsignedString(timeoutMs)),
@@ -71,7 +74,7 @@ public final class CudaCall {
               program,
               arguments,
               variable -> !variable.equals(CudaJobFile.VARIABLE),
-              List.of(socket.theirs(), ChildStart.NOWHERE, ChildStart.NOWHERE));
+              List.of(socket.theirs(), ChildStart.NOWHERE, ChildStart.NOWHERE, jobFile));
       socket.closeTheirs();
       return answer(hear(socket, child));
     }

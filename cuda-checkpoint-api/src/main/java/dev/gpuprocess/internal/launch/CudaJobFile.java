@@ -5,13 +5,19 @@ import dev.gpuprocess.error.NoCudaDriverException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.os.ProcessDescriptor;
+import dev.gpuprocess.internal.os.UntrustedPaths;
 import dev.gpuprocess.internal.proc.Environment;
+import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.LaunchOptions;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.util.HexFormat;
@@ -50,9 +56,13 @@ public final class CudaJobFile {
   /** An isolated job has its own there, and so has each of its copies. */
   private static final Path MEMORY = Path.of("/dev/shm");
 
-  private static final Path PROC = Path.of("/proc");
   private static final Path PROC_SELF = Path.of("/proc/self");
   private static final Path ROOT = Path.of("/");
+
+  private static final Pattern DESCRIPTOR = Pattern.compile("fd/(\\d{1,9})");
+  private static final String FLAGS = "flags:"; // octal
+  private static final int O_ACCMODE = 3;
+  private static final int O_RDWR = 2;
 
   private static final String DIRECTORY = "jobs.d";
   private static final String NAME = "cuda-job-%s-%s";
@@ -159,7 +169,7 @@ public final class CudaJobFile {
       Optional<NamedLock> lock = hold(state, file, "remove");
       if (lock.isPresent()) {
         try {
-          if (users(file).isEmpty()) {
+          if (users(file, FileNode.at(file, LinkOption.NOFOLLOW_LINKS)).isEmpty()) {
             state.files().run("remove a job file", () -> Files.deleteIfExists(file));
           }
         } finally {
@@ -191,7 +201,11 @@ public final class CudaJobFile {
    */
   public static Optional<NamedLock> holdForRestore(StateDirectory state, Path file)
       throws IOException {
-    if (!file.startsWith(state.path().resolve(DIRECTORY))) {
+    Path directory = state.path().resolve(DIRECTORY);
+    boolean isOurs =
+        file.startsWith(directory)
+            || (Files.exists(directory) && file.startsWith(directory.toRealPath()));
+    if (!isOurs) {
       return Optional.empty();
     }
     Path unused = state.makeDirectory(DIRECTORY);
@@ -203,25 +217,31 @@ public final class CudaJobFile {
     return lock;
   }
 
-  /** The processes that were started with the name of a file, by their environment. */
-  public static List<Integer> users(Path file) {
-    return ProcFs.processes().stream().filter(pid -> isUser(pid, file)).toList();
+  /**
+   * Finds the processes that were started with the name of a file, by their environment.
+   *
+   * @param node the file, if it exists
+   */
+  public static List<Integer> users(Path file, Optional<FileNode> node) {
+    return ProcFs.processes().stream().filter(pid -> isUser(pid, file, node)).toList();
   }
 
-  private static boolean isUser(int pid, Path file) {
+  private static boolean isUser(int pid, Path file, Optional<FileNode> node) {
     try {
-      return named(pid)
-          .filter(name -> name.equals(file) || isSame(seenFromHere(pid, name), file))
-          .isPresent();
+      Optional<Path> name = named(pid);
+      return name.isPresent() && (name.get().equals(file) || opens(pid, name.get(), node));
     } catch (ProcessUnreadableException ofAnotherUser) {
       return false; // it could not open the file of this one
     }
   }
 
-  private static boolean isSame(Path one, Path other) {
+  private static boolean opens(int pid, Path name, Optional<FileNode> node) {
     try {
-      return Files.isSameFile(one, other);
-    } catch (IOException oneIsNotThere) {
+      Optional<OpenedFile> opened = open(pid, name);
+      opened.ifPresent(OpenedFile::close);
+      return node.isPresent()
+          && opened.map(OpenedFile::node).filter(node.get()::isSameFile).isPresent();
+    } catch (IOException itMayNot) {
       return false;
     }
   }
@@ -241,29 +261,53 @@ public final class CudaJobFile {
   }
 
   /**
-   * The same file by a path that leads to it from here, whatever mounts the process sees.
+   * Opens that file for reading and writing with the permissions of the process, whatever mounts
+   * the process sees. The driver in the process opened it in the same way.
    *
-   * @return the same path where it leads to the same file
+   * @return empty when the process names none, or there is none
    * @throws ProcessUnreadableException when the environment of the process may not be read
+   * @throws IOException when the process may not open it, or it is no regular file
    */
-  public static Optional<Path> reach(int pid) {
-    return named(pid).map(name -> seenFromHere(pid, name));
+  public static Optional<OpenedFile> open(int pid) throws IOException {
+    Optional<Path> name = named(pid);
+    return name.isEmpty() ? Optional.empty() : open(pid, name.get());
   }
 
-  private static Path seenFromHere(int pid, Path name) {
-    Path process = PROC.resolve(Integer.toString(pid));
+  private static Optional<OpenedFile> open(int pid, Path name) throws IOException {
     if (name.startsWith(PROC_SELF)) {
-      return process.resolve(PROC_SELF.relativize(name)); // its own descriptor
+      return descriptor(pid, PROC_SELF.relativize(name));
     }
-    Path inside =
-        name.isAbsolute()
-            ? process.resolve("root").resolve(ROOT.relativize(name))
-            : process.resolve("cwd").resolve(name);
-    try {
-      return name.isAbsolute() && Files.isSameFile(name, inside) ? name : inside;
-    } catch (IOException elsewhereOrGone) {
-      return inside;
+    return name.isAbsolute()
+        ? UntrustedPaths.as(
+            pid, UntrustedPaths.PATIENCE, paths -> paths.readAndWriteThroughLinks(name))
+        : UntrustedPaths.asInWorkingDirectory(
+            pid,
+            UntrustedPaths.PATIENCE,
+            paths -> paths.readAndWriteThroughLinks(ROOT.resolve(name)));
+  }
+
+  /** A descriptor of the process, such as that of a memory file, which was opened by it. */
+  private static Optional<OpenedFile> descriptor(int pid, Path name) throws IOException {
+    Matcher number = DESCRIPTOR.matcher(name.toString());
+    Optional<ProcStat> thread =
+        ProcFs.tasks(pid).stream().filter(task -> !task.isDead()).findFirst();
+    if (!number.matches() || thread.isEmpty() || !isWritable(pid, name)) {
+      return Optional.empty();
     }
+    int descriptor = Integer.parseInt(number.group(1));
+    return Optional.of(
+        OpenedFile.of(
+            PROC_SELF.resolve(name), ProcessDescriptor.take(pid, thread.get().pid(), descriptor)));
+  }
+
+  private static boolean isWritable(int pid, Path name) {
+    return ProcFs.read(pid, "fdinfo/" + name.getFileName()).stream()
+        .flatMap(String::lines)
+        .filter(line -> line.startsWith(FLAGS))
+        .anyMatch(
+            line ->
+                (Integer.parseInt(line.substring(FLAGS.length()).strip(), 8) & O_ACCMODE)
+                    == O_RDWR);
   }
 
   /** Whether CRIU dumps and restores a file with an isolated job. */

@@ -1,5 +1,8 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.internal.os.Credentials;
+import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.os.UntrustedPaths;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
@@ -9,6 +12,8 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HexFormat;
+import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -25,7 +30,7 @@ public final class JobFile {
           "/(?:[^/]+/)*gpuprocess-(?:fork-handler-([0-9a-f]{32})\\.so|job-([0-9a-f]{32}))");
   private static final Pattern TEXT =
       Pattern.compile("library ([0-9a-f]{2,8192}) ([0-9a-f]{2,2097152})");
-  private static final long MOST_BYTES = 1 << 20;
+  private static final int MOST_BYTES = 1 << 20;
 
   private final NativeFile file;
 
@@ -34,7 +39,7 @@ public final class JobFile {
   }
 
   /**
-   * Reads that of a process.
+   * Reads that of a process, with the permissions of the process.
    *
    * @param pid the process
    * @return empty when it has none, or one that has been replaced
@@ -43,13 +48,41 @@ public final class JobFile {
   public static Optional<JobFile> of(int pid) throws IOException {
     for (Mapping mapping : ProcFs.memory(pid)) {
       if (NAME.matcher(mapping.name()).matches()) {
-        Path path = NativePath.of(mapping.name());
-        return Files.exists(path) && Files.size(path) <= MOST_BYTES
-            ? checked(mapping.name(), Files.readAllBytes(path))
-            : Optional.empty();
+        Optional<JobFile> ours = ours(NativePath.of(mapping.name()));
+        Optional<Credentials> user = Credentials.of(pid);
+        return ours.isPresent() || user.isEmpty() ? ours : read(mapping.name(), user.get());
       }
     }
     return Optional.empty();
+  }
+
+  /** A file of this version needs not be read: a process that changed its user may not do so. */
+  private static Optional<JobFile> ours(Path path) throws IOException {
+    Path directory = Objects.requireNonNull(path.getParent());
+    for (String name : List.of(NativeFiles.JOB, NativeFiles.FORK_HANDLER)) {
+      NativeFile file = NativeFile.of(directory, name);
+      if (file.path().equals(path)) {
+        return Optional.of(new JobFile(file));
+      }
+    }
+    return Optional.empty();
+  }
+
+  private static Optional<JobFile> read(String name, Credentials user) throws IOException {
+    return UntrustedPaths.as(
+        user,
+        UntrustedPaths.PATIENCE,
+        paths -> {
+          Optional<OpenedFile> opened = paths.read(NativePath.of(name));
+          if (opened.isEmpty()) {
+            return Optional.empty();
+          }
+          try (OpenedFile file = opened.get()) {
+            return file.node().bytes() <= MOST_BYTES
+                ? checked(name, file.read(MOST_BYTES))
+                : Optional.empty();
+          }
+        });
   }
 
   /** Only what its name says is ever written. */

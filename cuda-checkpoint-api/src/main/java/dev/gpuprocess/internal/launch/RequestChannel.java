@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.os.UntrustedPaths;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
@@ -15,6 +17,7 @@ import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.security.SecureRandom;
@@ -184,18 +187,36 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   private void tell(ProcessIdentity root, String words, Duration limit) throws IOException {
-    Path at =
-        isolated
-            ? Path.of("/proc", Integer.toString(root.pid()), "root", socket.toString())
-            : socket;
     long end = Durations.end(limit);
     try (Polling patience = new Polling(limit)) {
-      while (root.isAlive() && !isTold(at, words, end)) {
+      while (root.isAlive()) {
+        try (OpenedFile held = socket(root)) {
+          if (isTold(held.self(), words, end)) {
+            return;
+          }
+        }
         if (!patience.pause()) {
           throw late(root);
         }
       }
     }
+  }
+
+  /** The job can replace the name of its socket; a link at that name would lead to a host's. */
+  private OpenedFile socket(ProcessIdentity root) throws IOException {
+    UntrustedPaths.Work<OpenedFile> held =
+        paths -> {
+          OpenedFile found =
+              paths.hold(socket).orElseThrow(() -> new NoSuchFileException(socket.toString()));
+          if (!found.node().isSocket()) {
+            found.close();
+            throw new IOException(socket + " of process " + root.pid() + " is no socket");
+          }
+          return found;
+        };
+    return isolated
+        ? UntrustedPaths.as(root.pid(), UntrustedPaths.PATIENCE, held)
+        : UntrustedPaths.ours(UntrustedPaths.PATIENCE, held);
   }
 
   /**
@@ -216,7 +237,7 @@ public final class RequestChannel implements AutoCloseable {
       while (channel.read(answer.clear()) >= 0) {
         long left = Durations.left(end);
         if (left <= 0) {
-          throw new IOException(at + " does not answer: is its process stopped?");
+          throw new IOException(socket + " does not answer: is its process stopped?");
         }
         int unusedCount = closing.select(Math.max(1, left / 1_000_000));
       }

@@ -27,6 +27,16 @@ public final class OpenedFile implements AutoCloseable {
     this.node = node;
   }
 
+  /**
+   * A file whose descriptor was taken from another process.
+   *
+   * @param path what it is called in messages
+   * @param descriptor a descriptor of this JVM, closed with this
+   */
+  public static OpenedFile of(Path path, int descriptor) throws IOException {
+    return new OpenedFile(path, descriptor, FileNode.of(descriptor));
+  }
+
   /** The path without symbolic links by which it was opened. */
   public Path path() {
     return path;

@@ -55,6 +55,9 @@ public final class UntrustedPaths {
   private static final long READLINKAT = ARM ? 78 : 267;
   private static final long FCHOWN = ARM ? 55 : 93;
 
+  /** How long to wait for a file system where no operation has a limit of its own. */
+  public static final Duration PATIENCE = Duration.ofSeconds(10);
+
   private static final int QUIET = Libc.O_NOFOLLOW | Libc.O_NONBLOCK | Libc.O_NOCTTY;
   private static final int NEW_FILE_MODE = 0600;
   private static final int NEW_DIRECTORY_MODE = 0755;
@@ -120,10 +123,25 @@ public final class UntrustedPaths {
    * @throws IOException when this JVM may not use the credentials, or when the time is up
    */
   public static <T> T as(int pid, Duration limit, Work<T> work) throws IOException {
+    return as(pid, "root", limit, work);
+  }
+
+  /**
+   * The same below the working directory of the process: every path begins there.
+   *
+   * @throws NoSuchFileException when there is no such process
+   * @throws IOException when this JVM may not use the credentials, or when the time is up
+   */
+  public static <T> T asInWorkingDirectory(int pid, Duration limit, Work<T> work)
+      throws IOException {
+    return as(pid, "cwd", limit, work);
+  }
+
+  private static <T> T as(int pid, String root, Duration limit, Work<T> work) throws IOException {
     Path process = Path.of("/proc", Integer.toString(pid));
     Credentials owner =
         Credentials.of(pid).orElseThrow(() -> new NoSuchFileException(process.toString()));
-    return within(limit, new UntrustedPaths(process.resolve("root"), needed(owner)), work);
+    return within(limit, new UntrustedPaths(process.resolve(root), needed(owner)), work);
   }
 
   /** Null where the permissions of this JVM are those of the user. */
@@ -177,8 +195,21 @@ public final class UntrustedPaths {
     return regular(path, Libc.O_RDWR);
   }
 
+  /** The same, and follows links of the user, too, also at the end of the path. */
+  public Optional<OpenedFile> readAndWriteThroughLinks(Path path) throws IOException {
+    try (Place place = new Walk(path, true).run()) {
+      return regular(path, Optional.of(place.open(Libc.O_RDWR | QUIET, 0)));
+    } catch (NoSuchFileException nothing) {
+      return Optional.empty();
+    }
+  }
+
   private Optional<OpenedFile> regular(Path path, int access) throws IOException {
-    Optional<OpenedFile> opened = opened(path, access | QUIET);
+    return regular(path, opened(path, access | QUIET));
+  }
+
+  private static Optional<OpenedFile> regular(Path path, Optional<OpenedFile> opened)
+      throws IOException {
     if (opened.isPresent() && !opened.get().node().isRegular()) {
       opened.get().close();
       throw refused(path, "is not a regular file");
@@ -339,10 +370,7 @@ public final class UntrustedPaths {
 
   /** Resolves all but the last name of a path. */
   private Place place(Path path) throws IOException {
-    if (!path.isAbsolute()) {
-      throw refused(path, "is no absolute path");
-    }
-    return new Walk(path).run();
+    return new Walk(path, false).run();
   }
 
   private static FileSystemException refused(Path path, String why) {
@@ -425,13 +453,18 @@ public final class UntrustedPaths {
   private final class Walk {
 
     private final Path path;
+    private final boolean throughLinks;
     private final Deque<String> left = new ArrayDeque<>();
     private final List<String> done = new ArrayList<>();
     private int directory;
     private int links;
 
-    Walk(Path path) {
+    Walk(Path path, boolean throughLinks) throws IOException {
+      if (!path.isAbsolute()) {
+        throw refused(path, "is no absolute path");
+      }
       this.path = path;
+      this.throughLinks = throughLinks;
       addFirst(bytes(NativePath.bytes(path)));
     }
 
@@ -460,11 +493,11 @@ public final class UntrustedPaths {
           String name = left.removeFirst();
           if (name.equals("..")) {
             up();
-          } else if (left.isEmpty()) {
+          } else if (!left.isEmpty()) {
+            enter(name);
+          } else if (!throughLinks || !isFollowed(name)) {
             arrived = true;
             return new Place(directory, name, real(name));
-          } else {
-            enter(name);
           }
         }
         throw refused(path, "is too long");
@@ -477,6 +510,20 @@ public final class UntrustedPaths {
 
     private int openRoot() throws FileSystemException {
       return Libc.open(root, Libc.O_PATH | Libc.O_DIRECTORY);
+    }
+
+    /** Follows a link at the end of the path, if it is one. */
+    private boolean isFollowed(String name) throws IOException {
+      int last = openAt(directory, name, Libc.O_PATH | Libc.O_NOFOLLOW, 0, real(name));
+      try {
+        FileNode node = FileNode.of(last);
+        if (node.isLink()) {
+          follow(name, node, last);
+        }
+        return node.isLink();
+      } finally {
+        Descriptors.close(last);
+      }
     }
 
     private void enter(String name) throws IOException {
@@ -500,7 +547,7 @@ public final class UntrustedPaths {
     }
 
     private void follow(String name, FileNode link, int descriptor) throws IOException {
-      if (link.user() != 0 && link.user() != CurrentUser.get().effectiveUid()) {
+      if (!isTrusted(link)) {
         throw refused(
             real(name),
             "is a symbolic link of user %s, which is not followed: name what it leads to"
@@ -515,6 +562,12 @@ public final class UntrustedPaths {
         restart();
       }
       addFirst(target);
+    }
+
+    private boolean isTrusted(FileNode link) throws IOException {
+      return link.user() == 0
+          || link.user() == CurrentUser.get().effectiveUid()
+          || (throughLinks && as != null && link.user() == as.user());
     }
 
     private static String target(int descriptor, Path shown) throws IOException {
