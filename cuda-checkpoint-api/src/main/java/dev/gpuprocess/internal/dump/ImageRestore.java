@@ -170,6 +170,9 @@ public final class ImageRestore {
               : "is labelled '%s', and '%s' was expected".formatted(manifest.label(), label.get()));
     }
     Optional<ProcessIdentity> process = options.expectedProcess();
+    if (label.isEmpty() && process.isEmpty()) {
+      image.requireSafePlace();
+    }
     if (process.isPresent() && !process.get().equals(dumped())) {
       throw mismatch(
           "is of process %s started at tick %s, and process %s started at tick %s was expected"

@@ -27,6 +27,11 @@ public final class Descriptors {
     return Libc.open(path, Libc.O_PATH, 0);
   }
 
+  /** The same of the file of this very name: a link is not followed. */
+  static int holdItself(Path path) throws FileSystemException {
+    return Libc.open(path, Libc.O_PATH | Libc.O_NOFOLLOW, 0);
+  }
+
   /**
    * Opens a file for reading, whatever characters are in its name.
    *

@@ -100,7 +100,7 @@ public record Ownership(int uid, int mode) {
   public void requireOurs(Path shown) throws IOException {
     if (!isOurs()) {
       throw new ImageNotTrustedException(
-          "%s (%s) could have been written by others, and restoring it would run their code with our rights: find out where it comes from, then copy the image as root"
+          "%s (%s) could have been written by others, and a restore would run their code with any user id: do not restore it, and do not make a copy that belongs to this user; dump the process again into a directory that only this user can write to"
               .formatted(shown, this),
           Failure.of("open", 0));
     }

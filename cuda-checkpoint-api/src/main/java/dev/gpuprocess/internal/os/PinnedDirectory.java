@@ -18,51 +18,54 @@ import java.util.Objects;
 public final class PinnedDirectory implements AutoCloseable {
 
   private final Path name;
-  private final int descriptor;
-  private boolean closed;
+  private final OpenedFile held;
 
-  private PinnedDirectory(Path name, int descriptor) {
+  private PinnedDirectory(Path name, OpenedFile held) {
     this.name = name;
-    this.descriptor = descriptor;
+    this.held = held;
   }
 
-  /** Opens the directory that a path leads to, following links. */
+  /** Opens the directory that a path leads to. Links of other users are refused. */
   public static PinnedDirectory open(Path name) throws IOException {
-    return opened(name, name);
+    requireDirectory(name, name);
+    return new PinnedDirectory(name, UntrustedPaths.ours().directory(name.toAbsolutePath()));
   }
 
   /** Opens the directory of this very name; a link is refused as not a directory. */
   public static PinnedDirectory openItself(Path name) throws IOException {
-    return opened(name, name, LinkOption.NOFOLLOW_LINKS);
+    requireDirectory(name, name, LinkOption.NOFOLLOW_LINKS);
+    OpenedFile held =
+        UntrustedPaths.ours()
+            .hold(name.toAbsolutePath())
+            .orElseThrow(() -> new NoSuchFileException(name.toString()));
+    return directory(name, held);
   }
 
   /** Opens a directory in this one; links are refused. */
   public PinnedDirectory child(String child) throws IOException {
-    return opened(name.resolve(child), path().resolve(child), LinkOption.NOFOLLOW_LINKS);
+    Path at = path().resolve(child);
+    requireDirectory(name.resolve(child), at, LinkOption.NOFOLLOW_LINKS);
+    return directory(name.resolve(child), OpenedFile.of(at, Descriptors.holdItself(at)));
   }
 
-  private static PinnedDirectory opened(Path name, Path at, LinkOption... options)
+  private static void requireDirectory(Path name, Path at, LinkOption... options)
       throws IOException {
-    BasicFileAttributes expected = Files.readAttributes(at, BasicFileAttributes.class, options);
-    if (!expected.isDirectory()) {
+    if (!Files.readAttributes(at, BasicFileAttributes.class, options).isDirectory()) {
       throw new NotDirectoryException(name.toString());
     }
-    PinnedDirectory held = new PinnedDirectory(name, Descriptors.hold(at));
-    try {
-      BasicFileAttributes found = Files.readAttributes(held.path(), BasicFileAttributes.class);
-      if (!Objects.equals(found.fileKey(), expected.fileKey())) {
-        throw new FileSystemException(name.toString(), null, "was replaced just now");
-      }
-      return held;
-    } catch (IOException e) {
+  }
+
+  private static PinnedDirectory directory(Path name, OpenedFile held) throws FileSystemException {
+    if (!held.node().isDirectory()) {
       held.close();
-      throw e;
+      throw new FileSystemException(name.toString(), null, "was replaced just now");
     }
+    return new PinnedDirectory(name, held);
   }
 
   /** The directory, whatever its name leads to now. Valid in this process until closed. */
   public Path path() {
-    return Path.of("/proc/self/fd/" + descriptor);
+    return Path.of("/proc/self/fd/" + held.descriptor());
   }
 
   /** Its path when it was opened. */
@@ -98,9 +101,6 @@ public final class PinnedDirectory implements AutoCloseable {
 
   @Override
   public void close() {
-    if (!closed) {
-      closed = true;
-      Descriptors.close(descriptor);
-    }
+    held.close();
   }
 }

@@ -236,6 +236,19 @@ public final class UntrustedPaths {
   }
 
   /**
+   * Resolves the path of a directory.
+   *
+   * @param path an absolute path
+   * @return a path to it without links
+   * @throws IOException when it is something else, or a link of another user leads to it
+   */
+  public Path real(Path path) throws IOException {
+    try (OpenedFile directory = directory(path)) {
+      return directory.path();
+    }
+  }
+
+  /**
    * Opens a directory ({@code O_PATH}).
    *
    * @param path an absolute path; also its last name may be a link that is root's or ours

@@ -26,6 +26,7 @@ public record FileNode(
   private static final int PERMISSIONS = 07777;
   private static final int SOCKET = 0140000;
   private static final int LINK = 0120000;
+  private static final int DIRECTORY = 0040000;
   private static final int CHARACTER = 0020000;
   private static final int BLOCK = 0060000;
   private static final int REGULAR = 0100000;
@@ -88,6 +89,11 @@ public record FileNode(
   /** Tells whether it is a symbolic link. */
   public boolean isLink() {
     return (mode & TYPE) == LINK;
+  }
+
+  /** Tells whether it is a directory. */
+  public boolean isDirectory() {
+    return (mode & TYPE) == DIRECTORY;
   }
 
   /** Tells whether it is a socket. */

@@ -8,6 +8,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.FileHold;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -18,6 +19,7 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,12 +39,39 @@ import org.slf4j.LoggerFactory;
  *
  * @param path the directory
  * @param manifest its manifest
+ * @param isMadeHere whether this JVM made the image, so that no other image can take its place: it
+ *     would not have the files of the manifest
  */
-public record ImageDirectory(Path path, Manifest manifest) {
+public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
 
   public static final String IMAGES = ImageFile.DIRECTORY;
 
   private static final Logger LOG = LoggerFactory.getLogger(ImageDirectory.class);
+
+  /** An image that was found at its path. */
+  public ImageDirectory(Path path, Manifest manifest) {
+    this(path, manifest, false);
+  }
+
+  /**
+   * Checks that no other user can have put another image at the path of this one.
+   *
+   * @throws ImageNotTrustedException when a directory above it belongs to another user or can be
+   *     written by others, and this JVM did not make the image
+   */
+  public void requireSafePlace() {
+    if (isMadeHere) {
+      return;
+    }
+    try {
+      Path unused = DirectoryTrust.requirePlaceFor(Objects.requireNonNull(path.getParent()));
+    } catch (IOException e) {
+      throw new ImageNotTrustedException(
+          "another user can have put another image at %s (%s): restore with expectProcess or expectLabel, or move the image to a directory that only this user can change"
+              .formatted(path, ImagePlace.reason(e)),
+          Failure.of("restore", manifest.pid()));
+    }
+  }
 
   /**
    * Reads the manifest of an image.

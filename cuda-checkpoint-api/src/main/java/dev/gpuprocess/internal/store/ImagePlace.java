@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.os.UntrustedPaths;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -11,7 +12,7 @@ import java.util.Objects;
 /**
  * The directory of a future image, as the kernel resolves it. A path with {@code ..} or links is
  * resolved by the kernel's rules and not by its text, so that partial images beside it are looked
- * for in the right directory.
+ * for in the right directory. Links of other users are not followed.
  */
 public final class ImagePlace {
 
@@ -33,9 +34,21 @@ public final class ImagePlace {
       if (!Files.isDirectory(nearest)) {
         throw new FileSystemException(nearest.toString(), null, "is not a directory");
       }
-      Files.createDirectories(parent);
+      make(parent);
     }
-    return parent.toRealPath().resolve(Objects.requireNonNull(place.getFileName()));
+    return UntrustedPaths.ours().real(parent).resolve(Objects.requireNonNull(place.getFileName()));
+  }
+
+  private static void make(Path directory) throws IOException {
+    if (!Files.isDirectory(directory)) {
+      Path above = parent(directory);
+      make(above);
+      String name = String.valueOf(directory.getFileName());
+      if (!name.equals("..") && !name.equals(".")) {
+        UntrustedPaths paths = UntrustedPaths.ours();
+        boolean unused = paths.makeDirectory(paths.real(above).resolve(name));
+      }
+    }
   }
 
   /**
@@ -50,7 +63,7 @@ public final class ImagePlace {
     while (!Files.exists(above, LinkOption.NOFOLLOW_LINKS)) {
       above = parent(above);
     }
-    return above.toRealPath();
+    return Files.isDirectory(above) ? UntrustedPaths.ours().real(above) : above.toRealPath();
   }
 
   /** Whether no directory has to be created between an existing directory and the image. */
@@ -66,7 +79,9 @@ public final class ImagePlace {
     if (!last.equals(".") && !last.equals("..")) {
       return absolute;
     }
-    return Files.exists(absolute) ? absolute.toRealPath() : absolute.normalize();
+    return Files.isDirectory(absolute)
+        ? UntrustedPaths.ours().real(absolute)
+        : absolute.normalize();
   }
 
   private static Path parent(Path path) throws IOException {

@@ -257,7 +257,7 @@ public final class StagedImage implements AutoCloseable {
       write(sealed);
       staging.publish(target);
       published = true;
-      return new ImageDirectory(target, sealed);
+      return new ImageDirectory(target, sealed, true);
     } catch (IOException e) {
       String why =
           "the image of process %s could not be made durable at %s: %s"
