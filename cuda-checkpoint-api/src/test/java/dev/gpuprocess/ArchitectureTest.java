@@ -7,6 +7,7 @@ import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.House;
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 /** What docs/architecture.md says of the packages of this module. */
@@ -99,6 +100,19 @@ class ArchitectureTest {
         .dependOnClassesThat()
         .resideInAPackage("jnr..")
         .check(HOUSE.classes());
+  }
+
+  /** What a job names is opened with the permissions of the job, or not at all. */
+  @Test
+  void pathsOfJobsAreOpenedAsTheJob() {
+    HOUSE.requireUntrustedPaths(
+        List.of(
+            "dev.gpuprocess.internal.dump",
+            "dev.gpuprocess.internal.launch",
+            "dev.gpuprocess.internal.machine",
+            "dev.gpuprocess.internal.nccl",
+            "dev.gpuprocess.internal.release"),
+        Map.of());
   }
 
   @Test

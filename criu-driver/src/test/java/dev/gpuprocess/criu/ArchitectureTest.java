@@ -7,6 +7,7 @@ import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.House;
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 /** What docs/architecture.md says of the packages of this module. */
@@ -45,6 +46,19 @@ class ArchitectureTest {
         .dependOnClassesThat()
         .resideInAPackage("com.google.protobuf..")
         .check(HOUSE.classes());
+  }
+
+  /** What a job names is opened with the permissions of the job, or not at all. */
+  @Test
+  void pathsOfJobsAreOpenedAsTheJob() {
+    HOUSE.requireUntrustedPaths(
+        List.of(
+            "dev.gpuprocess.criu.internal.dump",
+            "dev.gpuprocess.criu.internal.links",
+            "dev.gpuprocess.criu.internal.preflight",
+            "dev.gpuprocess.criu.internal.restore",
+            "dev.gpuprocess.criu.internal.tree"),
+        Map.of());
   }
 
   @Test

@@ -2,19 +2,27 @@ package dev.gpuprocess.contract;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.tngtech.archunit.core.domain.JavaAccess;
 import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.domain.JavaCodeUnitAccess;
 import com.tngtech.archunit.core.domain.JavaMethodCall;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.library.dependencies.SliceAssignment;
 import com.tngtech.archunit.library.dependencies.SliceIdentifier;
 import com.tngtech.archunit.library.dependencies.SlicesRuleDefinition;
+import dev.gpuprocess.internal.os.UntrustedPaths;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -33,6 +41,39 @@ public record House(JavaClasses classes, Path sources) {
       Pattern.compile(
           "^ *public (?:static |final |abstract |sealed |non-sealed )*(?:class|record|enum|interface|@interface) ",
           Pattern.MULTILINE);
+
+  /** The methods of {@link Files} that only look at a file. */
+  private static final Set<String> LOOKS_ONLY =
+      Set.of(
+          "exists",
+          "getAttribute",
+          "getFileStore",
+          "getPosixFilePermissions",
+          "isDirectory",
+          "isExecutable",
+          "isReadable",
+          "isRegularFile",
+          "isSameFile",
+          "isSymbolicLink",
+          "isWritable",
+          "notExists",
+          "readAttributes",
+          "readSymbolicLink",
+          "size");
+
+  private static final Set<String> OPENERS =
+      Set.of(
+          "java.io.FileInputStream",
+          "java.io.FileOutputStream",
+          "java.io.FileReader",
+          "java.io.FileWriter",
+          "java.io.RandomAccessFile",
+          "java.nio.channels.AsynchronousFileChannel",
+          "java.nio.channels.FileChannel");
+
+  /** Classes of this library that open what they are given by a path. */
+  private static final Set<String> OWN_OPENERS =
+      Set.of("BlockFile", "Descriptors", "DurableFiles", "FileHold", "LockedFile", "SmallFile");
 
   /** The module that a class is in. */
   public static House of(String module, Class<?> member) {
@@ -96,6 +137,46 @@ public record House(JavaClasses classes, Path sources) {
               .noneMatch(caught -> caught.isEquivalentTo(DirectoryIteratorException.class));
       default -> false;
     };
+  }
+
+  /**
+   * Fails where code that knows paths of jobs opens, creates, removes or lists files by another way
+   * than {@link UntrustedPaths}: root would do for a job what the job itself may not do.
+   *
+   * @param packages the packages that know paths of jobs
+   * @param allowed classes of these packages that open files at paths that no job chose, each with
+   *     the reason
+   */
+  public void requireUntrustedPaths(List<String> packages, Map<String, String> allowed) {
+    Map<String, List<String>> found =
+        classes.stream()
+            .filter(each -> packages.contains(each.getPackageName()))
+            .flatMap(each -> each.getCodeUnitCallsFromSelf().stream())
+            .filter(House::opensByPath)
+            .collect(
+                Collectors.groupingBy(
+                    call -> outermost(call.getOriginOwner()),
+                    TreeMap::new,
+                    Collectors.mapping(JavaAccess::getDescription, Collectors.toList())));
+    assertEquals(
+        new TreeSet<>(allowed.keySet()), found.keySet(), () -> "use UntrustedPaths: " + found);
+  }
+
+  private static String outermost(JavaClass javaClass) {
+    return javaClass.getEnclosingClass().map(House::outermost).orElse(javaClass.getSimpleName());
+  }
+
+  private static boolean opensByPath(JavaCodeUnitAccess<?> call) {
+    JavaClass owner = call.getTargetOwner();
+    String name = call.getName();
+    if (owner.isEquivalentTo(Files.class)) {
+      return !LOOKS_ONLY.contains(name);
+    }
+    if (OPENERS.contains(owner.getName())) {
+      return name.equals("<init>") || name.equals("open");
+    }
+    return owner.getPackageName().equals(UntrustedPaths.class.getPackageName())
+        && OWN_OPENERS.contains(owner.getSimpleName());
   }
 
   /** How large it is, in one line. */
