@@ -112,7 +112,31 @@ class ArchitectureTest {
             "dev.gpuprocess.internal.machine",
             "dev.gpuprocess.internal.nccl",
             "dev.gpuprocess.internal.release"),
-        Map.of());
+        Map.of(
+            "a file of an image, which was verified or is being written",
+            List.of(
+                "CarriedState.read",
+                "MemoryDescriptors.open",
+                "Migration.deliver",
+                "RecordedName.isIn",
+                "SpoolStep.failed"),
+            "a file of the kernel",
+            List.of(
+                "Cpu.read",
+                "TaskSettings.isAll",
+                "TaskSettings.read",
+                "TaskSettings.setFilter",
+                "TaskSettings.setSlack"),
+            "a file in a directory that only the user of this JVM can change",
+            List.of(
+                "CudaJobFile.remove",
+                "NativeFile.install",
+                "NativeFile.isInstalled",
+                "NativeFile.makeDirectory",
+                "RequestChannel.close",
+                "RequestChannel.open"),
+            "is held first, opened only if it is what it should be, and no content is kept",
+            List.of("NullDevice.open", "PinnedFile.at", "PinnedFile.buildId")));
   }
 
   @Test

@@ -58,7 +58,21 @@ class ArchitectureTest {
             "dev.gpuprocess.criu.internal.preflight",
             "dev.gpuprocess.criu.internal.restore",
             "dev.gpuprocess.criu.internal.tree"),
-        Map.of());
+        Map.of(
+            "a file of an image, which was verified or is being written",
+            List.of(
+                "DumpOperation.checkDirectories",
+                "HeldLink.create",
+                "HeldLink.hasContent",
+                "HeldLink.write",
+                "HeldLinks.copy",
+                "HeldLinks.in",
+                "HeldLinks.write",
+                "ReadableImages.require"),
+            "a file in CRIU's own work directory",
+            List.of("DeviceResume.failed", "DumpOperation.run", "RestoreOperation.restore"),
+            "a file of the kernel",
+            List.of("LockCheck.lockedInodes", "PipeSize.isLarge")));
   }
 
   @Test

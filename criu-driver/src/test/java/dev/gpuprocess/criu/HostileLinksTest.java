@@ -138,7 +138,7 @@ class HostileLinksTest {
     assertEquals(Stranger.ID, Files.getAttribute(place.resolve("name1"), "unix:uid"));
   }
 
-  /** What the job had open is created anew, with the job's permissions, where it is gone. */
+  /** A file that the job had open, and that is gone, is created with the permissions of the job. */
   @Test
   void restore_fileIsGone_belongsToTheJob() throws IOException {
     start(1);

@@ -178,7 +178,7 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
   }
 
   /**
-   * Puts a copy there, in place of what an earlier life of the job has left.
+   * Writes a copy there, over what an earlier life of the job has left.
    *
    * @param pid of the root in the image
    * @param state that of this controller

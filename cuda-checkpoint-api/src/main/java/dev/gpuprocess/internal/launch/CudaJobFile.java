@@ -264,9 +264,9 @@ public final class CudaJobFile {
    * Opens that file for reading and writing with the permissions of the process, whatever mounts
    * the process sees. The driver in the process opened it in the same way.
    *
-   * @return empty when the process names none, or there is none
+   * @return empty when the process names no file, or the file does not exist
    * @throws ProcessUnreadableException when the environment of the process may not be read
-   * @throws IOException when the process may not open it, or it is no regular file
+   * @throws IOException when the process may not open it, or it is not a regular file
    */
   public static Optional<OpenedFile> open(int pid) throws IOException {
     Optional<Path> name = named(pid);

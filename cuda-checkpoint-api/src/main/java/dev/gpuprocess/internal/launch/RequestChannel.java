@@ -210,7 +210,7 @@ public final class RequestChannel implements AutoCloseable {
               paths.hold(socket).orElseThrow(() -> new NoSuchFileException(socket.toString()));
           if (!found.node().isSocket()) {
             found.close();
-            throw new IOException(socket + " of process " + root.pid() + " is no socket");
+            throw new IOException(socket + " of process " + root.pid() + " is not a socket");
           }
           return found;
         };

@@ -9,8 +9,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * Makes single system calls with the credentials of another user. To the kernel, credentials belong
  * to a thread: the C library makes all threads change theirs, the system calls do not. A thread of
- * root that takes another user for its file accesses has none of root's rights to files meanwhile
- * (capabilities(7)). Only for platform threads.
+ * root that takes another user for its file accesses loses root's rights to files until it takes
+ * its own user back (capabilities(7)). Only for platform threads.
  */
 final class ThreadCredentials {
 

@@ -38,8 +38,8 @@ import org.jspecify.annotations.Nullable;
  *   <li>name by name from a directory that is open, so that a path is never resolved twice.
  *       Symbolic links are followed only if they are root's or ours ({@code /var/run}), and never
  *       at the end of a path;
- *   <li>without waiting for a FIFO, a lease or a terminal. What was opened is looked at, and
- *       refused unless it is a regular file;
+ *   <li>without waiting for a FIFO, a lease or a terminal. A file that was opened is refused unless
+ *       it is a regular file;
  *   <li>within a time limit, as the file system may be the job's own and not answer.
  * </ul>
  *
@@ -474,7 +474,7 @@ public final class UntrustedPaths {
 
     Walk(Path path, boolean throughLinks) throws IOException {
       if (!path.isAbsolute()) {
-        throw refused(path, "is no absolute path");
+        throw refused(path, "is not an absolute path");
       }
       this.path = path;
       this.throughLinks = throughLinks;

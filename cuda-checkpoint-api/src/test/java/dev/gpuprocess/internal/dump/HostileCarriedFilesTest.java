@@ -87,8 +87,8 @@ class HostileCarriedFilesTest {
   }
 
   private byte[] ownJobFile() throws IOException {
-    stranger.run("mkdir jobs; echo first > jobs/file");
-    start(stranger.home().resolve("jobs/file"));
+    stranger.run("mkdir -p jobs/vault; echo first > jobs/vault/file");
+    start(stranger.home().resolve("jobs/vault/file"));
     byte[] text = carried().text();
     job.destroyForcibly();
     ProcessIdentity.of(job.pid()).ifPresent(Workload::end);
@@ -119,7 +119,7 @@ class HostileCarriedFilesTest {
   @Test
   void jobFileIsNotWrittenWhereALinkLeads() throws IOException {
     byte[] text = ownJobFile();
-    stranger.run("mv jobs away; ln -s \"$0\" jobs", stranger.vault());
+    stranger.run("mv jobs away; ln -s \"$0\" jobs", stranger.vault().getParent());
     CarriedState restore = fromImage(text);
     assertThrows(JobFileException.class, () -> restore.putCudaJobFilesBack(7, state()));
     assertEquals(List.of(), stranger.intruders());
@@ -128,8 +128,8 @@ class HostileCarriedFilesTest {
   @Test
   void jobFileBelongsToTheJobAndGoesWithARestoreThatFailed() throws IOException {
     byte[] text = ownJobFile();
-    Path file = stranger.home().resolve("jobs/file");
-    stranger.run("echo later > jobs/file");
+    Path file = stranger.home().resolve("jobs/vault/file");
+    stranger.run("echo later > jobs/vault/file");
     CarriedState restore = fromImage(text);
     restore.putCudaJobFilesBack(7, state());
     assertEquals("first\n", Files.readString(file));

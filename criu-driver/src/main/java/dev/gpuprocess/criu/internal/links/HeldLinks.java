@@ -81,7 +81,9 @@ public final class HeldLinks {
     }
   }
 
-  /** The tree's owner can replace everything at these paths meanwhile. */
+  /**
+   * Copies the files. The owner of the tree can replace everything at these paths at any moment.
+   */
   private static List<HeldLink> held(
       UntrustedPaths paths,
       List<Path> remapped,
