@@ -30,13 +30,14 @@ gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" $shared $
 for program in counter pattern job idle simctl; do
   helpers="workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c
     workloads/nvml.c workloads/polls.c"
-  [ $program = counter ] && helpers="$helpers workloads/loaders.c"
+  [ $program = counter ] && helpers="$helpers workloads/loaders.c workloads/churn.c"
   [ $program = idle ] && helpers="workloads/udp.c workloads/holds.c"
   [ $program = simctl ] && helpers=""
   gcc $flags -o "$out/$program" workloads/$program.main.c $helpers -ldl -lpthread
 done
 gcc $flags -o "$out/captive" workloads/captive.main.c -lpthread
-gcc $flags -o "$out/holder" workloads/holder.main.c workloads/udp.c workloads/holds.c -lpthread
+gcc $flags -o "$out/holder" workloads/holder.main.c workloads/udp.c workloads/holds.c workloads/churn.c \
+  -lpthread
 gcc $flags -o "$out/rocm" amd/rocm.main.c amd/machine.c workloads/udp.c -lpthread
 # Linked with nothing, because CRIU may bring a C library of its own.
 gcc $flags -fPIC -shared -fvisibility=hidden -fno-stack-protector -nostdlib -o "$out/amdgpu_plugin.so" \

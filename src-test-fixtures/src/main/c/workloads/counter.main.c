@@ -9,6 +9,7 @@
  *   unfork      ends that child
  *   loaders, traffic, child ...   see loaders.h: forked children of other kinds
  *   verify, ... see pattern.h: with --mib N it holds a pattern besides
+ *   churn, area, churned   see churn.h: it changes its own memory
  *   tcp, ...    see holds.h: it holds what is named
  *   polls       see polls.h: with --pollers N threads poll the driver besides
  *   gpu, memory see cuda.h
@@ -22,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "churn.h"
 #include "cuda.h"
 #include "holds.h"
 #include "kernels.h"
@@ -97,7 +99,7 @@ static CUresult act(const char *request, char *reply) {
 
 static void answer(const char *request, char *reply) {
   if (cuda_answer(request, reply) || pattern_answer(request, reply) || nvml_answer(request, reply) || hold(request, reply)) return;
-  if (loaders_answer(request, reply) || polls_answer(request, reply)) return;
+  if (loaders_answer(request, reply) || polls_answer(request, reply) || churn_answer(request, reply)) return;
   strcpy(reply, "ok");
   CUresult result = act(request, reply);
   if (result != CUDA_SUCCESS) cuda_tell(result, reply);

@@ -3,7 +3,7 @@
  *   where    "ADDRESS BYTES", the address in hexadecimal
  *   verify   "ok N bytes", or "bad at OFFSET"
  *   rounds   how often the threads have written their parts, or "bad at OFFSET"
- * and what holds.h says. */
+ * and what churn.h and holds.h say. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "churn.h"
 #include "holds.h"
 #include "udp.h"
 
@@ -47,7 +48,7 @@ static void verify(char *reply) {
 }
 
 static void answer(const char *request, char *reply) {
-  if (hold(request, reply)) return;
+  if (hold(request, reply) || churn_answer(request, reply)) return;
   if (strcmp(request, "where") == 0) {
     snprintf(reply, ANSWER_SIZE, "%lx %zu", (unsigned long)memory, words * sizeof *memory);
     return;

@@ -189,6 +189,12 @@ static intptr_t ring(const char *file, long size) {
   return syscall(SYS_io_uring_setup, 1, &parameters);
 }
 
+static intptr_t aio(const char *file, long size) {
+  unsigned long context = 0;
+  (void)file, (void)size;
+  return syscall(SYS_io_setup, 1, &context) == 0 ? (intptr_t)context : -1;
+}
+
 static intptr_t perf(const char *file, long size) {
   struct perf_event_attr attributes;
   (void)file, (void)size;
@@ -303,7 +309,7 @@ static const struct {
     {"open", open_file}, {"map", map_file}, {"lock", lock_file}, {"flock", flock_file}, {"lease", lease_file},
     {"deleted", deleted_file}, {"sparse", sparse_file}, {"renamed", renamed_file}, {"tcp", tcp},
     {"tcp-pending", tcp_pending}, {"tcp-listen", tcp_listen}, {"unix-pair", unix_pair}, {"unix-to", unix_stream},
-    {"unix-bind", unix_bind}, {"unix-send", unix_send}, {"sysv", sysv}, {"io_uring", ring}, {"perf", perf},
+    {"unix-bind", unix_bind}, {"unix-send", unix_send}, {"sysv", sysv}, {"io_uring", ring}, {"perf", perf}, {"aio", aio},
     {"userfaultfd", fault}, {"eventfd", event}, {"epoll", epoll}, {"timerfd", timer}, {"signalfd", signals},
     {"inotify", watch}, {"memfd", memory}, {"pidfd", self}, {"perf-map", perf_map}, {"master", master},
     {"trace", trace}, {"many", many}, {"halt", halt},

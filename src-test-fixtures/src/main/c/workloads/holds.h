@@ -30,6 +30,7 @@
  *   many FILE N       opens it N times
  *   many-renamed FILE N    the same as renamed for N files, FILE-0 and so on
  *   many-mapped FILE N     maps it N times
+ *   aio               a context for asynchronous reads and writes (io_setup)
  *   io_uring, perf, userfaultfd, eventfd, epoll, timerfd, signalfd, inotify, memfd, pidfd
  *                     what is called so */
 bool hold(const char *request, char *reply);
