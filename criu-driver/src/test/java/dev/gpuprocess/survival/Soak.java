@@ -15,14 +15,15 @@ import java.util.stream.Stream;
 /**
  * Two controllers in JVMs of their own, with the library twice in each, do verbs at random on the
  * same processes, while things go wrong at random: in the driver, with CRIU, and for want of
- * descriptors. Readers look at everything meanwhile, a job that only they share a controller with
- * must run whenever that leaves it, and more jobs than a GPU can hold are put aside and brought
- * back. In between all rest, and everything is looked at.
+ * descriptors. The processes change their memory all the while. Readers look at everything
+ * meanwhile, a job that only they share a controller with must run whenever that leaves it, and
+ * more jobs than a GPU can hold are put aside and brought back. In between all rest, and everything
+ * is looked at.
  */
 final class Soak implements AutoCloseable {
 
   private static final int CONTROLLERS = 2;
-  private static final int PROCESSES = 4;
+  private static final int PROCESSES = 5;
   private static final long ROUND_MILLIS = 3000;
   private static final Duration PATIENCE = Duration.ofMinutes(2);
 

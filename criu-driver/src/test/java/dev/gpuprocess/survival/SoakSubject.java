@@ -13,10 +13,12 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * A process of the soak. It is asked to count while it is moved about, and then an answer may be
@@ -27,6 +29,11 @@ final class SoakSubject implements AutoCloseable {
   private static final int MEBIBYTES = 1;
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
   private static final String RESTORE = "restore";
+
+  /** How they change their own memory all the while; each process in another way. */
+  private static final List<String> CHANGES = List.of("shared", "fork", "keep", "clone", "map");
+
+  private static final AtomicInteger STARTED = new AtomicInteger();
   private static final int REMEMBERED = 8;
   private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final Duration HASTE = Duration.ofMillis(100);
@@ -55,6 +62,7 @@ final class SoakSubject implements AutoCloseable {
     this.state = state;
     this.least = counter.increment();
     this.most = least;
+    counter.churn(CHANGES.get(STARTED.getAndIncrement() % CHANGES.size()));
   }
 
   /**
@@ -220,9 +228,13 @@ final class SoakSubject implements AutoCloseable {
       }
       Optional<String> miscounted = counted(answer.getAsInt());
       String pattern = counter.verify();
-      return miscounted.isPresent() || pattern.equals(RIGHT)
+      String changed = counter.churned();
+      boolean right = pattern.equals(RIGHT) && changed.startsWith("ok ");
+      return miscounted.isPresent() || right
           ? miscounted
-          : Optional.of("the pattern of process %d is %s".formatted(pid(), pattern));
+          : Optional.of(
+              "the pattern of process %d is %s, and what it changes %s"
+                  .formatted(pid(), pattern, changed));
     } catch (UncheckedIOException | IllegalStateException e) {
       return Optional.of("process " + pid() + " does not answer: " + e.getMessage());
     }

@@ -161,9 +161,15 @@ final class SoakVerbs {
     }
   }
 
-  /** Mostly with the save area handed over, sometimes by CRIU alone. */
+  /**
+   * Mostly with the save area handed over, sometimes by CRIU alone. What a forked child inherited
+   * of the GPU is mostly taken from it, and sometimes makes the dump be refused.
+   */
   private DumpOptions oneWayOrTheOther() {
-    return DumpOptions.builder().handOver(made.get() % 3 != 0).build();
+    return DumpOptions.builder()
+        .handOver(made.get() % 3 != 0)
+        .releaseInheritedGpu(made.get() % 5 != 0)
+        .build();
   }
 
   private Path newImage(int pid) {
