@@ -160,7 +160,7 @@ public final class DumpCheck {
   long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
-            + members.stream().mapToLong(each -> HandedOver.bytes(each.pid())).sum()
+            + ProcFs.tree(process.pid()).stream().mapToLong(HandedOver::bytes).sum()
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
@@ -239,7 +239,7 @@ public final class DumpCheck {
   /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */
   private boolean isHandedOver(Finding finding) {
     UnsupportedResource resource = finding.resource();
-    return resource != null && isMember(resource.pid()) && HandedOver.is(resource.name());
+    return resource != null && !members.isEmpty() && HandedOver.is(resource.name());
   }
 
   private boolean isMember(int pid) {

@@ -17,10 +17,10 @@ import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.DiskWork;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
 import dev.gpuprocess.internal.handover.NotHeldException;
-import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -42,6 +42,12 @@ final class HandOverStep {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
+  private static final String BY_CRIU = "CRIU dumps it: ";
+
+  /** Nothing is handed over that the driver was not seen to map. */
+  private static final String UNKNOWN =
+      "the driver was not seen to map memory for it at the checkpoint";
+
   /** Memory does not hang. */
   private static final DiskWork AT_ONCE =
       new DiskWork() {
@@ -58,7 +64,6 @@ final class HandOverStep {
   private final StepRecorder steps;
   private final SpoolStep spool;
   private @Nullable MemoryHandOver handOver;
-  private boolean needed;
 
   /**
    * Prepares; nothing is done yet.
@@ -82,27 +87,37 @@ final class HandOverStep {
   /**
    * Looks which memory there is to hand over.
    *
+   * @param left for memory of children
    * @return how many bytes; 0 for none
-   * @throws UnsupportedResourceException when a child has memory in a file of an earlier image
+   * @throws UnsupportedResourceException when a child keeps memory in a file of an earlier image
    */
-  long look() {
+  long look(Duration left) {
     try {
       for (int child : ProcFs.descendants(target.pid())) {
-        // Forked since a restore, with a copy of the mapping.
-        if (!members.contains(child) && HandedOver.bytes(child) > 0) {
-          throw mapped(
-              child, "it is a child that was forked while its parent was suspended: end it");
+        if (!members.contains(child)) {
+          takeBack(child, left);
         }
       }
       MemoryHandOver planned =
           new MemoryHandOver(
               target.identity, number, options.handOver() ? target.areas() : List.of());
-      needed = planned.isNeeded();
       handOver = planned.bytes() > 0 ? planned : null;
       return planned.bytes();
     } catch (ProcessUnreadableException e) {
       LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), e.getMessage());
       return 0;
+    }
+  }
+
+  /** A child that was forked while its parent was suspended has a copy of the mapping. */
+  private void takeBack(int child, Duration left) {
+    try {
+      Optional<ProcessIdentity> process = ProcessIdentity.of(child);
+      if (process.isPresent()) {
+        MemoryHandOver.takeBack(process.get(), left);
+      }
+    } catch (IOException e) {
+      throw mapped(child, e.getMessage());
     }
   }
 
@@ -117,6 +132,9 @@ final class HandOverStep {
       CriuDriver criu, StagedImage image, BoundedDiskTask disk, Duration left, SpoolChoice choice) {
     MemoryHandOver planned = handOver;
     if (planned == null) {
+      if (options.handOver()) {
+        steps.runNoted("hand over", 0, () -> BY_CRIU + UNKNOWN);
+      }
       return;
     }
     Optional<String> obstacle =
@@ -124,10 +142,10 @@ final class HandOverStep {
             "hand over",
             () -> obstacle(criu, planned, image).or(() -> run(planned, image, disk, left, choice)),
             why -> moved(planned),
-            why -> why.map(reason -> "CRIU dumps it: " + reason).orElseGet(spool::note));
+            why -> why.map(reason -> BY_CRIU + reason).orElseGet(spool::note));
     if (obstacle.isPresent()) {
       handOver = null;
-      if (needed) {
+      if (planned.isNeeded()) {
         throw mapped(target.pid(), obstacle.get());
       }
     }
@@ -241,7 +259,7 @@ final class HandOverStep {
     spool.close();
   }
 
-  private GpuCheckpointException mapped(int pid, String obstacle) {
+  private GpuCheckpointException mapped(int pid, @Nullable String obstacle) {
     return new UnsupportedResourceException(
         "process %s has memory in a file of an earlier image, which the new image would need, and it cannot be copied: %s"
             .formatted(pid, obstacle),

@@ -4,10 +4,13 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.handover.CopyLimit;
+import dev.gpuprocess.internal.handover.MemoryHandOver;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.CriuDriver;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -19,10 +22,15 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The hand-over of all members of a job, one after the other, each to a file of its own. */
 final class HandOverSteps {
 
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final JobOperation operation;
   private final @Nullable Path spools;
   private final List<HandOverStep> all = new ArrayList<>();
 
@@ -32,6 +40,7 @@ final class HandOverSteps {
    * @param spools where the memory goes first; null for the image at once
    */
   HandOverSteps(JobOperation operation, DumpOptions options, @Nullable Path spools) {
+    this.operation = operation;
     this.spools = spools;
     List<Member> members = operation.members();
     Set<Integer> pids =
@@ -45,7 +54,7 @@ final class HandOverSteps {
   void run(CriuDriver criu, StagedImage image, BoundedDiskTask disk, Supplier<Duration> left) {
     Map<Integer, Long> bytes = new HashMap<>();
     for (HandOverStep each : all) {
-      long found = each.look();
+      long found = each.look(left.get());
       if (found > 0) {
         bytes.put(each.pid(), found);
       }
@@ -88,6 +97,30 @@ final class HandOverSteps {
 
   /** Gives the processes, which live on, memory of their own again. */
   void putBack() {
+    boolean wasHandedOver = memory() != null;
     all.forEach(HandOverStep::putBack);
+    if (wasHandedOver) {
+      takeBackInTree();
+    }
+  }
+
+  /** The same of processes that were resumed. */
+  void takeBack() {
+    if (memory() != null) {
+      takeBackInTree();
+    }
+  }
+
+  /** Children that were forked meanwhile have all that was mapped in their parents. */
+  private void takeBackInTree() {
+    TrackedJob job = operation.job();
+    try {
+      MemoryHandOver.takeBackInTree(job.root, job.context.timeouts().transfer());
+    } catch (IOException | RuntimeException e) {
+      LOG.warn(
+          "a process of the tree of process {} keeps memory in a file of an image or spool, which takes room until it ends or the tree is dumped again: {}",
+          job.root.pid(),
+          e.getMessage());
+    }
   }
 }

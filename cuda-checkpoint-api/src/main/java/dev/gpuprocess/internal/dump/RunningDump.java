@@ -186,7 +186,11 @@ public final class RunningDump {
       JobFailures.tell(operation, e);
       thrown = e;
     }
-    return new Paused(image, Duration.ofNanos(System.nanoTime() - stopped), thrown);
+    Duration pause = Duration.ofNanos(System.nanoTime() - stopped);
+    if (thrown == null) {
+      image.takeBack();
+    }
+    return new Paused(image, pause, thrown);
   }
 
   /** Takes a running process off its GPU for a dump. Whatever fails, it is resumed. */

@@ -54,6 +54,11 @@ final class WrittenImage {
     this.noted = noted;
   }
 
+  /** To be called when the process runs again, before other verbs may be used on it. */
+  void takeBack() {
+    handOver.takeBack();
+  }
+
   /**
    * Makes it durable and gives it its name. Whatever fails, nothing is left of it. Its time begins
    * now: the process may have waited long for its GPU.

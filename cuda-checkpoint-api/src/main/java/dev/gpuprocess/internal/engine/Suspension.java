@@ -6,10 +6,8 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.gate.LockGate;
-import dev.gpuprocess.internal.handover.SaveAreas;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.populate.PopulateAhead;
-import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
@@ -60,7 +58,6 @@ public final class Suspension {
     target.nowSavedIn(List.of());
     target.note("checkpoint", ProcessLock.Kind.MOVE);
     Runnable checkpoint = member.operation().calls()::checkpoint;
-    Optional<List<AddressRange>> before = SaveAreas.privateMemory(target.pid());
     member
         .steps()
         .runNoted(
@@ -71,7 +68,6 @@ public final class Suspension {
               String help = helped(target, held.bytes(), checkpoint);
               return gate.isEmpty() || help.isEmpty() ? gate + help : gate + "; " + help;
             });
-    target.nowSavedIn(SaveAreas.appeared(before, SaveAreas.privateMemory(target.pid())));
   }
 
   /**
@@ -95,7 +91,7 @@ public final class Suspension {
   private static String helped(TrackedProcess target, long bytes, Runnable checkpoint) {
     // What is not known may be much.
     if (target.context.populateAhead() && (bytes == 0 || bytes >= PopulateAhead.LEAST_BYTES)) {
-      return PopulateAhead.during(target.identity, checkpoint);
+      return PopulateAhead.during(target.identity, checkpoint, target::nowSavedIn);
     }
     checkpoint.run();
     return "";

@@ -45,7 +45,7 @@ public final class TrackedProcess {
   /** What the process held on each GPU when it was last seen there. */
   private volatile Holdings held;
 
-  /** Where its GPU memory is in its host memory while it is checkpointed, as far as is known. */
+  /** What the driver mapped for its GPU memory at its checkpoint, as far as that was observed. */
   private volatile List<AddressRange> areas = List.of();
 
   /** The last move of the process that we know of; empty where none was recorded. */
@@ -193,12 +193,12 @@ public final class TrackedProcess {
     held = found;
   }
 
-  /** Where its GPU memory is in its host memory; empty where that is not known. */
+  /** What the driver mapped for its GPU memory; empty where that was not observed. */
   public List<AddressRange> areas() {
     return areas;
   }
 
-  /** Notes where its GPU memory went. To be journalled by the caller. */
+  /** Notes what the driver mapped for its GPU memory. To be journalled by the caller. */
   public void nowSavedIn(List<AddressRange> found) {
     areas = List.copyOf(found);
   }

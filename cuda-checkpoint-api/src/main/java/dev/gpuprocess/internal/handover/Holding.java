@@ -12,8 +12,9 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * A process whose threads are all held, and whose mappings can be changed meanwhile. It runs on
- * when the work is done, and when this JVM ends. For the thread that does the work.
+ * A process whose threads are all held, and whose mappings can be changed meanwhile, since nothing
+ * else changes them. It runs on when the work is done, and when this JVM ends. For the thread that
+ * does the work.
  */
 final class Holding {
 
@@ -44,7 +45,8 @@ final class Holding {
    *
    * @param time for all of it
    * @throws UntraceableException when it cannot be held
-   * @throws NotHeldException when not all of its threads can be held; it was not changed
+   * @throws NotHeldException when not all of its threads can be held, or there are {@link
+   *     OtherWriters}; it was not changed
    * @throws IOException what the work throws
    */
   static void during(ProcessIdentity process, Duration time, Work work)
@@ -60,6 +62,7 @@ final class Holding {
                         .formatted(process.pid()),
                     null);
               }
+              OtherWriters.requireNone(process.pid());
               work.with(new Holding(threads));
               return true;
             });

@@ -5,6 +5,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.HandedOver;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -13,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -25,7 +27,7 @@ public final class MemoryHandOver {
 
   private final ProcessIdentity process;
   private final int number;
-  private final List<AddressRange> areas;
+  private List<AddressRange> areas;
   private @Nullable HandOver begun;
   private @Nullable ImageFile made;
   private @Nullable MemoryFile described;
@@ -34,13 +36,13 @@ public final class MemoryHandOver {
    * Looks which memory is to be handed over.
    *
    * @param number of the file, from 1, which no other process of the image has
-   * @param known where the process's GPU memory is, as noted at its checkpoint
+   * @param mapped what the driver mapped for the process's GPU memory at its checkpoint
    * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
    */
-  public MemoryHandOver(ProcessIdentity process, int number, List<AddressRange> known) {
+  public MemoryHandOver(ProcessIdentity process, int number, List<AddressRange> mapped) {
     this.process = process;
     this.number = number;
-    this.areas = SaveAreas.toHandOver(process.pid(), known);
+    this.areas = SaveAreas.planned(process.pid(), mapped);
   }
 
   /** The name of a file in its directory. */
@@ -93,13 +95,14 @@ public final class MemoryHandOver {
   }
 
   /**
-   * Does it.
+   * Does it, with what there is of that memory when the process is held.
    *
    * @param directory of memory files, where the file is made
    * @param direct whether to write past the page cache where that is possible
    * @param limit for the copying
    * @param time for all of it
-   * @throws NotHeldException when the process cannot be held; nothing happened to it
+   * @throws NotHeldException when the process cannot be held, or nothing is left to hand over;
+   *     nothing happened to it
    * @throws IOException when it failed; {@link #putBack} undoes what was done
    */
   public void run(
@@ -111,37 +114,81 @@ public final class MemoryHandOver {
       DiskWork disk)
       throws IOException {
     Path file = directory.resolve(name());
-    HandOver handOver =
-        new HandOver(process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
-    begun = handOver;
     try {
-      Holding.during(process, time, held -> handOver.run(held, disk));
+      Holding.during(
+          process,
+          time,
+          held -> {
+            areas = stillThere();
+            HandOver handOver =
+                new HandOver(
+                    process.pid(), areas, file, direct, checksum, limit, HandOver.PIECE_BYTES);
+            begun = handOver;
+            handOver.run(held, disk);
+          });
     } catch (UntraceableException e) {
-      if (handOver.mapped().isEmpty()) {
+      if (begun == null || begun.mapped().isEmpty()) {
         throw new NotHeldException(String.valueOf(e.getMessage()), e);
       }
       throw new IOException(e.getMessage(), e);
     }
-    made = handOver.file(checksum);
-    described = handOver.memory(NativePath.text(file.toRealPath()));
+    HandOver done = Objects.requireNonNull(begun);
+    made = done.file(checksum);
+    described = done.memory(NativePath.text(file.toRealPath()));
+  }
+
+  private List<AddressRange> stillThere() throws NotHeldException {
+    List<AddressRange> still = SaveAreas.stillThere(process.pid(), areas);
+    if (still.isEmpty()) {
+      throw new NotHeldException(
+          "the memory that the driver mapped in process %s is not there any more, or is special"
+              .formatted(process.pid()),
+          null);
+    }
+    return still;
   }
 
   /**
-   * Gives a process memory of its own in the place of what it has from a file of an earlier image,
-   * which this one must not need. Does nothing where it has nothing from one.
+   * Gives a process memory of its own in the place of what it has from a file of a hand-over. Does
+   * nothing where it has nothing from one.
    *
    * @param time for all of it
    * @throws IOException when it cannot be done; what is left stays mapped from the file
    */
   public static void takeBack(ProcessIdentity process, Duration time) throws IOException {
-    List<AddressRange> mapped = HandedOver.of(process.pid());
-    if (mapped.isEmpty()) {
+    int pid = process.pid();
+    if (HandedOver.bytes(pid) == 0) {
       return;
     }
     try {
-      Holding.during(process, time, held -> new PutBack(process.pid(), held).run(mapped));
+      // Looked at again: the process, or the driver, may have changed it until it was held.
+      Holding.during(process, time, held -> new PutBack(pid, held).run(HandedOver.of(pid)));
     } catch (UntraceableException e) {
       throw new IOException(e.getMessage(), e);
+    }
+  }
+
+  /**
+   * The same for a process and all its descendants. A child that was forked while its parent had
+   * memory in a file has it there, too.
+   *
+   * @param time for each of them
+   * @throws IOException when it cannot be done for one of them; the others have theirs
+   */
+  public static void takeBackInTree(ProcessIdentity root, Duration time) throws IOException {
+    IOException failed = null;
+    for (int pid : ProcFs.tree(root.pid())) {
+      Optional<ProcessIdentity> process = ProcessIdentity.of(pid);
+      try {
+        if (process.isPresent()) {
+          takeBack(process.get(), time);
+        }
+      } catch (IOException e) {
+        failed = e;
+      }
+    }
+    if (failed != null) {
+      throw failed;
     }
   }
 
@@ -166,13 +213,7 @@ public final class MemoryHandOver {
     if (begun == null || begun.mapped().isEmpty()) {
       return;
     }
-    List<AddressRange> mapped = begun.mapped();
     begun = null;
-    try {
-      int task = process.pid();
-      Holding.during(process, time, held -> new PutBack(task, held).run(mapped));
-    } catch (UntraceableException e) {
-      throw new IOException(e.getMessage(), e);
-    }
+    takeBack(process, time);
   }
 }

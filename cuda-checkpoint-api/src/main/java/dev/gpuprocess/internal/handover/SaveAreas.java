@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.handover;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -8,18 +7,19 @@ import dev.gpuprocess.internal.proc.MappingFlags;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
- * Finds the memory that the driver puts a process's GPU memory into: what appeared between lock and
- * checkpoint. The kernel merges it with its neighbours, so it is known by its addresses alone.
+ * Finds the memory that is to be handed over: what the driver mapped for the GPU memory of a
+ * process, as far as it is plain memory now, and all that an earlier hand-over mapped, since an
+ * image must not need the file of another.
+ *
+ * <p>Nothing else is touched. The program does not know the address of the driver's memory, so it
+ * neither unmaps it nor has the kernel write it (asynchronous I/O, {@code vmsplice}). Any other
+ * memory may be changed by the program at every moment, and some of that cannot be seen from
+ * outside.
  */
-public final class SaveAreas {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+final class SaveAreas {
 
   /** Below this CRIU is as good. The smallest save area that was seen on an H200 has 527 MiB. */
   static final long SMALLEST_BYTES = 1 << 20;
@@ -35,70 +35,59 @@ public final class SaveAreas {
   private SaveAreas() {}
 
   /**
-   * The private unnamed memory of a process, adjoining mappings as one.
+   * What there may be to hand over. To be looked at again by {@link #stillThere} when the process
+   * is held.
    *
-   * @return empty when the mappings cannot be read: not to know them is no reason to stop a verb
-   */
-  public static Optional<List<AddressRange>> privateMemory(int pid) {
-    List<AddressRange> found = new ArrayList<>();
-    try {
-      ProcFs.memory(
-          pid,
-          mapping -> {
-            if (isMemory(mapping)) {
-              found.add(mapping.addresses());
-            }
-          });
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("the save area of process {} will not be known", pid, e);
-      return Optional.empty();
-    }
-    return Optional.of(AddressRange.joined(found));
-  }
-
-  private static boolean isMemory(Mapping mapping) {
-    return mapping.isPrivateWritable() && mapping.isUnnamedMemory();
-  }
-
-  /**
-   * What is in the second of two {@linkplain #privateMemory readings} and not in the first.
-   *
-   * @return the large ones; empty when one of the readings failed
-   */
-  public static List<AddressRange> appeared(
-      Optional<List<AddressRange>> before, Optional<List<AddressRange>> after) {
-    if (before.isEmpty() || after.isEmpty()) {
-      return List.of();
-    }
-    return AddressRange.difference(after.get(), before.get()).stream()
-        .filter(each -> each.bytes() >= SMALLEST_BYTES)
-        .toList();
-  }
-
-  /**
-   * What a dump should hand over: those of the known areas that are still plain memory, and all
-   * that an earlier hand-over mapped, since an image must not need the file of another.
-   *
-   * @param known the areas, as noted at the checkpoint
+   * @param mapped by the driver
    * @return ordered by address
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
    */
-  static List<AddressRange> toHandOver(int pid, List<AddressRange> known) {
-    List<AddressRange> found = new ArrayList<>();
-    List<AddressRange> handedOver = new ArrayList<>();
-    MappingFlags.of(
-        pid,
-        (mapping, flags) -> {
-          if (HandedOver.is(mapping)) {
-            found.add(mapping.addresses());
-            handedOver.add(mapping.addresses());
-          } else if (isMemory(mapping) && PLAIN.containsAll(flags)) {
-            known.forEach(area -> area.and(mapping.addresses()).ifPresent(found::add));
-          }
-        });
-    return AddressRange.joined(found).stream()
-        .filter(each -> each.bytes() >= SMALLEST_BYTES || isIn(each, handedOver))
-        .toList();
+  static List<AddressRange> planned(int pid, List<AddressRange> mapped) {
+    Finder finder = new Finder(mapped);
+    ProcFs.memory(pid, mapping -> finder.add(mapping, Set.of()));
+    return finder.found();
+  }
+
+  /**
+   * What of it is to be handed over now. All threads of the process are held, so it stays so.
+   *
+   * @param planned see {@link #planned}
+   * @return ordered by address; without what has changed, which CRIU dumps
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
+   */
+  static List<AddressRange> stillThere(int pid, List<AddressRange> planned) {
+    Finder finder = new Finder(planned);
+    MappingFlags.of(pid, finder::add);
+    return finder.found();
+  }
+
+  /** The kernel splits and joins mappings, so the driver's memory is known by its addresses. */
+  private static final class Finder {
+
+    private final List<AddressRange> mapped;
+    private final List<AddressRange> found = new ArrayList<>();
+    private final List<AddressRange> handedOver = new ArrayList<>();
+
+    private Finder(List<AddressRange> mapped) {
+      this.mapped = mapped;
+    }
+
+    private void add(Mapping mapping, Set<String> flags) {
+      if (HandedOver.is(mapping)) {
+        found.add(mapping.addresses());
+        handedOver.add(mapping.addresses());
+      } else if (mapping.isPrivateWritable()
+          && mapping.isUnnamedMemory()
+          && PLAIN.containsAll(flags)) {
+        mapped.forEach(area -> area.and(mapping.addresses()).ifPresent(found::add));
+      }
+    }
+
+    private List<AddressRange> found() {
+      return AddressRange.joined(found).stream()
+          .filter(each -> each.bytes() >= SMALLEST_BYTES || isIn(each, handedOver))
+          .toList();
+    }
   }
 
   private static boolean isIn(AddressRange range, List<AddressRange> others) {

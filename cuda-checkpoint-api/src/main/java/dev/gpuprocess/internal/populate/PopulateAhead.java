@@ -17,7 +17,9 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -46,6 +48,7 @@ public final class PopulateAhead {
 
   private final ProcessIdentity process;
   private final CompletableFuture<Void> armed = new CompletableFuture<>();
+  private final List<AddressRange> mapped = new CopyOnWriteArrayList<>();
   private volatile boolean over;
 
   private PopulateAhead(ProcessIdentity process) {
@@ -56,9 +59,12 @@ public final class PopulateAhead {
    * Runs a checkpoint, helped if that is possible.
    *
    * @param checkpoint the driver's call, on this thread
+   * @param mapped called with the memory that the driver's restore thread mapped for the
+   *     checkpoint, as far as that was observed and the checkpoint is not abandoned
    * @return what was done, or why nothing was, for an operator
    */
-  public static String during(ProcessIdentity process, Runnable checkpoint) {
+  public static String during(
+      ProcessIdentity process, Runnable checkpoint, Consumer<List<AddressRange>> mapped) {
     PopulateAhead ahead = new PopulateAhead(process);
     CompletableFuture<Optional<RemoteThreads>> watch =
         CompletableFuture.supplyAsync(ahead::watch, BoundedCall.THREADS);
@@ -74,6 +80,7 @@ public final class PopulateAhead {
       ahead.over = true;
       if (answered) {
         note = ahead.outcome(watch);
+        mapped.accept(ahead.mapped);
       }
     }
     return note;
@@ -88,8 +95,8 @@ public final class PopulateAhead {
   private Optional<RemoteThreads> watch() {
     try {
       int task = RestoreThread.of(process);
-      return new MappingTrap(process, task, LEAST_BYTES)
-          .await(() -> armed.complete(null), () -> over, PopulateAhead::populate);
+      return new MappingTrap(process, task, LEAST_BYTES, mapped::add)
+          .await(() -> armed.complete(null), () -> over, this::populate);
     } catch (UntraceableException | IOException e) {
       throw new CompletionException(e);
     } finally {
@@ -97,8 +104,11 @@ public final class PopulateAhead {
     }
   }
 
-  private static RemoteThreads populate(BorrowedThread thread, AddressRange memory)
+  private RemoteThreads populate(BorrowedThread thread, AddressRange memory)
       throws UntraceableException, IOException {
+    // What the driver mapped before was for something else.
+    mapped.clear();
+    mapped.add(memory);
     try {
       thread.call(SystemCall.MADVISE, memory.start(), memory.bytes(), MADV_HUGEPAGE);
     } catch (RemoteCallException e) {

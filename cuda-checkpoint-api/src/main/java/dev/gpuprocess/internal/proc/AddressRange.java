@@ -37,31 +37,6 @@ public record AddressRange(long start, long end) {
     return from < to ? Optional.of(new AddressRange(from, to)) : Optional.empty();
   }
 
-  /**
-   * What is in the first list and not in the second. Both are ordered by address, and may have a
-   * million ranges.
-   */
-  public static List<AddressRange> difference(List<AddressRange> all, List<AddressRange> without) {
-    List<AddressRange> left = new ArrayList<>();
-    int next = 0;
-    for (AddressRange each : all) {
-      long from = each.start;
-      while (next < without.size() && without.get(next).end <= from) {
-        next++;
-      }
-      for (int i = next; i < without.size() && without.get(i).start < each.end; i++) {
-        if (from < without.get(i).start) {
-          left.add(new AddressRange(from, without.get(i).start));
-        }
-        from = Math.max(from, without.get(i).end);
-      }
-      if (from < each.end) {
-        left.add(new AddressRange(from, each.end));
-      }
-    }
-    return left;
-  }
-
   /** Makes one of those that adjoin; the kernel merges and splits mappings at will. */
   public static List<AddressRange> joined(List<AddressRange> ordered) {
     List<AddressRange> joined = new ArrayList<>();

@@ -16,9 +16,12 @@ public final class HandedOver {
 
   private HandedOver() {}
 
-  /** Whether the process got it from a hand-over, in this life or in one before. */
+  /**
+   * Whether the process got it from a hand-over, in this life or in one before. A hand-over maps
+   * privately, for reading and writing alone.
+   */
   public static boolean is(Mapping mapping) {
-    return mapping.permissions().endsWith("p") && mapping.inode() != 0 && is(mapping.name());
+    return mapping.permissions().equals("rw-p") && mapping.inode() != 0 && is(mapping.name());
   }
 
   /** Whether a file has the name of one that a hand-over made. */

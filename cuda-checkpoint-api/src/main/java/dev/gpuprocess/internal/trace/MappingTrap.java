@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -40,6 +41,7 @@ public final class MappingTrap {
   private static final Duration CALLS = Duration.ofSeconds(5);
   private static final Duration STOPPING = Duration.ofMillis(500);
 
+  private static final int PAGE = 4096;
   private static final int PROT_WRITE = 2;
   private static final int MAP_PRIVATE = 2;
   private static final int MAP_ANONYMOUS = 0x20;
@@ -49,17 +51,22 @@ public final class MappingTrap {
   private final ProcessIdentity process;
   private final int task;
   private final long least;
+  private final Consumer<AddressRange> smaller;
 
   /**
    * Prepares; nothing is done yet.
    *
    * @param task a thread of the process
    * @param least how many bytes are much
+   * @param smaller called with what the thread maps by such calls of less, which are left as they
+   *     are
    */
-  public MappingTrap(ProcessIdentity process, int task, long least) {
+  public MappingTrap(
+      ProcessIdentity process, int task, long least, Consumer<AddressRange> smaller) {
     this.process = process;
     this.task = task;
     this.least = least;
+    this.smaller = smaller;
   }
 
   /**
@@ -116,7 +123,8 @@ public final class MappingTrap {
       throws UntraceableException, NativeCallException {
     while (thread.toSystemCall(over)) { // it is about to make a call
       Registers asked = thread.registers();
-      boolean caught = isWanted(asked);
+      boolean populates = populatesMemory(asked);
+      boolean caught = populates && Long.compareUnsigned(asked.get(Name.RSI), least) >= 0;
       if (caught) {
         long flags = asked.get(Name.R10) & ~MAP_POPULATE;
         thread.setRegisters(asked.with(Name.R10, flags));
@@ -124,22 +132,30 @@ public final class MappingTrap {
       if (!thread.toSystemCall(over)) { // the call has ended
         return Optional.empty();
       }
-      if (caught) {
+      if (populates) {
         Registers answered = thread.registers();
-        long start = answered.get(Name.RAX);
-        // Calls keep their arguments.
-        thread.setRegisters(answered.with(Name.R10, asked.get(Name.R10)));
-        if (!SystemCall.isError(start)) {
-          return Optional.of(new AddressRange(start, start + asked.get(Name.RSI)));
+        if (caught) {
+          // Calls keep their arguments.
+          thread.setRegisters(answered.with(Name.R10, asked.get(Name.R10)));
         }
+        Optional<AddressRange> mapped = mapped(answered.get(Name.RAX), asked.get(Name.RSI));
+        if (caught && mapped.isPresent()) {
+          return mapped;
+        }
+        mapped.ifPresent(smaller);
       }
     }
     return Optional.empty();
   }
 
-  private boolean isWanted(Registers call) {
+  private static Optional<AddressRange> mapped(long start, long bytes) {
+    return SystemCall.isError(start)
+        ? Optional.empty()
+        : Optional.of(new AddressRange(start, start + (bytes + PAGE - 1) / PAGE * PAGE));
+  }
+
+  private static boolean populatesMemory(Registers call) {
     return (int) call.get(Name.ORIG_RAX) == SystemCall.MMAP.number()
-        && Long.compareUnsigned(call.get(Name.RSI), least) >= 0
         && (call.get(Name.RDX) & PROT_WRITE) != 0
         && (call.get(Name.R10) & WANTED) == WANTED;
   }

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.handover;
 
+import static java.util.Comparator.comparingLong;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
@@ -30,6 +32,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -204,6 +207,95 @@ class HandOverTest {
     run(again, second, false);
 
     assertEquals(List.of(second.resolve("memory-1.bin").toRealPath().toString()), names());
+    assertIsWhole();
+  }
+
+  /** The area that the process changes when it is told to, see {@code churn.h}. */
+  private AddressRange placed(String... questions) {
+    for (String question : questions) {
+      assertTrue(holder.ask("area " + question).matches("ok|[0-9]+"), question);
+    }
+    long start = Long.parseLong(holder.ask("area where"), 16);
+    return new AddressRange(start, start + (8 << 20));
+  }
+
+  private void assertAreaIsRight() {
+    assertEquals("ok 0", holder.ask("churned"));
+  }
+
+  private void assertNotHandedOver(MemoryHandOver planned, String why) throws IOException {
+    Path gpu = gpu();
+    NotHeldException e = assertThrows(NotHeldException.class, () -> run(planned, gpu, false));
+    assertTrue(e.getMessage().contains(why), e.getMessage());
+    assertEquals(0, HandedOver.bytes(identity().pid()));
+    assertAreaIsRight();
+    assertIsWhole();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"shared", "gone", "policy"})
+  void whatChangesBeforeTheProcessIsHeldIsLeftOut(String change) throws IOException {
+    List<AddressRange> both =
+        Stream.of(area, placed("private 8")).sorted(comparingLong(AddressRange::start)).toList();
+    MemoryHandOver planned = new MemoryHandOver(identity(), 1, both);
+    assertEquals(area.bytes() + (8 << 20), planned.bytes());
+    placed(change);
+
+    run(planned, gpu(), false);
+
+    assertEquals(area.bytes(), planned.bytes());
+    assertEquals(List.of(area.toString()), planned.memory().orElseThrow().ranges());
+    assertAreaIsRight();
+    assertIsWhole();
+  }
+
+  @Test
+  void whatIsAllGoneIsNotHandedOver() throws IOException {
+    MemoryHandOver planned = new MemoryHandOver(identity(), 1, List.of(placed("private 8")));
+    placed("gone");
+    assertNotHandedOver(planned, "is not there any more");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"shared", "gone"})
+  void whatTheProcessMapsOverTheFileStays(String change) throws IOException {
+    MemoryHandOver planned = new MemoryHandOver(identity(), 1, List.of(placed("private 8")));
+    run(planned, gpu(), false);
+    placed(change);
+
+    planned.putBack(LIMIT);
+
+    assertAreaIsRight();
+    assertIsWhole();
+  }
+
+  @Test
+  void aProcessWithTheSameMemoryWouldWriteItMeanwhile() throws IOException {
+    AddressRange written = placed("private 8", "writer");
+    assertNotHandedOver(
+        new MemoryHandOver(identity(), 1, List.of(written)), "has the same memory as process");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"io_uring", "aio"})
+  void theKernelMightWriteItMeanwhile(String what) throws IOException {
+    assumeFalse(holder.ask(what).startsWith("error"), "this kernel has no " + what);
+    assertNotHandedOver(planned(), "uses asynchronous I/O");
+  }
+
+  @Test
+  void aForkedChildGetsMemoryOfItsOwn() throws IOException {
+    MemoryHandOver planned = new MemoryHandOver(identity(), 1, List.of(placed("private 8")));
+    run(planned, gpu(), false);
+    int child = Integer.parseInt(holder.ask("area worker"));
+    assertEquals(8 << 20, HandedOver.bytes(child));
+
+    MemoryHandOver.takeBackInTree(identity(), LIMIT);
+
+    assertEquals(0, HandedOver.bytes(child));
+    assertEquals(0, HandedOver.bytes(identity().pid()));
+    assertTrue(ProcessHandle.of(child).isPresent(), "it finds its memory right");
+    assertAreaIsRight();
     assertIsWhole();
   }
 

@@ -8,40 +8,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.HandedOver;
 import java.util.List;
-import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** Two readings of a process's memory tell what appeared between them. */
+/** Memory that is or was handed over is known by its addresses, and by the name of its file. */
 class SaveAreasTest {
 
   private static final long MIB = 1 << 20;
 
   private static AddressRange range(long fromMib, long toMib) {
     return new AddressRange(fromMib * MIB, toMib * MIB);
-  }
-
-  private static List<AddressRange> appeared(List<AddressRange> before, List<AddressRange> after) {
-    return SaveAreas.appeared(Optional.of(before), Optional.of(after));
-  }
-
-  @Test
-  void whatIsNewIsFoundAlsoWhereTheKernelMergedItWithANeighbour() {
-    List<AddressRange> before = List.of(range(10, 20), range(60, 70));
-    assertEquals(List.of(range(40, 60)), appeared(before, List.of(range(10, 20), range(40, 70))));
-    assertEquals(List.of(range(20, 60)), appeared(before, List.of(range(10, 70))));
-    assertEquals(
-        List.of(range(5, 10), range(70, 80)),
-        appeared(before, List.of(range(5, 20), range(60, 80))));
-  }
-
-  @Test
-  void whatWasThereOrIsSmallIsNot() {
-    List<AddressRange> before = List.of(range(10, 20));
-    assertEquals(List.of(), appeared(before, List.of(range(12, 15))));
-    AddressRange small = new AddressRange(0, MIB - 4096);
-    assertEquals(List.of(), appeared(before, List.of(small)));
-    assertEquals(
-        List.of(), SaveAreas.appeared(Optional.empty(), Optional.of(List.of(range(1, 9)))));
   }
 
   @Test
