@@ -464,7 +464,8 @@ public final class GpuCheckpoints {
      *
      * <p>It needs the right to trace the process (root or CAP_SYS_PTRACE) on x86_64. Where it
      * cannot be had, and for less than 128 MiB, the driver works alone, and the {@link
-     * dev.gpuprocess.progress.Step#note() note} of the step says why.
+     * dev.gpuprocess.progress.Step#note() note} of the step says why. Without it no dump hands
+     * memory over.
      *
      * @param help false for the driver alone; true by default
      * @return this builder

@@ -329,10 +329,12 @@ public final class DumpOptions extends TreeOptions {
      * cannot be done CRIU dumps the memory, and the {@linkplain dev.gpuprocess.progress.Step#note()
      * note} of the step {@code hand over} tells why: the process was started by this JVM, has a
      * mount namespace of its own, or may not be traced; the machine is no x86_64; CRIU is run
-     * through sudo. An image with such a file cannot be restored by CRIU run through sudo, nor by
-     * versions of this library that do not know of it, and from its restore to its resume the
-     * process needs the file, under whatever name or none. In a snapshot the memory goes to a disk
-     * by way of host memory where there is room ({@link
+     * through sudo; the driver was not seen to map the memory at the checkpoint, as without {@link
+     * dev.gpuprocess.GpuCheckpoints.Builder#populateAhead}; another process has the same memory;
+     * the process uses asynchronous I/O. An image with such a file cannot be restored by CRIU run
+     * through sudo, nor by versions of this library that do not know of it, and from its restore to
+     * its resume the process needs the file, under whatever name or none. In a snapshot the memory
+     * goes to a disk by way of host memory where there is room ({@link
      * dev.gpuprocess.GpuCheckpoints.Builder#snapshotSpool}). Ignored by {@link
      * dev.gpuprocess.spi.CriuDriver#dump}.
      *

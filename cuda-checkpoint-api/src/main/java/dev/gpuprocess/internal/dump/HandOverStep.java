@@ -17,17 +17,14 @@ import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.DiskWork;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
 import dev.gpuprocess.internal.handover.NotHeldException;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -44,7 +41,7 @@ final class HandOverStep {
 
   private static final String BY_CRIU = "CRIU dumps it: ";
 
-  /** Nothing is handed over that the driver was not seen to map. */
+  /** Memory is handed over only if the driver was seen to map it. */
   private static final String UNKNOWN =
       "the driver was not seen to map memory for it at the checkpoint";
 
@@ -59,7 +56,6 @@ final class HandOverStep {
 
   private final TrackedProcess target;
   private final int number;
-  private final Set<Integer> members;
   private final DumpOptions options;
   private final StepRecorder steps;
   private final SpoolStep spool;
@@ -69,12 +65,10 @@ final class HandOverStep {
    * Prepares; nothing is done yet.
    *
    * @param number that of the process among those of the image, from 1
-   * @param members the pids of all that are dumped with memory of their own to hand over
    */
-  HandOverStep(Member member, int number, Set<Integer> members, DumpOptions options) {
+  HandOverStep(Member member, int number, DumpOptions options) {
     this.target = member.target();
     this.number = number;
-    this.members = members;
     this.options = options;
     this.steps = member.steps();
     this.spool = new SpoolStep(target.pid(), number);
@@ -87,17 +81,10 @@ final class HandOverStep {
   /**
    * Looks which memory there is to hand over.
    *
-   * @param left for memory of children
    * @return how many bytes; 0 for none
-   * @throws UnsupportedResourceException when a child keeps memory in a file of an earlier image
    */
-  long look(Duration left) {
+  long look() {
     try {
-      for (int child : ProcFs.descendants(target.pid())) {
-        if (!members.contains(child)) {
-          takeBack(child, left);
-        }
-      }
       MemoryHandOver planned =
           new MemoryHandOver(
               target.identity, number, options.handOver() ? target.areas() : List.of());
@@ -106,18 +93,6 @@ final class HandOverStep {
     } catch (ProcessUnreadableException e) {
       LOG.info("process {}: CRIU dumps all of its memory: {}", target.pid(), e.getMessage());
       return 0;
-    }
-  }
-
-  /** A child that was forked while its parent was suspended has a copy of the mapping. */
-  private void takeBack(int child, Duration left) {
-    try {
-      Optional<ProcessIdentity> process = ProcessIdentity.of(child);
-      if (process.isPresent()) {
-        MemoryHandOver.takeBack(process.get(), left);
-      }
-    } catch (IOException e) {
-      throw mapped(child, e.getMessage());
     }
   }
 
@@ -146,7 +121,7 @@ final class HandOverStep {
     if (obstacle.isPresent()) {
       handOver = null;
       if (planned.isNeeded()) {
-        throw mapped(target.pid(), obstacle.get());
+        throw mapped(target.pid(), target.pid(), obstacle.get());
       }
     }
   }
@@ -259,11 +234,12 @@ final class HandOverStep {
     spool.close();
   }
 
-  private GpuCheckpointException mapped(int pid, @Nullable String obstacle) {
+  /** A process has memory in a file of an earlier image, and it cannot be copied. */
+  static GpuCheckpointException mapped(int root, int pid, @Nullable String obstacle) {
     return new UnsupportedResourceException(
         "process %s has memory in a file of an earlier image, which the new image would need, and it cannot be copied: %s"
             .formatted(pid, obstacle),
-        Failure.of("dump", target.pid()),
+        Failure.of("dump", root),
         CriuFailure.NOT_STARTED,
         List.of(new UnsupportedResource(pid, "mapping", MemoryFile.DIRECTORY, null)),
         null);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.JobOperation;
@@ -7,8 +8,10 @@ import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.handover.MemoryHandOver;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -17,6 +20,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -42,25 +46,41 @@ final class HandOverSteps {
   HandOverSteps(JobOperation operation, DumpOptions options, @Nullable Path spools) {
     this.operation = operation;
     this.spools = spools;
-    List<Member> members = operation.members();
-    Set<Integer> pids =
-        members.stream().map(each -> each.target().pid()).collect(Collectors.toSet());
-    for (Member each : members) {
-      all.add(new HandOverStep(each, all.size() + 1, pids, options));
+    for (Member each : operation.members()) {
+      all.add(new HandOverStep(each, all.size() + 1, options));
     }
   }
 
   /** Does it where it can be done; see {@link HandOverStep#run}. */
   void run(CriuDriver criu, StagedImage image, BoundedDiskTask disk, Supplier<Duration> left) {
+    takeBackOfChildren(left);
     Map<Integer, Long> bytes = new HashMap<>();
     for (HandOverStep each : all) {
-      long found = each.look(left.get());
+      long found = each.look();
       if (found > 0) {
         bytes.put(each.pid(), found);
       }
     }
     SpoolChoice choice = SpoolChoice.of(spools, image, disk, bytes);
     all.forEach(each -> each.run(criu, image, disk, left.get(), choice));
+  }
+
+  /** A child that was forked while its parent was suspended has a copy of the mapping. */
+  private void takeBackOfChildren(Supplier<Duration> left) {
+    int root = operation.job().root.pid();
+    Set<Integer> members = all.stream().map(HandOverStep::pid).collect(Collectors.toSet());
+    for (int pid : members.isEmpty() ? List.<Integer>of() : ProcFs.tree(root)) {
+      try {
+        Optional<ProcessIdentity> process = ProcessIdentity.of(pid);
+        if (!members.contains(pid) && process.isPresent()) {
+          MemoryHandOver.takeBack(process.get(), left.get());
+        }
+      } catch (ProcessUnreadableException e) {
+        LOG.info("process {}: CRIU dumps all of its memory: {}", pid, e.getMessage());
+      } catch (IOException e) {
+        throw HandOverStep.mapped(root, pid, e.getMessage());
+      }
+    }
   }
 
   /** CRIU has written its files: nobody needs the name of a spool any more. */
@@ -104,7 +124,7 @@ final class HandOverSteps {
     }
   }
 
-  /** The same of processes that were resumed. */
+  /** Gives processes that were resumed memory of their own, as far as they have none. */
   void takeBack() {
     if (memory() != null) {
       takeBackInTree();

@@ -45,7 +45,7 @@ public final class TrackedProcess {
   /** What the process held on each GPU when it was last seen there. */
   private volatile Holdings held;
 
-  /** What the driver mapped for its GPU memory at its checkpoint, as far as that was observed. */
+  /** The memory that the driver mapped at the checkpoint, as far as that was observed. */
   private volatile List<AddressRange> areas = List.of();
 
   /** The last move of the process that we know of; empty where none was recorded. */
@@ -193,12 +193,12 @@ public final class TrackedProcess {
     held = found;
   }
 
-  /** What the driver mapped for its GPU memory; empty where that was not observed. */
+  /** The memory that the driver mapped at the checkpoint; empty where that was not observed. */
   public List<AddressRange> areas() {
     return areas;
   }
 
-  /** Notes what the driver mapped for its GPU memory. To be journalled by the caller. */
+  /** Notes the memory that the driver mapped at the checkpoint. To be journalled by the caller. */
   public void nowSavedIn(List<AddressRange> found) {
     areas = List.copyOf(found);
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.handover;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -138,10 +139,15 @@ public final class MemoryHandOver {
   }
 
   private List<AddressRange> stillThere() throws NotHeldException {
-    List<AddressRange> still = SaveAreas.stillThere(process.pid(), areas);
+    List<AddressRange> still;
+    try {
+      still = SaveAreas.stillThere(process.pid(), areas);
+    } catch (ProcessUnreadableException e) {
+      throw new NotHeldException(String.valueOf(e.getMessage()), e);
+    }
     if (still.isEmpty()) {
       throw new NotHeldException(
-          "the memory that the driver mapped in process %s is not there any more, or is special"
+          "the memory that the driver mapped in process %s is not there any more, or has a memory policy or other settings that would be lost"
               .formatted(process.pid()),
           null);
     }
@@ -161,7 +167,7 @@ public final class MemoryHandOver {
       return;
     }
     try {
-      // Looked at again: the process, or the driver, may have changed it until it was held.
+      // The mappings are read again: they may have changed until the process was held.
       Holding.during(process, time, held -> new PutBack(pid, held).run(HandedOver.of(pid)));
     } catch (UntraceableException e) {
       throw new IOException(e.getMessage(), e);
@@ -169,8 +175,8 @@ public final class MemoryHandOver {
   }
 
   /**
-   * The same for a process and all its descendants. A child that was forked while its parent had
-   * memory in a file has it there, too.
+   * Gives a process and all its descendants memory of their own, as {@link #takeBack} does. A child
+   * that was forked while its parent had memory in a file has it there, too.
    *
    * @param time for each of them
    * @throws IOException when it cannot be done for one of them; the others have theirs

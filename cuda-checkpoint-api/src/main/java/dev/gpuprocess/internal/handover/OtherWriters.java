@@ -1,14 +1,15 @@
 package dev.gpuprocess.internal.handover;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.Kcmp;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 
 /**
- * What may change the memory of a process while all of its threads are held: another process that
- * has the same memory, and the kernel on its behalf. The memory that the driver mapped is safe from
- * both, since the program does not know its address; memory in a file of an earlier image may be
- * the program's own.
+ * Looks for writers of a process's memory besides its threads: another process with the same memory
+ * ({@code CLONE_VM}), and the kernel, by asynchronous I/O. Memory that the driver mapped is safe
+ * from both, since the program does not know its address. Memory in a file of an earlier image may
+ * be the program's own.
  */
 final class OtherWriters {
 
@@ -23,6 +24,15 @@ final class OtherWriters {
    * @throws NotHeldException when there is one, or that cannot be found out
    */
   static void requireNone(int pid) throws NotHeldException {
+    try {
+      lookForSharers(pid);
+      lookForAsynchronousIo(pid);
+    } catch (ProcessUnreadableException e) {
+      throw new NotHeldException(String.valueOf(e.getMessage()), e);
+    }
+  }
+
+  private static void lookForSharers(int pid) throws NotHeldException {
     for (int other : ProcFs.processes()) {
       if (other != pid && sharesMemory(pid, other)) {
         throw new NotHeldException(
@@ -31,7 +41,11 @@ final class OtherWriters {
             null);
       }
     }
-    if (hasAsynchronousInput(pid)) {
+  }
+
+  private static void lookForAsynchronousIo(int pid) throws NotHeldException {
+    if (ProcFs.memory(pid).stream().anyMatch(mapping -> isRing(mapping.name()))
+        || ProcFs.openFiles(pid).stream().anyMatch(file -> isRing(file.target()))) {
       throw new NotHeldException(
           "process %s uses asynchronous I/O, by which the kernel may write its memory at any moment"
               .formatted(pid),
@@ -43,17 +57,13 @@ final class OtherWriters {
     try {
       return Kcmp.sharesMemory(pid, other);
     } catch (NativeCallException e) {
-      // One that we may not trace would have changed its user since it got the memory.
+      // A process that we may not trace has another user, and one with the same memory begins with
+      // the same user.
       if (e.isGone() || e.isNotPermitted()) {
         return false;
       }
       throw new NotHeldException(String.valueOf(e.getMessage()), e);
     }
-  }
-
-  private static boolean hasAsynchronousInput(int pid) {
-    return ProcFs.memory(pid).stream().anyMatch(mapping -> isRing(mapping.name()))
-        || ProcFs.openFiles(pid).stream().anyMatch(file -> isRing(file.target()));
   }
 
   private static boolean isRing(String name) {

@@ -35,8 +35,8 @@ final class SaveAreas {
   private SaveAreas() {}
 
   /**
-   * What there may be to hand over. To be looked at again by {@link #stillThere} when the process
-   * is held.
+   * Returns the memory that may be handed over. {@link #stillThere} decides when the process is
+   * held.
    *
    * @param mapped by the driver
    * @return ordered by address
@@ -49,10 +49,11 @@ final class SaveAreas {
   }
 
   /**
-   * What of it is to be handed over now. All threads of the process are held, so it stays so.
+   * Returns the memory that can be handed over. To be called while all threads of the process are
+   * held. Memory that has changed is left out: CRIU dumps it.
    *
    * @param planned see {@link #planned}
-   * @return ordered by address; without what has changed, which CRIU dumps
+   * @return ordered by address
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
    */
   static List<AddressRange> stillThere(int pid, List<AddressRange> planned) {

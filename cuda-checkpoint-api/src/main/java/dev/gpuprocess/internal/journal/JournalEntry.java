@@ -31,7 +31,8 @@ import org.jspecify.annotations.Nullable;
  * @param held how much the process held on each GPU
  * @param image where its image is or will be; null for none
  * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
- * @param areas where its GPU memory is in its host memory; empty where that is not known
+ * @param areas the memory that the driver mapped at the checkpoint; empty where that was not
+ *     observed
  * @param job the root of the tree whose members are moved together; null for a process by itself
  */
 public record JournalEntry(

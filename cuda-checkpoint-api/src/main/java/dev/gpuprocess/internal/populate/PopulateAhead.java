@@ -106,7 +106,7 @@ public final class PopulateAhead {
 
   private RemoteThreads populate(BorrowedThread thread, AddressRange memory)
       throws UntraceableException, IOException {
-    // What the driver mapped before was for something else.
+    // Smaller mappings before this one are no save area.
     mapped.clear();
     mapped.add(memory);
     try {

@@ -46,7 +46,7 @@ public final class MappingFlags {
   public static void of(int pid, BiConsumer<Mapping, Set<String>> each) {
     MappingFlags flags = new MappingFlags(each);
     Path process = Path.of("/proc", Integer.toString(pid));
-    // There is none where the kernel knows no NUMA.
+    // A kernel without NUMA has no such file.
     ProcFile.lines(process.resolve("numa_maps"), flags::addPolicy);
     ProcFile.lines(process.resolve("smaps"), flags::add);
   }

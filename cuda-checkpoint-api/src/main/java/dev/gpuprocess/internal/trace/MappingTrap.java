@@ -58,8 +58,8 @@ public final class MappingTrap {
    *
    * @param task a thread of the process
    * @param least how many bytes are much
-   * @param smaller called with what the thread maps by such calls of less, which are left as they
-   *     are
+   * @param smaller called with each smaller mapping that the thread populates; such calls are not
+   *     changed
    */
   public MappingTrap(
       ProcessIdentity process, int task, long least, Consumer<AddressRange> smaller) {
