@@ -77,6 +77,7 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
+    self.job().members().forEach(each -> each.hasFallbackImage(directory));
   }
 
   /**

@@ -106,6 +106,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
+    self.target().hasFallbackImage(directory);
   }
 
   /**

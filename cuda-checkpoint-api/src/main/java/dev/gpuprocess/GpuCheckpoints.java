@@ -145,7 +145,10 @@ public final class GpuCheckpoints {
     return switch (state) {
       case RUNNING -> new RunningProcess(self);
       case LOCKED -> new LockedProcess(self);
-      case CHECKPOINTED -> new CheckpointedProcess(self);
+      case CHECKPOINTED ->
+          operation.target().isPoisoned()
+              ? new PoisonedProcess(self)
+              : new CheckpointedProcess(self);
       case FAILED -> new FailedProcess(self);
       default -> {
         self.job().requireNoVerb("inspect");

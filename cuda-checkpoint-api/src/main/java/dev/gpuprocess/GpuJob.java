@@ -106,6 +106,9 @@ public sealed interface GpuJob permits RunningJob, LockedJob, CheckpointedJob {
    *     {@link Timeouts#call()} about a process, and no verb is known to be under way
    * @throws dev.gpuprocess.error.WrongStateException when the driver says that it has broken a
    *     member (FAILED), or is in the middle of moving one
+   * @throws PoisonedJobException when the driver refuses to restore a member because an earlier
+   *     restore of it ran out of GPU memory; {@link GpuProcess#inspect} returns each such member as
+   *     a {@link PoisonedProcess}
    * @throws dev.gpuprocess.error.NoCudaDriverException when there is no libcuda
    * @throws dev.gpuprocess.error.DriverTooOldException when the driver is older than 570
    */

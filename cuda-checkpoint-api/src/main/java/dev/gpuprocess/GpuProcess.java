@@ -62,6 +62,10 @@ public sealed interface GpuProcess
    * method waits for up to {@link Timeouts#call()}, and then throws an exception that says which
    * verb is under way and whose it is.
    *
+   * <p>A checkpointed process that the driver refuses to restore, because an earlier restore ran
+   * out of GPU memory, is a {@link PoisonedProcess}. The journal in the {@linkplain
+   * GpuCheckpoints#stateDirectory() state directory} tells which process is one.
+   *
    * @param pid a process that uses CUDA
    * @return an object of the type of its state
    * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process

@@ -43,6 +43,14 @@ abstract class LiveJob {
         .containsAll(states)) {
       throw unfit(job);
     }
+    List<ProcessIdentity> poisoned =
+        job.members().stream()
+            .filter(each -> each.lastKnown() == ProcessState.CHECKPOINTED && each.isPoisoned())
+            .map(each -> each.identity)
+            .toList();
+    if (!poisoned.isEmpty()) {
+      throw new PoisonedJobException(job.root, poisoned);
+    }
     if (states.contains(ProcessState.CHECKPOINTED)) {
       return new CheckpointedJob(self);
     }

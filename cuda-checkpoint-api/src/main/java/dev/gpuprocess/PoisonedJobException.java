@@ -21,12 +21,7 @@ public class PoisonedJobException extends ProcessUnfitException {
   PoisonedJobException(
       RuntimeException told, ProcessIdentity root, List<ProcessIdentity> poisoned) {
     super(
-        "the driver could not bring back %s of job %s for lack of GPU memory and will refuse it from now on: end the job and restore an image of it"
-            .formatted(
-                poisoned.stream()
-                    .map(each -> Integer.toString(each.pid()))
-                    .collect(Collectors.joining(", ")),
-                root.pid()),
+        message(root, poisoned),
         told instanceof GpuCheckpointException known
             ? known.failure()
             : Failure.of("restore", root.pid()),
@@ -35,6 +30,21 @@ public class PoisonedJobException extends ProcessUnfitException {
     if (told instanceof GpuCheckpointException known) {
       known.job().ifPresent(this::inJob);
     }
+  }
+
+  /** For a job that was found so. */
+  PoisonedJobException(ProcessIdentity root, List<ProcessIdentity> poisoned) {
+    super(message(root, poisoned), Failure.of("inspect", root.pid()));
+    this.poisoned = List.copyOf(poisoned);
+  }
+
+  private static String message(ProcessIdentity root, List<ProcessIdentity> poisoned) {
+    return "a restore of job %s ran out of GPU memory, and the driver refuses to restore its member %s from now on: end the job and restore an image of it"
+        .formatted(
+            root.pid(),
+            poisoned.stream()
+                .map(each -> Integer.toString(each.pid()))
+                .collect(Collectors.joining(", ")));
   }
 
   /**

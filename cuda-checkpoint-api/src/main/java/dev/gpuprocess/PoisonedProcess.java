@@ -1,14 +1,20 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.launch.Departure;
+import dev.gpuprocess.options.ResumeOptions;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
- * later restore (NVIDIA/cuda-checkpoint issue 44), so {@link GpuProcess#inspect} cannot tell it
- * from a healthy one; {@link dev.gpuprocess.PoisonedProcessException#process()} brings it. The way
- * back is an image of it.
+ * later restore (NVIDIA/cuda-checkpoint issue 44). {@link GpuProcess#inspect} knows it by the
+ * journal in the state directory, for as long as the process lives; {@link
+ * dev.gpuprocess.PoisonedProcessException#process()} is the same object. The way back is an image
+ * of it.
  */
 public final class PoisonedProcess extends LiveProcess implements GpuProcess {
 
@@ -52,6 +58,46 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    */
   public void end() {
     self.end(ProcessState.CHECKPOINTED);
+  }
+
+  /**
+   * Returns the image from which {@link #replaceWith} restores the process as it was suspended: the
+   * {@linkplain dev.gpuprocess.options.ResumeOptions.Builder#fallbackImage fallback image} of the
+   * failed resume, or the image that the process was restored from and has not run since.
+   *
+   * @return where the image was made; empty for none. It may have been moved or removed since
+   */
+  public Optional<Path> fallbackImage() {
+    return Optional.ofNullable(self.target().fallbackImage());
+  }
+
+  /**
+   * Tries to resume the process all the same ({@code cuCheckpointProcessRestore} and {@code
+   * cuCheckpointProcessUnlock}). Driver 580 always refuses that. It does no harm, and a process
+   * that a later driver restores is not lost. The memory that it needs is checked first, as for
+   * {@link CheckpointedProcess#resume()}.
+   *
+   * @return the running process
+   * @throws dev.gpuprocess.PoisonedProcessException when the driver refuses; the process is still
+   *     here and poisoned
+   * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there is too little free GPU
+   *     memory; the process is still here and poisoned
+   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed, or
+   *     this object is not the newest one
+   */
+  public RunningProcess resume() {
+    return orPoisoned(
+        () ->
+            self.bringBack(
+                "resume",
+                ProcessState.CHECKPOINTED,
+                ProcessState.RUNNING,
+                Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
+                operation ->
+                    new Resumption(operation.members(), ResumeOptions.ofDefaults())
+                        .evenIfPoisoned()
+                        .resumeFound(),
+                RunningProcess::new));
   }
 
   @Override

@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param process which process
  * @param outcome what was done; {@link GpuProcess#inspect} gives a FAILED one as a {@link
- *     FailedProcess}
+ *     FailedProcess}, and a POISONED one as a {@link PoisonedProcess}
  * @param suspended the process, when it waits to be resumed by itself; else null
  * @param job the job that it is a member of, when that waits to be resumed: the same object for all
  *     members, to be resumed once; else null

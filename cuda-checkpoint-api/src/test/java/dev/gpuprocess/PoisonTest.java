@@ -60,7 +60,7 @@ class PoisonTest {
   @Test
   void endOfOneThatCameBackAllTheSame_isRefused() {
     PoisonedProcess poisoned = poisoned();
-    ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
+    ((PoisonedProcess) job.checkpoints().inspect(job.pid())).resume();
     assertThrows(StaleStateException.class, poisoned::end);
     assertEquals(101, job.counter().increment());
     try (LockedProcess locked = job.checkpoints().process(job.pid()).lock()) {

@@ -2,12 +2,14 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
@@ -47,6 +49,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -185,6 +188,30 @@ class MainJobTest {
               PoisonedProcessException.class,
               () -> suspended.resume(ResumeOptions.builder().fallbackImage(image()).build()));
       e.process().replaceWith(checkpoints.open(image())).resume();
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  /** As by an operator, after the controller that ran out of memory has gone. */
+  @Test
+  void poisonedProcessThatAnotherControllerFindsComesBackFromItsFallbackImage() {
+    try (Counter counter = Counter.start(machine)) {
+      assertEquals(101, counter.increment());
+      CheckpointedProcess suspended = suspended(counter);
+      machine.faults(Fault.in("cuCheckpointProcessRestore").call(1).answers(2));
+      ResumeOptions options = ResumeOptions.builder().fallbackImage(image()).build();
+      assertThrows(PoisonedProcessException.class, () -> suspended.resume(options));
+      GpuCheckpoints other = checkpoints.toBuilder().build();
+      PoisonedProcess found = (PoisonedProcess) other.inspect(counter.pid());
+      Path fallback = found.fallbackImage().orElseThrow();
+      CheckpointedProcess restored = found.replaceWith(other.open(fallback));
+      assertInstanceOf(CheckpointedProcess.class, other.inspect(counter.pid()));
+
+      machine.faults(Fault.in("cuCheckpointProcessRestore").call(1).answers(2));
+      assertThrows(PoisonedProcessException.class, restored::resume);
+      PoisonedProcess again = (PoisonedProcess) other.inspect(counter.pid());
+      assertEquals(Optional.of(fallback), again.fallbackImage(), "what it was restored from");
+      again.replaceWith(other.open(fallback)).resume();
       assertEquals(102, counter.increment());
     }
   }

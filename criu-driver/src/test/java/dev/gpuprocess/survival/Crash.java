@@ -4,6 +4,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
@@ -166,6 +167,9 @@ final class Crash {
     }
     if (found instanceof CheckpointedProcess suspended) {
       suspended.resume();
+    }
+    if (found instanceof PoisonedProcess lost) {
+      lost.resume();
     }
     return subject.fault();
   }

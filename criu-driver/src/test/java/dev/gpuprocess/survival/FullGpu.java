@@ -5,6 +5,7 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -39,6 +40,8 @@ record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
       locked.unlock();
     } else if (found instanceof FailedProcess failed) {
       tally.complain(Complaint.Kind.LOST, "process " + failed.pid() + " has failed");
+    } else if (found instanceof PoisonedProcess lost) {
+      tally.complain(Complaint.Kind.LOST, lost.toString());
     }
   }
 }

@@ -107,6 +107,9 @@ final class Judge {
       failed.end();
       return imageExists() ? gone() : Verdict.FAILED;
     }
+    if (found instanceof PoisonedProcess lost) {
+      return poisoned(lost);
+    }
     boolean asked = thrown == null;
     Verdict verdict = Verdict.RUNS;
     if (found instanceof LockedProcess locked) {

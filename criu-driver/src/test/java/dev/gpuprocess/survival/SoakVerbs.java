@@ -4,6 +4,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
@@ -158,6 +159,9 @@ final class SoakVerbs {
     }
     if (found instanceof CheckpointedProcess suspended) {
       suspended.resume();
+    }
+    if (found instanceof PoisonedProcess lost) {
+      lost.resume();
     }
   }
 

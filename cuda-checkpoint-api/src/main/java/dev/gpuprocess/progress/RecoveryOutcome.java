@@ -17,6 +17,12 @@ public enum RecoveryOutcome {
    * it was killed, and so was what belongs to it.
    */
   ENDED_WITH_CONTROLLER,
+  /**
+   * It is checkpointed, and the driver refuses every restore because an earlier one ran out of GPU
+   * memory: it can only be ended, and an image of it restored. Also reported while the controller
+   * that ran into this is alive.
+   */
+  POISONED,
   /** The driver reports FAILED: the process can only be ended. */
   FAILED,
   /** Another controller, which is alive, works on it; it was not touched. */

@@ -75,11 +75,13 @@ public final class Doctor {
       return;
     }
     MemoryCheckup memory = new MemoryCheckup(checkup, context, identity);
-    checkup.look(
-        "GPU memory",
-        process.state() == ProcessState.CHECKPOINTED
-            ? memory::lookAtWayBack
-            : memory::lookAtWayOff);
+    if (!process.isPoisoned()) {
+      checkup.look(
+          "GPU memory",
+          process.state() == ProcessState.CHECKPOINTED
+              ? memory::lookAtWayBack
+              : memory::lookAtWayOff);
+    }
     TreeCheckup tree =
         new TreeCheckup(
             checkup, context, identity, process.driverAnswers(), options.releaseInheritedGpu());

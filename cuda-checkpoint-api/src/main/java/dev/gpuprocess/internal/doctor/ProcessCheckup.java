@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.journal.ProcessHistory;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -19,6 +20,7 @@ import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -34,6 +36,10 @@ final class ProcessCheckup {
   private final DriverQuestion driver;
   private @Nullable ProcessState state;
   private boolean driverAnswers;
+
+  /** What the journal says of a restore that ran out of GPU memory; null for none. */
+  private @Nullable ProcessHistory poison;
+
   private final boolean asksDriver;
 
   /**
@@ -133,6 +139,10 @@ final class ProcessCheckup {
   }
 
   private void tellEntry(JournalEntry entry) {
+    if (entry.history().poisoned()) {
+      poison = entry.history();
+      return;
+    }
     String controller = "process " + entry.controller().pid();
     if (entry.controller().isSelf()) {
       checkup.ok("journal", "this JVM works on it: " + entry.step());
@@ -183,7 +193,7 @@ final class ProcessCheckup {
               "CUDA",
               "LOCKED: its CUDA calls wait",
               "GpuProcess.inspect(%s) gives a LockedProcess to unlock".formatted(process.pid()));
-      case CHECKPOINTED -> checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
+      case CHECKPOINTED -> tellCheckpointed();
       case FAILED ->
           checkup.problem(
               "CUDA",
@@ -191,6 +201,24 @@ final class ProcessCheckup {
               "kill it and restore an image of it, if there is one");
       default -> checkup.warning("CUDA", found + ": a controller works on it", "wait for it");
     }
+  }
+
+  private void tellCheckpointed() {
+    if (poison == null) {
+      checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
+      return;
+    }
+    Path image = poison.fallback();
+    checkup.problem(
+        "CUDA",
+        "CHECKPOINTED, and the driver refuses to restore it because an earlier restore ran out of GPU memory",
+        "end it and restore "
+            + (image == null ? "an image of it, if there is one" : "its image " + image));
+  }
+
+  /** Whether the driver refuses every restore of it. */
+  boolean isPoisoned() {
+    return poison != null && state == ProcessState.CHECKPOINTED;
   }
 
   /**

@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.ProcessHistory;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineCheck;
@@ -291,10 +292,14 @@ public final class ImageRestore {
               identity ->
                   found.add(
                       new TrackedProcess(
-                          context, identity, Holdings.recorded(each.gpuBytes()), origin)),
+                          context, identity, Holdings.recorded(each.gpuBytes()), history(origin))),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }
     return manifest.isOfJob() ? TrackedJob.of(context, root, found).members() : found;
+  }
+
+  private ProcessHistory history(ProcessIdentity origin) {
+    return ProcessHistory.restored(image.path(), origin, manifest.label());
   }
 
   private boolean isPidOfRoot(int pid) {
@@ -320,7 +325,7 @@ public final class ImageRestore {
     List<TrackedProcess> members = members(root);
     if (!asJob && members.isEmpty()) {
       // It ends at once; the next verb says so.
-      members = List.of(new TrackedProcess(context, root, Holdings.UNKNOWN, dumped()));
+      members = List.of(new TrackedProcess(context, root, Holdings.UNKNOWN, history(dumped())));
     }
     members.forEach(each -> each.isAt(ProcessState.CHECKPOINTED));
     return asJob ? TrackedJob.of(context, root, members) : TrackedJob.of(members.get(0));

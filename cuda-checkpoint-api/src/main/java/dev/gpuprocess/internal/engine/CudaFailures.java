@@ -16,6 +16,7 @@ import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.text.Printable;
+import java.nio.file.Path;
 import java.time.Duration;
 
 /** Turns an answer of the driver into the exception that says what it means for the process. */
@@ -100,6 +101,9 @@ final class CudaFailures {
     if (restoring
         && result.equals(CudaResult.OPERATING_SYSTEM)
         && failure.after() == ProcessState.CHECKPOINTED) {
+      if (target.isPoisoned()) {
+        return poisoned(target, failure);
+      }
       return new CudaDriverException(
           "the driver answers %s to restore of %s twice, and it stays checkpointed: try again; if that never works, a restore of it has run out of GPU memory before, and only an image of it brings it back"
               .formatted(result, who),
@@ -143,10 +147,8 @@ final class CudaFailures {
       String who, TrackedProcess target, Failure failure) {
     if (failure.after() == ProcessState.CHECKPOINTED) {
       return new GpuMemoryLostException(
-          "the driver could not bring "
-              + who
-              + " back for lack of GPU memory and will refuse it from now on: end it and restore an"
-              + " image of it",
+          "the driver ran out of GPU memory in restore of %s, which stays checkpointed, and refuses every later restore of it: %s"
+              .formatted(who, cure(target)),
           failure);
     }
     return new InsufficientGpuMemoryException(
@@ -154,5 +156,19 @@ final class CudaFailures {
             .formatted(who, failure.after() == null ? "not known" : failure.after(), target.pid()),
         failure,
         null);
+  }
+
+  /** For a process that an earlier restore has poisoned. */
+  static GpuMemoryLostException poisoned(TrackedProcess target, Failure failure) {
+    return new GpuMemoryLostException(
+        "process %s is checkpointed, and the driver refuses to restore it because an earlier restore ran out of GPU memory: %s"
+            .formatted(target.pid(), cure(target)),
+        failure);
+  }
+
+  private static String cure(TrackedProcess target) {
+    Path image = target.fallbackImage();
+    return "end it and restore %s (GpuProcess.inspect(%s) gives a PoisonedProcess, whose replaceWith does both)"
+        .formatted(image == null ? "an image of it" : "its image " + image, target.pid());
   }
 }

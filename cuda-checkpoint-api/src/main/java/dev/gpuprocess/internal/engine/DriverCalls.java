@@ -144,7 +144,7 @@ public final class DriverCalls {
   }
 
   private CudaResult restoreOnce(List<GpuPair> pairs) {
-    return move("restore", transferDeadline(), () -> cuda.restore(target.pid(), pairs));
+    return move("restore", transferDeadline(), () -> wayBack.restore(pairs));
   }
 
   public void unlock() {

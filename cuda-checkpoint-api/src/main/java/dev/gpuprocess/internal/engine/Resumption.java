@@ -35,6 +35,7 @@ public final class Resumption {
   private final List<Member> members;
   private final ResumeOptions options;
   private final boolean waits;
+  private boolean poisonedToo;
 
   private Resumption(List<Member> members, ResumeOptions options, boolean waits) {
     this.members = List.copyOf(members);
@@ -50,6 +51,12 @@ public final class Resumption {
   /** One that waits for room as long as closing would, with the lock held. */
   public static Resumption patient(EngineContext context, List<Member> members) {
     return new Resumption(members, RoomWait.asWhenClosing(context.timeouts()), true);
+  }
+
+  /** Has the driver asked about a process that an earlier restore has poisoned, too. */
+  public Resumption evenIfPoisoned() {
+    poisonedToo = true;
+    return this;
   }
 
   /** Restores those that were found checkpointed; all are locked afterwards, or further. */
@@ -128,6 +135,9 @@ public final class Resumption {
     if (there.isEmpty()) {
       return;
     }
+    if (!poisonedToo) {
+      Member.all(there, Resumption::requireNotPoisoned);
+    }
     EngineContext context = there.get(0).target().context;
     DriverOperation first = there.get(0).operation();
     ReservedRoom reserved =
@@ -149,6 +159,14 @@ public final class Resumption {
               reservation.close();
             }
           });
+    }
+  }
+
+  /** Before anything is waited for: no memory helps such a process. */
+  private static void requireNotPoisoned(Member member) {
+    if (member.target().isPoisoned()) {
+      throw CudaFailures.poisoned(
+          member.target(), member.operation().failure(null, ProcessState.CHECKPOINTED));
     }
   }
 

@@ -9,6 +9,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.journal.ProcessHistory;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
@@ -57,20 +58,20 @@ public final class TrackedProcess {
   /** The root of the tree that it is moved with; null when it is moved by itself. */
   private volatile @Nullable ProcessKey job;
 
-  /** The process that was dumped into the image it came back from; itself when there was none. */
-  private final ProcessIdentity origin;
+  /** What its journal entries keep from one step to the next. */
+  private volatile ProcessHistory history;
 
   public TrackedProcess(EngineContext context, ProcessIdentity identity, Holdings held) {
-    this(context, identity, held, identity);
+    this(context, identity, held, ProcessHistory.NONE);
   }
 
   public TrackedProcess(
-      EngineContext context, ProcessIdentity identity, Holdings held, ProcessIdentity origin) {
+      EngineContext context, ProcessIdentity identity, Holdings held, ProcessHistory history) {
     this.context = context;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
     this.held = held;
-    this.origin = origin;
+    this.history = history;
   }
 
   /** Finds the process of a pid. */
@@ -108,7 +109,31 @@ public final class TrackedProcess {
   /** Whether an image is of this process, or the one that it came back from. */
   public boolean isIn(Manifest image) {
     ProcessIdentity dumped = new ProcessIdentity(image.pid(), image.startTicks());
-    return dumped.equals(identity) || dumped.equals(origin);
+    return dumped.equals(identity) || dumped.equals(history.origin());
+  }
+
+  /**
+   * Whether a restore ran out of GPU memory, as far as the journal or this object knows. The driver
+   * refuses every later restore (NVIDIA/cuda-checkpoint issue 44).
+   */
+  public boolean isPoisoned() {
+    return history.poisoned();
+  }
+
+  /** Journals that a restore ran out of GPU memory and left the process checkpointed. */
+  void poison() {
+    history = history.poison();
+    boolean unused = noteState(ProcessState.CHECKPOINTED);
+  }
+
+  /** An image from which the process can be restored without a loss; null for none. */
+  public @Nullable Path fallbackImage() {
+    return history.fallback();
+  }
+
+  /** Remembers such an image, for the journal entry of the restore that follows. */
+  public void hasFallbackImage(Path image) {
+    history = history.fallingBackTo(image);
   }
 
   private Journal journal() {
@@ -127,6 +152,11 @@ public final class TrackedProcess {
             written -> {
               held = written.held();
               areas = written.areas();
+              if (!written.isImageRestore()) {
+                Path image = history.fallback();
+                history =
+                    image == null ? written.history() : written.history().fallingBackTo(image);
+              }
             });
   }
 
@@ -158,12 +188,16 @@ public final class TrackedProcess {
       forget();
       return true;
     }
+    if (state == ProcessState.LOCKED) {
+      history = history.onGpu();
+    }
     return state != null
         && journal().update(entry(state.name().toLowerCase(Locale.ROOT), null, null));
   }
 
   private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {
-    return JournalEntry.of(key, pid(), step, held, image, log).in(areas).ofJob(job);
+    history = history.away();
+    return JournalEntry.of(key, pid(), step, held, image, log).in(areas).ofJob(job).after(history);
   }
 
   /**
@@ -186,6 +220,7 @@ public final class TrackedProcess {
 
   /** Removes the journal entry: nothing is left to mend. */
   public void forget() {
+    history = history.running();
     journal().remove(key);
   }
 

@@ -5,6 +5,7 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Reservation;
@@ -46,7 +47,7 @@ final class WayBack {
       lock.moveBack().ifPresent(move -> target.sees(Optional.of(move)));
     }
     try {
-      if (state == ProcessState.CHECKPOINTED) {
+      if (state == ProcessState.CHECKPOINTED && !target.isPoisoned()) {
         LOG.info("process {} is restored: {}", target.pid(), restoreWhenThereIsRoom());
         state = stateIfAlive();
       }
@@ -71,9 +72,21 @@ final class WayBack {
                       .reservations()
                       .get(0)) {
                 LOG.debug("process {} is restored into {}", target.pid(), room);
-                return cuda.restore(target.pid(), List.of());
+                return restore(List.of());
               }
             });
+  }
+
+  /**
+   * Calls the driver, and remembers it when the restore runs out of GPU memory: the driver refuses
+   * every later one.
+   */
+  CudaResult restore(List<GpuPair> pairs) {
+    CudaResult result = cuda.restore(target.pid(), pairs);
+    if (result.equals(CudaResult.OUT_OF_MEMORY) && stateIfAlive() == ProcessState.CHECKPOINTED) {
+      target.poison();
+    }
+    return result;
   }
 
   private InsufficientGpuMemoryException refusal(GpuMemoryRefusal why) {

@@ -34,6 +34,7 @@ import org.jspecify.annotations.Nullable;
  * @param areas the memory that the driver mapped at the checkpoint; empty where that was not
  *     observed
  * @param job the root of the tree whose members are moved together; null for a process by itself
+ * @param history what was known of the process before this step
  */
 public record JournalEntry(
     String boot,
@@ -45,14 +46,15 @@ public record JournalEntry(
     @Nullable Path image,
     @Nullable Path log,
     List<AddressRange> areas,
-    @Nullable ProcessKey job) {
+    @Nullable ProcessKey job,
+    ProcessHistory history) {
 
   /** Copies the list. */
   public JournalEntry {
     areas = List.copyOf(areas);
   }
 
-  /** Of a process by itself, without areas. */
+  /** Of a process by itself, without areas and history. */
   public JournalEntry(
       String boot,
       ProcessKey key,
@@ -62,7 +64,7 @@ public record JournalEntry(
       Holdings held,
       @Nullable Path image,
       @Nullable Path log) {
-    this(boot, key, pid, controller, step, held, image, log, List.of(), null);
+    this(boot, key, pid, controller, step, held, image, log, List.of(), null, ProcessHistory.NONE);
   }
 
   /** The step of an entry for a restore from an image. */
@@ -90,12 +92,19 @@ public record JournalEntry(
 
   /** The same with these areas. */
   public JournalEntry in(List<AddressRange> found) {
-    return new JournalEntry(boot, key, pid, controller, step, held, image, log, found, job);
+    return new JournalEntry(
+        boot, key, pid, controller, step, held, image, log, found, job, history);
   }
 
   /** The same of a member of a job. */
   public JournalEntry ofJob(@Nullable ProcessKey root) {
-    return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, root);
+    return new JournalEntry(
+        boot, key, pid, controller, step, held, image, log, areas, root, history);
+  }
+
+  /** The same with this history. */
+  public JournalEntry after(ProcessHistory known) {
+    return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, job, known);
   }
 
   public boolean isImageRestore() {
@@ -158,6 +167,7 @@ public record JournalEntry(
     if (job != null) {
       write(properties, JOB, job);
     }
+    history.write(properties);
     StringWriter text = new StringWriter();
     try {
       properties.store(text, null);
@@ -191,7 +201,8 @@ public record JournalEntry(
         path(properties, "image"),
         path(properties, "log"),
         AddressRange.parse(properties.getProperty("areas", "")),
-        properties.containsKey(JOB + ".pid") ? key(properties, JOB) : null);
+        properties.containsKey(JOB + ".pid") ? key(properties, JOB) : null,
+        ProcessHistory.read(properties));
   }
 
   private static @Nullable Path path(Properties properties, String name) {

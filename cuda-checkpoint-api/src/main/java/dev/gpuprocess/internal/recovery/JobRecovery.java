@@ -178,7 +178,10 @@ final class JobRecovery {
         yield recovered(member, RecoveryOutcome.RUNNING, null);
       }
       case LOCKED -> suspended == null ? unlocked(member) : waiting(member, state, suspended);
-      case CHECKPOINTED -> waiting(member, state, suspended);
+      case CHECKPOINTED ->
+          member.target().isPoisoned()
+              ? recovered(member, RecoveryOutcome.POISONED, null)
+              : waiting(member, state, suspended);
       case FAILED -> recovered(member, RecoveryOutcome.FAILED, null);
       default -> recovered(member, RecoveryOutcome.UNREACHABLE, null);
     };

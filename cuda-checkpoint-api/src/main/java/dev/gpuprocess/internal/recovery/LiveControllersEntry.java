@@ -33,7 +33,13 @@ final class LiveControllersEntry extends EntryRecovery {
   /** Removes it if it is left over. The process is not touched. */
   RecoveredProcess run() {
     try {
-      return isLeftOver() ? removed() : found(RecoveryOutcome.IN_USE);
+      if (isLeftOver()) {
+        return removed();
+      }
+      return found(
+          entry.history().poisoned() && !isLocked()
+              ? RecoveryOutcome.POISONED
+              : RecoveryOutcome.IN_USE);
     } catch (GpuCheckpointException e) {
       LOG.debug("whether the entry of process {} is left over is not known", entry.pid(), e);
       return found(RecoveryOutcome.IN_USE);

@@ -308,6 +308,9 @@ public final class Recovery {
         yield new RecoveredProcess(process, RecoveryOutcome.UNLOCKED, null);
       }
       case CHECKPOINTED -> {
+        if (target.isPoisoned()) {
+          yield new RecoveredProcess(process, RecoveryOutcome.POISONED, null);
+        }
         target.nowHolds(entry.held());
         target.note("checkpointed", ProcessLock.Kind.MOVE);
         StateHandle self = StateHandle.next(target, List.of());

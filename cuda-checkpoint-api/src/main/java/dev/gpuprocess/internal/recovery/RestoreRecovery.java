@@ -162,16 +162,15 @@ final class RestoreRecovery extends EntryRecovery {
         each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), Holdings.UNKNOWN));
         journal.write(
             new JournalEntry(
-                entry.boot(),
-                each.key,
-                each.pid(),
-                entry.controller(),
-                state.name().toLowerCase(Locale.ROOT),
-                each.held(),
-                null,
-                entry.log(),
-                List.of(),
-                ProcessKey.of(root)));
+                    entry.boot(),
+                    each.key,
+                    each.pid(),
+                    entry.controller(),
+                    state.name().toLowerCase(Locale.ROOT),
+                    each.held(),
+                    null,
+                    entry.log())
+                .ofJob(ProcessKey.of(root)));
       }
     }
     Set<Integer> found =

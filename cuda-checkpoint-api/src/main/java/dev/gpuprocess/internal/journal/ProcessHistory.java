@@ -1,0 +1,107 @@
+package dev.gpuprocess.internal.journal;
+
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.Properties;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a journal entry keeps of a process from one step to the next. Immutable.
+ *
+ * @param since when a controller first kept the process from running; null while it runs
+ * @param poisoned whether a restore ran out of GPU memory, after which the driver refuses every
+ *     later restore (NVIDIA/cuda-checkpoint issue 44)
+ * @param fallback an image from which the process can be restored without a loss; null for none
+ * @param origin the process that was dumped into the image from which this one was restored; null
+ *     for none
+ * @param label the label of that image; null for none
+ */
+public record ProcessHistory(
+    @Nullable Instant since,
+    boolean poisoned,
+    @Nullable Path fallback,
+    @Nullable ProcessIdentity origin,
+    @Nullable String label) {
+
+  /** Nothing is known. */
+  public static final ProcessHistory NONE = new ProcessHistory(null, false, null, null, null);
+
+  private static final String SINCE = "since";
+  private static final String POISONED = "poisoned";
+  private static final String FALLBACK = "fallback";
+  private static final String ORIGIN_PID = "origin.pid";
+  private static final String ORIGIN_START = "origin.start";
+  private static final String LABEL = "label";
+
+  /** Of a process that was restored from an image and has not run since. */
+  public static ProcessHistory restored(
+      Path image, ProcessIdentity origin, @Nullable String label) {
+    return new ProcessHistory(null, false, image, origin, label);
+  }
+
+  /** The same of a process that is kept from running, since now unless that is known. */
+  public ProcessHistory away() {
+    return since == null ? new ProcessHistory(now(), poisoned, fallback, origin, label) : this;
+  }
+
+  /** The same after a restore that ran out of GPU memory. */
+  public ProcessHistory poison() {
+    return new ProcessHistory(since, true, fallback, origin, label);
+  }
+
+  /** The same with this image to fall back to. */
+  public ProcessHistory fallingBackTo(Path image) {
+    return new ProcessHistory(since, poisoned, image, origin, label);
+  }
+
+  /** The same after a restore to the GPU that succeeded. */
+  public ProcessHistory onGpu() {
+    return new ProcessHistory(since, false, null, origin, label);
+  }
+
+  /** The same of a process that runs. */
+  public ProcessHistory running() {
+    return new ProcessHistory(null, false, null, origin, label);
+  }
+
+  private static Instant now() {
+    return Instant.ofEpochMilli(System.currentTimeMillis());
+  }
+
+  void write(Properties properties) {
+    if (since != null) {
+      properties.setProperty(SINCE, Long.toString(since.toEpochMilli()));
+    }
+    if (poisoned) {
+      properties.setProperty(POISONED, "true");
+    }
+    if (fallback != null) {
+      properties.setProperty(FALLBACK, NativePath.text(fallback));
+    }
+    if (origin != null) {
+      properties.setProperty(ORIGIN_PID, Integer.toString(origin.pid()));
+      properties.setProperty(ORIGIN_START, Long.toString(origin.startTicks()));
+    }
+    if (label != null) {
+      properties.setProperty(LABEL, label);
+    }
+  }
+
+  /** Reads what {@link #write} wrote; throws IllegalArgumentException for anything else. */
+  static ProcessHistory read(Properties properties) {
+    String since = properties.getProperty(SINCE);
+    String fallback = properties.getProperty(FALLBACK);
+    String origin = properties.getProperty(ORIGIN_PID);
+    return new ProcessHistory(
+        since == null ? null : Instant.ofEpochMilli(Long.parseLong(since)),
+        Boolean.parseBoolean(properties.getProperty(POISONED)),
+        fallback == null ? null : NativePath.of(fallback),
+        origin == null
+            ? null
+            : new ProcessIdentity(
+                Integer.parseInt(origin), Long.parseLong(properties.getProperty(ORIGIN_START, ""))),
+        properties.getProperty(LABEL));
+  }
+}
