@@ -13,6 +13,7 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
@@ -321,6 +322,30 @@ class DoctorTest {
       assertEquals(
           List.of("its lock", "its GPU"), problems.stream().map(Finding::subject).toList());
       suspended.resume();
+    }
+  }
+
+  @Test
+  void processThatCannotBeDumpedForWantOfCriuIsAProblem() {
+    criu.versionFails =
+        new CriuUnavailableException("no CRIU can be started: install it", Failure.of("dump", 0));
+    try (Counter counter = Counter.start(machine)) {
+      Path image = directory.resolve("image");
+      for (Diagnosis diagnosis :
+          List.of(
+              checkpoints.doctor(counter.pid()),
+              checkpoints.doctor(counter.pid(), image, DumpOptions.ofDefaults()))) {
+        assertFalse(diagnosis.isHealthy(), diagnosis::toString);
+        assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
+        assertTells(
+            diagnosis,
+            Severity.PROBLEM,
+            "dump is not possible",
+            "no CRIU can be started: install it");
+        assertTells(diagnosis, Severity.OK, "CUDA", "RUNNING");
+      }
+      criu.versionFails = null;
+      assertTells(checkpoints.doctor(counter.pid()), Severity.OK, "CRIU", "4.2.1");
     }
   }
 

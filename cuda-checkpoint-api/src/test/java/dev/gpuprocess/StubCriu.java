@@ -21,9 +21,13 @@ class StubCriu implements CriuDriver {
 
   final List<Finding> findings = new ArrayList<>();
   RuntimeException checkFails;
+  RuntimeException versionFails;
 
   @Override
   public CriuVersion version() {
+    if (versionFails != null) {
+      throw versionFails;
+    }
     return new CriuVersion(4, 2, 1);
   }
 

@@ -130,6 +130,24 @@ class UserScenarios {
     }
   }
 
+  /** The first process is root's: nothing that it has open can be read. */
+  @Test
+  void doctor_saysNothingOfAmdGpus_whereAnotherUsersProcessCannotBeRead() {
+    try (SimulatedDriver machine = SimulatedDriver.create()) {
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .criu(site.driver())
+              .stateDirectory(directory.resolve("state"))
+              .build();
+      Diagnosis diagnosis = checkpoints.doctor(1);
+      assertTrue(
+          diagnosis.findings().stream().noneMatch(found -> found.toString().contains("AMD")),
+          diagnosis::toString);
+      assertFalse(diagnosis.isHealthy());
+    }
+  }
+
   @Test
   void anImage_isVerified_andRestored() throws IOException {
     Path image = directory.resolve("image");

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.error.PluginMissingException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.AmdTree;
@@ -10,9 +11,13 @@ import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Checks what jobs on AMD GPUs need. */
 final class AmdCheckup {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   static final String SUBJECT = "AMD GPUs";
 
@@ -61,18 +66,24 @@ final class AmdCheckup {
         .ifPresent(found -> checkup.ok(SUBJECT, "CRIU's plugin for them is " + found));
   }
 
+  /** Unknown is no problem of AMD GPUs: other checks tell what may not be read of the process. */
+  private static Optional<String> visibleDevice(ProcessIdentity root) {
+    try {
+      return AmdTree.deviceOf(root.pid());
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("whether process {} uses AMD GPUs is not known", root.pid(), e);
+      return Optional.empty();
+    }
+  }
+
   /**
    * A process tree.
    *
-   * @return whether it is an AMD job
+   * @return whether it is an AMD job; false where that cannot be read
    */
   boolean isJob(ProcessIdentity root) {
     return checkup
-        .ask(
-            root,
-            SUBJECT,
-            context.timeouts().call(),
-            () -> AmdTree.deviceOf(root.pid()).orElse(null))
+        .ask(root, SUBJECT, context.timeouts().call(), () -> visibleDevice(root).orElse(null))
         .map(
             held -> {
               checkup.ok(

@@ -49,6 +49,9 @@ final class Checkup {
   void look(String subject, Runnable body) {
     try {
       body.run();
+    } catch (GpuCheckpointException e) {
+      // Its message says what to do.
+      problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException e) {
       problem(subject, "cannot be checked: " + e, "run as root");
     }

@@ -1,7 +1,11 @@
 package dev.gpuprocess.internal.doctor;
 
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -32,6 +36,37 @@ final class CriuCheckup {
     return checkup.ask("CRIU", DEADLINE, context::criu);
   }
 
+  /**
+   * The CRIU driver for the dump of a process; without a CRIU that works here that is a problem of
+   * the dump.
+   */
+  Optional<CriuDriver> driverForDump() {
+    Optional<CriuDriver> driver = driver();
+    Optional<Finding> finding =
+        driver.flatMap(criu -> checkup.ask("CRIU", DEADLINE, () -> versionOrWhyNot(criu)));
+    finding.ifPresent(checkup::add);
+    if (finding.isEmpty()) {
+      checkup.add(noDump("there is no answer from CRIU"));
+    }
+    return driver.filter(criu -> !finding.map(Finding::isProblem).orElse(true));
+  }
+
+  private static Finding versionOrWhyNot(CriuDriver criu) {
+    try {
+      return new Finding(Severity.OK, "CRIU", fit(criu.version()), "");
+    } catch (GpuCheckpointException e) {
+      return noDump(String.valueOf(e.getMessage()));
+    }
+  }
+
+  private static Finding noDump(String why) {
+    return new Finding(Severity.PROBLEM, "dump is not possible", why, "");
+  }
+
+  private static String fit(CriuVersion version) {
+    return "version " + version + ", fit for this kernel";
+  }
+
   void look() {
     driver()
         .ifPresent(
@@ -59,7 +94,7 @@ final class CriuCheckup {
         .ask("CRIU", DEADLINE, criu::version)
         .ifPresent(
             version -> {
-              checkup.ok("CRIU", "version " + version + ", fit for this kernel");
+              checkup.ok("CRIU", fit(version));
               checkup
                   .ask(
                       CHECK,

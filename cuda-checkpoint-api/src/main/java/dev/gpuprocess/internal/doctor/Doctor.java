@@ -95,7 +95,9 @@ public final class Doctor {
             image == null ? Path.of("/") : image,
             options,
             DumpCheck.isOnGpu(process.state()));
-    new CriuCheckup(checkup, context).driver().ifPresent(criu -> process.lookAtDump(criu, dump));
+    new CriuCheckup(checkup, context)
+        .driverForDump()
+        .ifPresent(criu -> process.lookAtDump(criu, dump));
     lookAtPlace(dump, image);
   }
 
@@ -112,7 +114,7 @@ public final class Doctor {
         new DumpCheck(
             context, root, image == null ? Path.of("/") : image, options, GpuPlugin.AMDGPU);
     new CriuCheckup(checkup, context)
-        .driver()
+        .driverForDump()
         .ifPresent(
             criu -> {
               amd.lookAtPlugin(criu);
