@@ -1,6 +1,8 @@
 // The main job on a simulated GPU: bin/jshell examples/src/main/jshell/main-job.jsh
 // On a real one: GpuProcess.of(pid).lock().checkpoint() and so on, with the pid of any CUDA process.
 
+int exit = 1 // until all has succeeded: JShell goes on after an error
+
 var machine = SimulatedDriver.create()
 var gpus = GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build()
 var scratch = Files.createTempDirectory("main-job")
@@ -13,8 +15,9 @@ var after = counter.increment()
 
 running.steps().forEach(System.out::println)
 System.out.println("main job: " + before + " -> " + after)
+exit = running.state() == ProcessState.RUNNING && before == 101 && after == 102 ? 0 : 1
 
 counter.close()
 machine.close()
 try (var files = Files.walk(scratch)) { files.sorted(Comparator.reverseOrder()).forEach(file -> file.toFile().delete()); }
-/exit after == 102 ? 0 : 1
+/exit exit

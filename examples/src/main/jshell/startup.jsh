@@ -1,7 +1,16 @@
 import dev.gpuprocess.*
+import dev.gpuprocess.criu.*
 import dev.gpuprocess.cuda.*
+import dev.gpuprocess.cuda.jnr.*
+import dev.gpuprocess.doctor.*
+import dev.gpuprocess.dumped.*
 import dev.gpuprocess.error.*
 import dev.gpuprocess.fixtures.*
+import dev.gpuprocess.gpu.*
 import dev.gpuprocess.image.*
+import dev.gpuprocess.options.*
+import dev.gpuprocess.process.*
+import dev.gpuprocess.progress.*
+import dev.gpuprocess.spi.*
 import java.nio.file.*
 import java.time.*

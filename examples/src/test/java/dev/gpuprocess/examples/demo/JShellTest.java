@@ -4,12 +4,23 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
+import java.lang.module.ModuleDescriptor;
+import java.lang.module.ModuleFinder;
+import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -22,29 +33,100 @@ class JShellTest {
   private static final Path SCRIPTS =
       Path.of(System.getProperty("gpuprocess.root"), "examples", "src", "main", "jshell");
 
-  @Test
-  @Timeout(value = 3, unit = TimeUnit.MINUTES)
-  @RequiresCriu
-  void mainJob(@TempDir Path directory) throws IOException, InterruptedException {
+  private static final String IMPORT = "import ";
+
+  /** The Java of JShell may tell that it has made a directory for its preferences. */
+  private static final Pattern EXPECTED =
+      Pattern.compile("Step\\[.*|main job: 101 -> 102|.* java\\.util\\.prefs\\..*|INFO: .*");
+
+  @TempDir Path directory;
+
+  private record Outcome(int exit, String output) {
+
+    /** All that the script does not print when each of its lines succeeds. */
+    List<String> unexpected() {
+      return output.lines().filter(line -> !EXPECTED.matcher(line).matches()).toList();
+    }
+  }
+
+  private Outcome run(Path startup, Path script) throws IOException, InterruptedException {
     Path jshell = Path.of(System.getProperty("java.home"), "bin", "jshell");
     assumeTrue(Files.exists(jshell), "this Java has no jshell");
     Path output = directory.resolve("output");
     Process process =
         new ProcessBuilder(
                 jshell.toString(),
+                "-R--enable-native-access=ALL-UNNAMED",
                 "--class-path",
                 System.getProperty("java.class.path"),
                 "--startup",
                 "DEFAULT",
                 "--startup",
-                SCRIPTS.resolve("startup.jsh").toString(),
-                SCRIPTS.resolve("main-job.jsh").toString())
+                startup.toString(),
+                script.toString())
             .redirectErrorStream(true)
             .redirectOutput(output.toFile())
             .start();
-    int exit = process.waitFor();
-    String said = Files.readString(output, StandardCharsets.UTF_8);
-    assertEquals(0, exit, said);
-    assertTrue(said.contains("main job: 101 -> 102"), said);
+    // After an error in /exit it would wait for more.
+    process.getOutputStream().close();
+    try {
+      return new Outcome(process.waitFor(), Files.readString(output, StandardCharsets.UTF_8));
+    } finally {
+      process.destroyForcibly();
+    }
+  }
+
+  @Test
+  @Timeout(value = 3, unit = TimeUnit.MINUTES)
+  @RequiresCriu
+  void mainJob() throws IOException, InterruptedException {
+    Outcome outcome = run(SCRIPTS.resolve("startup.jsh"), SCRIPTS.resolve("main-job.jsh"));
+    assertEquals(List.of(), outcome.unexpected(), outcome.output());
+    assertEquals(0, outcome.exit(), outcome.output());
+    assertTrue(outcome.output().contains("main job: 101 -> 102"), outcome.output());
+    for (String step : List.of("lock", "checkpoint", "dump", "restore", "unlock")) {
+      assertTrue(outcome.output().contains(step), () -> step + " is not in " + outcome.output());
+    }
+  }
+
+  /** As when a package has moved: JShell goes on after an error, and must not end well. */
+  @Test
+  @Timeout(value = 3, unit = TimeUnit.MINUTES)
+  void mainJobWithoutAnImportFails() throws IOException, InterruptedException {
+    Path startup = directory.resolve("startup.jsh");
+    List<String> lines = Files.readAllLines(SCRIPTS.resolve("startup.jsh"));
+    Files.write(
+        startup, lines.stream().filter(line -> !line.contains("gpuprocess.cuda.jnr")).toList());
+    Outcome outcome = run(startup, SCRIPTS.resolve("main-job.jsh"));
+    assertEquals(1, outcome.exit(), outcome.output());
+    assertTrue(outcome.unexpected().contains("Error:"), outcome.output());
+  }
+
+  @Test
+  void startupImportsEveryPackageThatUsersMayName() throws IOException {
+    Set<String> exported = new TreeSet<>();
+    for (Class<?> one : List.of(GpuProcess.class, RpcCriuDriver.class, SimulatedDriver.class)) {
+      exported.addAll(exports(one));
+    }
+    Set<String> imported =
+        Files.readAllLines(SCRIPTS.resolve("startup.jsh")).stream()
+            .filter(line -> line.startsWith(IMPORT + "dev.gpuprocess"))
+            .map(line -> line.substring(IMPORT.length(), line.lastIndexOf('.')))
+            .collect(Collectors.toCollection(TreeSet::new));
+    assertEquals(exported, imported);
+  }
+
+  /** The packages that the module of a class exports to all. */
+  private static Set<String> exports(Class<?> one) {
+    try {
+      Path place = Path.of(one.getProtectionDomain().getCodeSource().getLocation().toURI());
+      return ModuleFinder.of(place).findAll().stream()
+          .flatMap(module -> module.descriptor().exports().stream())
+          .filter(export -> !export.isQualified())
+          .map(ModuleDescriptor.Exports::source)
+          .collect(Collectors.toSet());
+    } catch (URISyntaxException e) {
+      throw new IllegalStateException(e);
+    }
   }
 }
