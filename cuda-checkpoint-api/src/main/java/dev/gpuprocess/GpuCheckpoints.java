@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.doctor.Doctor;
+import dev.gpuprocess.internal.doctor.ProcessList;
 import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.JobSearch;
@@ -30,6 +31,8 @@ import dev.gpuprocess.internal.recovery.Recovery;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ListedProcess;
+import dev.gpuprocess.process.SuspendedProcess;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
@@ -616,6 +619,34 @@ public final class GpuCheckpoints {
               isOfJob ? jobs.computeIfAbsent(left, CheckpointedJob::new) : null));
     }
     return all;
+  }
+
+  /**
+   * Lists the processes that use a GPU of this machine, and those that are suspended from one:
+   * those that NVML lists, those in the journal, and those that have libcuda mapped and CUDA state
+   * by what the driver answers. Only reads: it takes no lock, delays no verb and changes nothing.
+   * Processes of other users are listed as far as they can be seen. What is stopped, or moved by a
+   * verb just now, is not asked for its state, and the {@linkplain ListedProcess#note() note} says
+   * so. Takes up to three times {@link Timeouts#call()} where something does not answer. May be
+   * called from any thread.
+   *
+   * @return the processes by pid; empty where there are none, and where nothing here can tell
+   */
+  public List<ListedProcess> processes() {
+    return new ProcessList(context).all();
+  }
+
+  /**
+   * Lists the processes that a controller keeps from running, as the journal in the state directory
+   * records them. Only reads the journal: unlike {@link #recover()} it mends nothing, and unlike
+   * {@link #processes()} it does not ask the driver. A process that cannot be seen from this pid
+   * namespace, or has ended, is left out. May be called from any thread.
+   *
+   * @return the processes by pid
+   * @throws dev.gpuprocess.error.StateDirectoryException when the journal cannot be read
+   */
+  public List<SuspendedProcess> suspended() {
+    return new ProcessList(context).suspended();
   }
 
   /**

@@ -11,6 +11,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
@@ -26,6 +27,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ListedProcess;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
@@ -145,6 +147,27 @@ class UserScenarios {
           diagnosis.findings().stream().noneMatch(found -> found.toString().contains("AMD")),
           diagnosis::toString);
       assertFalse(diagnosis.isHealthy());
+    }
+  }
+
+  @Test
+  void processes_listsWhatThisUserSees_amongThoseOfOthers() throws IOException {
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Counter counter = Counter.start(machine)) {
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .stateDirectory(directory.resolve("state"))
+              .build();
+      try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
+        List<ListedProcess> all = checkpoints.processes();
+        assertEquals(
+            List.of(suspended.identity()), all.stream().map(ListedProcess::identity).toList());
+        ListedProcess found = all.get(0);
+        assertEquals(ProcessState.CHECKPOINTED, found.state());
+        assertEquals(Integer.toString(CurrentUser.get().effectiveUid()), found.owner());
+        assertEquals(found.suspended(), checkpoints.suspended().get(0));
+      }
     }
   }
 

@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -126,12 +127,7 @@ public final class MemberScan {
   /** Without the driver's library it cannot, and what we checkpointed is in the journal. */
   private boolean mayUseCuda(TrackedProcess target) {
     try {
-      return journal.ownEntry(target.key).isPresent()
-          || ProcFs.memory(target.pid()).stream()
-              .anyMatch(
-                  mapping ->
-                      mapping.name().contains("/libcuda.so")
-                          || mapping.name().contains("/dev/nvidia"));
+      return journal.ownEntry(target.key).isPresent() || CudaLibrary.isMappedBy(target.pid());
     } catch (ProcessUnreadableException e) {
       LOG.debug("whether process {} uses CUDA is not known", target.pid(), e);
       return true;

@@ -81,8 +81,11 @@ public record StateDirectory(Path path, Duration limit) {
             : Path.of(System.getProperty("java.io.tmpdir"), "gpuprocess-" + user()));
   }
 
-  /** A user may have no name, as in a container that runs with an arbitrary uid. */
-  private static String user() {
+  /**
+   * The user of this JVM, and so of all that use the same directory, by name. A user may have no
+   * name, as in a container that runs with an arbitrary uid.
+   */
+  public static String user() {
     String name = System.getProperty("user.name");
     return name.equals(NAMELESS) ? uid() : name;
   }

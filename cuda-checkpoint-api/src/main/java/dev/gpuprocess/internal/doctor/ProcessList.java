@@ -1,0 +1,362 @@
+package dev.gpuprocess.internal.doctor;
+
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.lock.LockHolder;
+import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.proc.CudaLibrary;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.process.PidNamespace;
+import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.process.ListedProcess;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.process.SuspendedProcess;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Lists the processes that use a GPU, and those that are suspended from one. Only reads, and takes
+ * no lock. Each process is looked at within its part of one deadline. For one thread.
+ */
+public final class ProcessList {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final String NAME = "list processes";
+
+  private final EngineContext context;
+
+  /** When the step under way must have ended. */
+  private long end;
+
+  /** Prepares the list; nothing is read yet. */
+  public ProcessList(EngineContext context) {
+    this.context = context;
+  }
+
+  /**
+   * What /proc shows of a process.
+   *
+   * @param loadsCuda whether it may use CUDA, as far as its mappings can be read
+   * @param still why the driver would not answer; empty if it would
+   */
+  private record Look(String owner, List<String> command, boolean loadsCuda, String still) {
+
+    static final Look NONE = new Look("", List.of(), false, "it cannot be read from here");
+  }
+
+  /** A process that may have to be listed. */
+  private record Candidate(ProcessIdentity identity, Look look, @Nullable JournalEntry entry) {}
+
+  /** The question to the driver, or why it was not asked. */
+  private record Question(Candidate candidate, @Nullable StateReading reading, String note) {}
+
+  /**
+   * The processes that the journal knows of and that can be seen from here, by pid.
+   *
+   * @throws StateDirectoryException when the journal cannot be read
+   */
+  public List<SuspendedProcess> suspended() {
+    return entries().entrySet().stream()
+        .sorted(Map.Entry.comparingByKey(Comparator.comparingInt(ProcessIdentity::pid)))
+        .map(each -> suspended(each.getKey(), each.getValue()))
+        .toList();
+  }
+
+  private Map<ProcessIdentity, JournalEntry> entries() {
+    return new Journal(context.state())
+        .entries().stream()
+            .filter(entry -> !entry.isImageRestore() && !entry.isOfImage())
+            .flatMap(entry -> here(entry).map(found -> Map.entry(found, entry)).stream())
+            .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue, (one, other) -> one));
+  }
+
+  private static Optional<ProcessIdentity> here(JournalEntry entry) {
+    try {
+      ProcessSearch search = entry.find();
+      return search.isGone() ? Optional.empty() : search.process();
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked at", entry.pid(), e);
+      return Optional.empty();
+    }
+  }
+
+  private static SuspendedProcess suspended(ProcessIdentity process, JournalEntry entry) {
+    return new SuspendedProcess(
+        process,
+        entry.step(),
+        entry.controller().pid(),
+        entry.hasLiveController(),
+        StateDirectory.user(),
+        entry.history().since(),
+        entry.held().known(),
+        entry.history().poisoned(),
+        Optional.ofNullable(entry.job()).flatMap(ProcessList::here).orElse(null),
+        entry.history().label());
+  }
+
+  /** The root of a job may have ended. */
+  private static Optional<ProcessIdentity> here(ProcessKey root) {
+    return root.namespace() == ProcessKey.self().namespace()
+        ? Optional.of(new ProcessIdentity(root.pid(), root.startTicks()))
+        : root.find().process();
+  }
+
+  /** The processes that use a GPU or are suspended, by pid. */
+  public List<ListedProcess> all() {
+    Map<ProcessIdentity, JournalEntry> entries = entriesIfReadable();
+    Optional<GpuReading> reading = context.inventory().read();
+    Set<Integer> onGpu = pidsOf(reading);
+    end = Durations.end(context.timeouts().call());
+    List<Question> questions = candidates(entries, onGpu).stream().map(this::ask).toList();
+    end = Durations.end(context.timeouts().call());
+    List<ListedProcess> all = new ArrayList<>();
+    for (Question each : questions) {
+      listed(each, reading, onGpu).ifPresent(all::add);
+    }
+    return all;
+  }
+
+  /** Without the journal the driver and NVML still tell of the processes. */
+  private Map<ProcessIdentity, JournalEntry> entriesIfReadable() {
+    try {
+      return entries();
+    } catch (StateDirectoryException e) {
+      LOG.warn("it is not known who suspended which process: {}", e.getMessage());
+      return Map.of();
+    }
+  }
+
+  /** Those that NVML lists, where its pids are those of our pid namespace. */
+  private static Set<Integer> pidsOf(Optional<GpuReading> reading) {
+    return reading.filter(PidNamespace::isOurs).stream()
+        .flatMap(all -> all.gpus().stream())
+        .flatMap(gpu -> gpu.users().stream())
+        .map(user -> user.pid())
+        .collect(Collectors.toCollection(TreeSet::new));
+  }
+
+  private List<Candidate> candidates(
+      Map<ProcessIdentity, JournalEntry> entries, Set<Integer> onGpu) {
+    Set<Integer> pids = new TreeSet<>(ProcFs.processes());
+    pids.addAll(onGpu);
+    entries.keySet().forEach(each -> pids.add(each.pid()));
+    List<Candidate> found = new ArrayList<>();
+    for (int pid : pids) {
+      Optional<ProcessIdentity> identity = living(pid);
+      if (identity.isPresent()) {
+        JournalEntry entry = entries.get(identity.get());
+        Look look = look(identity.get());
+        if (look.loadsCuda() || entry != null || onGpu.contains(pid)) {
+          found.add(new Candidate(identity.get(), look, entry));
+        }
+      }
+    }
+    return found;
+  }
+
+  private static Optional<ProcessIdentity> living(int pid) {
+    try {
+      return ProcFs.stat(pid)
+          .filter(stat -> !stat.isDead())
+          .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked at", pid, e);
+      return Optional.empty();
+    }
+  }
+
+  /**
+   * Half of the time that is left, so that there is some for the others: mappings and arguments
+   * cannot be read while the kernel holds the memory map of the process.
+   */
+  private Look look(ProcessIdentity process) {
+    try {
+      BoundedCall.requireCapacity(process, NAME);
+      return BoundedCall.run(
+          process,
+          "look at process " + process.pid(),
+          Durations.remaining(end).dividedBy(2),
+          () -> read(process.pid()),
+          (late, failed) -> {});
+    } catch (TimeoutException | OperationInProgressException | ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked at", process.pid(), e);
+      return Look.NONE;
+    }
+  }
+
+  private static Look read(int pid) {
+    List<String> command = readable(pid, ProcFs::commandLine, List.of());
+    return new Look(
+        owner(pid),
+        command.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).stream().toList() : command,
+        readable(pid, CudaLibrary::isMappedBy, false),
+        still(pid));
+  }
+
+  /** Of other users' processes not all can be read. */
+  private static <T> T readable(int pid, Function<Integer, T> question, T otherwise) {
+    try {
+      return question.apply(pid);
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be read", pid, e);
+      return otherwise;
+    }
+  }
+
+  private static String owner(int pid) {
+    String[] ids = ProcFs.status(pid).getOrDefault("Uid", "").strip().split("\\s+");
+    if (ids.length < 2) {
+      return "";
+    }
+    // The owner of the directory is root for a process that may not be dumped.
+    try {
+      Object shown = Files.getAttribute(Path.of("/proc", Integer.toString(pid)), "unix:uid");
+      if (ids[1].equals(Integer.toUnsignedString((Integer) shown))) {
+        return ProcessHandle.of(pid).flatMap(handle -> handle.info().user()).orElse(ids[1]);
+      }
+    } catch (IOException e) {
+      LOG.debug("process {} has ended", pid, e);
+    }
+    return ids[1];
+  }
+
+  /** What is stopped now, without waiting for a tracer to let it go. */
+  private static String still(int pid) {
+    List<ProcStat> stopped = ProcFs.tasks(pid).stream().filter(ProcStat::isStopped).toList();
+    if (!stopped.isEmpty()) {
+      return stopped.stream().anyMatch(ProcStat::isHeldByTracer) ? "it is traced" : "it is stopped";
+    }
+    return ProcFs.isFrozen(pid) ? "it is in a frozen cgroup" : "";
+  }
+
+  /** The driver does not answer about a process that is stopped, or that a verb is moving. */
+  private Question ask(Candidate candidate) {
+    if (!candidate.look().still().isEmpty()) {
+      return new Question(candidate, null, candidate.look().still());
+    }
+    try {
+      Optional<LockHolder> holder =
+          ProcessLock.holder(ProcessKey.of(candidate.identity()), context.state());
+      return holder.isPresent()
+          ? new Question(candidate, null, busy(holder.get()))
+          : new Question(
+              candidate, StateReading.ask(context.cuda(), candidate.identity().pid()), "");
+    } catch (ProcessUnreadableException e) {
+      return new Question(candidate, null, String.valueOf(e.getMessage()));
+    }
+  }
+
+  private static String busy(LockHolder holder) {
+    return "%s is at work on it: %s".formatted(holder, holder.verb());
+  }
+
+  private Optional<ListedProcess> listed(
+      Question question, Optional<GpuReading> reading, Set<Integer> onGpu) {
+    Candidate candidate = question.candidate();
+    ProcessState state = null;
+    String note = question.note();
+    if (question.reading() != null) {
+      try {
+        CudaAnswer<ProcessState> answer = answer(question.reading());
+        state = answer.value();
+        note = state == null ? note(answer.result()) : "";
+        if (state == null
+            && candidate.entry() == null
+            && !onGpu.contains(candidate.identity().pid())) {
+          return Optional.empty();
+        }
+      } catch (TimeoutException e) {
+        LOG.debug("no answer about process {}", candidate.identity().pid(), e);
+        note = "the driver did not answer within " + Printable.of(context.timeouts().call());
+      } catch (GpuCheckpointException e) {
+        note = String.valueOf(e.getMessage());
+      }
+    }
+    if (!isSame(candidate.identity())) {
+      return Optional.empty();
+    }
+    Holdings held = held(candidate, state, reading, onGpu);
+    return Optional.of(
+        new ListedProcess(
+            candidate.identity(),
+            candidate.look().owner(),
+            candidate.look().command(),
+            state,
+            note,
+            held.known(),
+            held.complete(),
+            candidate.entry() == null ? null : suspended(candidate.identity(), candidate.entry())));
+  }
+
+  private CudaAnswer<ProcessState> answer(StateReading reading) throws TimeoutException {
+    try {
+      return reading.await(Durations.remaining(end));
+    } catch (TimeoutException e) {
+      reading.leave();
+      throw e;
+    }
+  }
+
+  private static String note(CudaResult result) {
+    if (result.equals(CudaResult.NOT_INITIALIZED)) {
+      return "it has no CUDA state";
+    }
+    return result.equals(CudaResult.OPERATING_SYSTEM)
+        ? "the driver cannot reach it from here"
+        : "the driver answers " + result;
+  }
+
+  private static boolean isSame(ProcessIdentity process) {
+    try {
+      return process.isAlive();
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("process {} cannot be looked at", process.pid(), e);
+      return true;
+    }
+  }
+
+  /** NVML does not list what is checkpointed. */
+  private static Holdings held(
+      Candidate candidate,
+      @Nullable ProcessState state,
+      Optional<GpuReading> reading,
+      Set<Integer> onGpu) {
+    int pid = candidate.identity().pid();
+    if (onGpu.contains(pid) && state != ProcessState.CHECKPOINTED) {
+      return Holdings.of(pid, reading);
+    }
+    return candidate.entry() == null ? Holdings.UNKNOWN : candidate.entry().held();
+  }
+}

@@ -1,0 +1,294 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.process.ListedProcess;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.process.SuspendedProcess;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What is listed of the processes of a machine; nothing of it changes them. */
+class ProcessListTest {
+
+  @TempDir Path state;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    machine = SimulatedDriver.create();
+    checkpoints = controller(Duration.ofSeconds(30));
+  }
+
+  @AfterEach
+  void removeMachine() {
+    machine.close();
+  }
+
+  private GpuCheckpoints controller(Duration call) {
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .timeouts(Timeouts.builder().call(call).build())
+        .stateDirectory(state)
+        .build();
+  }
+
+  private static ListedProcess only(List<ListedProcess> all, long pid) {
+    List<ListedProcess> found = all.stream().filter(each -> each.pid() == pid).toList();
+    assertEquals(1, found.size(), all::toString);
+    return found.get(0);
+  }
+
+  private ListedProcess listed(long pid) {
+    return only(checkpoints.processes(), pid);
+  }
+
+  private Map<Path, String> stateFiles() throws IOException {
+    Map<Path, String> files = new TreeMap<>();
+    try (Stream<Path> all = Files.walk(state)) {
+      for (Path file : all.filter(Files::isRegularFile).toList()) {
+        files.put(file, Files.readString(file));
+      }
+    }
+    return files;
+  }
+
+  private void controllerDies() throws IOException {
+    for (Path file : stateFiles().keySet()) {
+      if (file.toString().endsWith(".process")) {
+        Files.writeString(
+            file, Files.readString(file).replaceAll("controller.start=\\d+", "controller.start=1"));
+      }
+    }
+  }
+
+  private static void signal(String signal, long pid) throws Exception {
+    assertEquals(0, new ProcessBuilder("kill", signal, "" + pid).start().waitFor());
+  }
+
+  @Test
+  void eachStateIsListed_theSuspendedOneToo() {
+    Instant before = Instant.now().minusMillis(1);
+    try (Counter running = Counter.start(machine);
+        Counter suspended = Counter.start(machine);
+        Workload idle = Workload.idle();
+        Counter locked = Counter.start(machine);
+        CheckpointedProcess parked = checkpoints.process(suspended.pid()).suspend();
+        LockedProcess held = checkpoints.process(locked.pid()).lock()) {
+      List<ListedProcess> all = checkpoints.processes();
+
+      ListedProcess one = only(all, running.pid());
+      assertEquals(ProcessState.RUNNING, one.state());
+      assertEquals("", one.note());
+      assertEquals(System.getProperty("user.name"), one.owner());
+      assertEquals(ProcFs.commandLine(running.pid()), one.command());
+      assertTrue(one.gpuBytesKnown());
+      assertTrue(
+          one.gpuBytes().values().stream().allMatch(bytes -> bytes > 1 << 20), all::toString);
+      assertEquals(1, one.gpuBytes().size());
+      assertNull(one.suspended());
+
+      ListedProcess off = only(all, suspended.pid());
+      assertEquals(parked.identity(), off.identity());
+      assertEquals(ProcessState.CHECKPOINTED, off.state());
+      assertEquals(one.gpuBytes(), off.gpuBytes(), "what it held");
+      SuspendedProcess how = off.suspended();
+      assertEquals(ProcessHandle.current().pid(), how.controller());
+      assertTrue(how.controllerAlive());
+      assertEquals(System.getProperty("user.name"), how.user());
+      assertEquals("checkpointed", how.step());
+      assertFalse(how.since().isBefore(before), how::toString);
+      assertFalse(how.since().isAfter(Instant.now()), how::toString);
+      assertFalse(how.poisoned());
+
+      ListedProcess waiting = only(all, locked.pid());
+      assertEquals(held.identity(), waiting.identity());
+      assertEquals(ProcessState.LOCKED, waiting.state());
+      assertEquals("locked", waiting.suspended().step());
+
+      assertTrue(all.stream().noneMatch(each -> each.pid() == idle.pid()), all::toString);
+      List<Integer> pids = all.stream().map(ListedProcess::pid).toList();
+      assertEquals(pids.stream().sorted().toList(), pids);
+    }
+  }
+
+  @Test
+  void sinceIsTheTimeOfTheSuspend_notOfTheLastStep() {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      Instant since = checkpoints.suspended().get(0).since();
+      assertNotNull(since);
+      CheckpointedProcess suspended = locked.checkpoint();
+      assertEquals(since, checkpoints.suspended().get(0).since());
+      suspended.resume();
+      assertEquals(List.of(), checkpoints.suspended());
+      Instant between = Instant.now().minusMillis(1);
+      try (LockedProcess again = checkpoints.process(counter.pid()).lock()) {
+        assertEquals(ProcessState.LOCKED, again.state());
+        assertFalse(checkpoints.suspended().get(0).since().isBefore(between));
+      }
+    }
+  }
+
+  @Test
+  void listingActsOnNothing_alsoWhenTheControllerHasDied() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      LockedProcess locked = checkpoints.process(counter.pid()).lock();
+      controllerDies();
+      Map<Path, String> before = stateFiles();
+      SuspendedProcess found = controller(Duration.ofSeconds(30)).suspended().get(0);
+      assertEquals(locked.identity(), found.process());
+      assertFalse(found.controllerAlive());
+      assertTrue(found.toString().contains("which has ended"), found::toString);
+      assertEquals(ProcessState.LOCKED, listed(counter.pid()).state());
+      assertEquals(before, stateFiles());
+      locked.unlock();
+      assertEquals(101, counter.increment());
+    }
+  }
+
+  @Test
+  void stoppedProcessIsListedAndTheDriverIsNotAsked() throws Exception {
+    try (Counter stopped = Counter.start(machine);
+        Counter other = Counter.start(machine)) {
+      signal("-STOP", stopped.pid());
+      await().atMost(30, SECONDS).until(() -> ProcFs.stat(stopped.pid()).orElseThrow().isStopped());
+      int abandoned = GpuCheckpoints.abandonedCalls();
+      List<ListedProcess> all = checkpoints.processes();
+      signal("-CONT", stopped.pid());
+      ListedProcess found = only(all, stopped.pid());
+      assertNull(found.state());
+      assertEquals("it is stopped", found.note());
+      assertTrue(found.gpuBytesKnown(), "NVML answers");
+      assertEquals(ProcessState.RUNNING, only(all, other.pid()).state());
+      assertEquals(abandoned, GpuCheckpoints.abandonedCalls());
+      assertEquals(101, stopped.increment());
+    }
+  }
+
+  @Test
+  void processThatTheDriverDoesNotAnswerAboutIsListedInTime() {
+    GpuCheckpoints hasty = controller(Duration.ofSeconds(5));
+    try (Counter silent = Counter.start(machine);
+        Counter other = Counter.start(machine)) {
+      machine.faults(Fault.in("cuCheckpointProcessGetState").pid(silent.pid()).hangs());
+      List<ListedProcess> all = hasty.processes();
+      machine.clearFaults();
+      assertNull(only(all, silent.pid()).state());
+      assertEquals("the driver did not answer within 5 s", only(all, silent.pid()).note());
+      assertEquals(ProcessState.RUNNING, only(all, other.pid()).state());
+      await().atMost(30, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    }
+  }
+
+  @Test
+  void processThatAVerbMovesIsListedAtOnceWithTheVerb() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).hangs());
+      try (OtherController other = OtherController.locking(machine, state, counter.pid())) {
+        ListedProcess found = listed(counter.pid());
+        assertNull(found.state());
+        assertTrue(found.note().contains("pid " + other.pid()), found::toString);
+        assertTrue(found.note().contains("lock"), found::toString);
+      } finally {
+        machine.clearFaults();
+      }
+    }
+  }
+
+  @Test
+  void poisonedProcessIsListedAsSuch() {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      machine.faults(Fault.in("cuCheckpointProcessRestore").answers(2));
+      assertThrows(PoisonedProcessException.class, suspended::resume);
+      assertTrue(listed(counter.pid()).suspended().poisoned());
+      assertTrue(listed(counter.pid()).toString().contains("poisoned"));
+    }
+  }
+
+  @Test
+  void journalThatCannotBeReadIsAnError_exceptForThoseThatTheDriverTellsOf() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      Path file = Files.createFile(state.resolve("file"));
+      GpuCheckpoints without = checkpoints.toBuilder().stateDirectory(file).build();
+      assertThrows(StateDirectoryException.class, without::suspended);
+      assertEquals(ProcessState.RUNNING, only(without.processes(), counter.pid()).state());
+    }
+  }
+
+  @Test
+  void machineWithoutDriverListsWhatTheJournalHas() throws IOException {
+    try (Counter counter = Counter.start(machine)) {
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      Path empty = Files.createDirectory(state.resolve("empty"));
+      GpuCheckpoints without =
+          checkpoints.toBuilder().cuda(LibCuda.in(empty), LibNvml.in(empty)).build();
+      ListedProcess found = only(without.processes(), counter.pid());
+      assertNull(found.state());
+      assertTrue(found.note().contains("libcuda"), found::toString);
+      assertEquals("checkpointed", found.suspended().step());
+      suspended.resume();
+    }
+  }
+
+  @Test
+  void lineOfAProcessSaysAll() {
+    ProcessIdentity identity = new ProcessIdentity(44, 1000);
+    SuspendedProcess how =
+        new SuspendedProcess(
+            identity,
+            "checkpointed",
+            12,
+            false,
+            "root",
+            Instant.ofEpochSecond(0),
+            Map.of(),
+            false,
+            new ProcessIdentity(40, 900),
+            "train-7");
+    assertEquals(
+        "44 alice CHECKPOINTED, unknown GPU memory, python train.py; checkpointed, away since"
+            + " 1970-01-01T00:00:00Z by process 12 of root, which has ended, with job 40, labelled"
+            + " train-7",
+        new ListedProcess(
+                identity,
+                "alice",
+                List.of("python", "train.py"),
+                ProcessState.CHECKPOINTED,
+                "",
+                Map.of(),
+                false,
+                how)
+            .toString());
+  }
+}
