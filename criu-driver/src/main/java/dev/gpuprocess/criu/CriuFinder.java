@@ -34,9 +34,12 @@ import org.jspecify.annotations.Nullable;
 final class CriuFinder {
 
   static final Duration LIMIT = Duration.ofSeconds(30);
+
+  /** Most distributions have an older one. */
   private static final String CURE =
-      "install CRIU 4.2 or later, from the distribution or from github.com/checkpoint-restore/criu,"
-          + " and put it on the PATH or name it in "
+      "install CRIU 4.2 or later (bin/criu in the sources of this library does, without changing the"
+          + " system; or build it from github.com/checkpoint-restore/criu), and put it on the PATH or"
+          + " name it in "
           + CriuLocator.VARIABLE;
 
   private final CriuLocator locator;

@@ -171,7 +171,7 @@ public final class CriuLocator {
   /** The programs to try, in this order; only the named one, if one is named. */
   List<Candidate> candidates() {
     if (explicit != null) {
-      return List.of(new Candidate("explicit path", explicit.toAbsolutePath()));
+      return List.of(new Candidate("the given path", explicit.toAbsolutePath()));
     }
     if (property != null && !property.isBlank()) {
       return List.of(new Candidate(PROPERTY, Path.of(property).toAbsolutePath()));

@@ -95,11 +95,19 @@ class CancellationTest {
   void dump_cancelledBeforeItBegins_touchesNothing() {
     cancellation.cancel();
     try (Workload counter = Workload.counter(directory)) {
-      assertThrows(
-          OperationCancelledException.class,
-          () ->
-              site.dump(
-                  counter.identity(), DumpDirectories.dump().cancellation(cancellation).build()));
+      OperationCancelledException e =
+          assertThrows(
+              OperationCancelledException.class,
+              () ->
+                  site.dump(
+                      counter.identity(),
+                      DumpDirectories.dump().cancellation(cancellation).build()));
+      assertTrue(
+          e.getMessage()
+              .endsWith(
+                  " was cancelled before it began: CRIU was not started, and nothing was touched"),
+          e.getMessage());
+      assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
       counter.assertGoesOn();
     }
   }

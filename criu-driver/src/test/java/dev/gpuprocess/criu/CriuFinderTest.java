@@ -59,7 +59,7 @@ class CriuFinderTest {
     assertTrue(message.contains("GPUPROCESS_CRIU (not set)"), message);
     assertTrue(message.contains("/nowhere:/neither"), message);
     assertTrue(message.contains(directory + "/.cache/gpuprocess/criu/VERSION/criu"), message);
-    assertTrue(message.contains("install CRIU 4.2 or later"), message);
+    assertTrue(message.contains("install CRIU 4.2 or later (bin/criu in the sources"), message);
   }
 
   @Test
@@ -165,7 +165,7 @@ class CriuFinderTest {
     String message = assertThrows(CriuTooOldException.class, this::find).getMessage();
     assertTrue(message.contains("is version 4.1.1"), message);
     assertTrue(message.contains("kernel 6.18.5-generic needs 4.2 or later"), message);
-    assertTrue(message.contains("install CRIU 4.2 or later"), message);
+    assertTrue(message.contains("install CRIU 4.2 or later (bin/criu in the sources"), message);
   }
 
   @Test

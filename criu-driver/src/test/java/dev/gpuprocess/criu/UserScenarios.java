@@ -18,6 +18,7 @@ import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.dumped.DumpedProcess;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -147,6 +148,28 @@ class UserScenarios {
           diagnosis.findings().stream().noneMatch(found -> found.toString().contains("AMD")),
           diagnosis::toString);
       assertFalse(diagnosis.isHealthy());
+    }
+  }
+
+  @Test
+  void anImageThatMayNotBeRead_isNotCalledMissing() throws IOException {
+    Path locked = Files.createDirectory(directory.resolve("locked"));
+    Path inside = Files.createDirectory(locked.resolve("image"));
+    Files.createFile(inside.resolve("manifest.json"));
+    GpuCheckpoints checkpoints = GpuCheckpoints.builder().build();
+    for (Path closed : List.of(inside, locked)) {
+      Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("---------"));
+      ImageException e = assertThrows(ImageException.class, () -> checkpoints.open(inside));
+      assertEquals(
+          inside
+              + " may not be read by this user, so it is not known whether it is an image: read it"
+              + " as root or as its owner",
+          e.getMessage());
+      if (closed.equals(inside)) {
+        String told = checkpoints.store(locked).list().toString();
+        assertTrue(told.contains("may not be read by this user"), told);
+      }
+      Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("rwx------"));
     }
   }
 

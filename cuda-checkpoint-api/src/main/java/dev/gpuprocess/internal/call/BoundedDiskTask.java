@@ -74,8 +74,8 @@ public final class BoundedDiskTask {
     long left = Durations.left(end);
     if (left <= 0) {
       throw new OperationTimedOutException(
-          "%s of process %s: the time limit of %s had passed before its step '%s' began, for other reasons than the disk: allow more time, or find out what took it, such as a listener"
-              .formatted(operation, pid, Printable.of(limit), what),
+          "%s of process %s ran out of its deadline of %s before it used the disk: allow more time; what a listener does counts towards it"
+              .formatted(operation, pid, Printable.of(limit)),
           Failure.of(operation, pid));
     }
     try {

@@ -50,16 +50,7 @@ final class CudaFailures {
           who + " has no CUDA state: it is no CUDA program, or has not called cuInit yet", failure);
     }
     if (result.equals(CudaResult.NOT_SUPPORTED)) {
-      return new UnsupportedByDriverException(
-          who
-              + " uses something this driver cannot "
-              + function
-              + (restoring
-                  ? " (other GPUs than before need driver 580 or later; memory that it shares with other processes, as ranks of NCCL may, driver 610)"
-                  : " (managed memory, for one); it is "
-                      + failure.after()
-                      + " at this moment, and unlock lets it run on, which suspend does by itself"),
-          failure);
+      return new UnsupportedByDriverException(notSupported(function, who, result), failure);
     }
     if (result.code() == UNKNOWN
         && function.equals("checkpoint")
@@ -69,16 +60,14 @@ final class CudaFailures {
               + result
               + " to checkpoint of "
               + who
-              + ", which is LOCKED at this moment and runs on once it is unlocked, which suspend does"
-              + " by itself; that is its answer for good after it has refused managed memory once,"
-              + " and then only a new start of the program mends it; else look at the kernel's log"
-              + " (dmesg)",
+              + ": it does so for good after it has refused managed memory once, and then only a new"
+              + " start of the program helps; otherwise look at the kernel's log (dmesg)",
           failure);
     }
     if (result.equals(CudaResult.ILLEGAL_STATE)) {
       return new WrongStateException(
           "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%s)"
-              .formatted(who, failure.after(), function, target.pid()),
+              .formatted(who, state(failure), function, target.pid()),
           failure);
     }
     if (result.equals(CudaResult.INVALID_VALUE) && restoring) {
@@ -118,12 +107,29 @@ final class CudaFailures {
     }
     return new CudaDriverException(
         "the driver answers %s to %s of %s, which is %s now"
-            .formatted(
-                result,
-                function,
-                who,
-                failure.after() == null ? "in a state that it does not tell" : failure.after()),
+            .formatted(result, function, who, state(failure)),
         failure);
+  }
+
+  private static String state(Failure failure) {
+    return failure.after() == null ? "in a state that cannot be read" : failure.after().toString();
+  }
+
+  private static String notSupported(String function, String who, CudaResult result) {
+    return switch (function) {
+      case "checkpoint" ->
+          "the driver cannot checkpoint %s, because it uses something that a checkpoint does not carry, such as managed memory: run it without that"
+              .formatted(who);
+      case "restore" ->
+          "the driver cannot restore %s as it was asked to: other GPUs than before need driver 580 or later, and memory that it shares with other processes, as ranks of NCCL may, needs driver 610"
+              .formatted(who);
+      case "getState" ->
+          "the driver answers %s when it is asked for the state of %s: it does not support its checkpoint functions for this process; look at the kernel's log (dmesg)"
+              .formatted(result, who);
+      default ->
+          "the driver answers %s to %s of %s: it does not support its checkpoint functions for this process; look at the kernel's log (dmesg)"
+              .formatted(result, function, who);
+    };
   }
 
   /**

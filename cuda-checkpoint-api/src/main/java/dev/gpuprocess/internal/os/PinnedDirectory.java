@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.os;
 
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -91,6 +92,8 @@ public final class PinnedDirectory implements AutoCloseable {
     String text = e.toString();
     if (e instanceof NoSuchFileException missing) {
       text = missing.getFile() + " does not exist";
+    } else if (e instanceof AccessDeniedException denied) {
+      text = denied.getFile() + " may not be read by this user";
     } else if (e instanceof FileSystemException failed && failed.getReason() != null) {
       text = failed.getFile() + ": " + failed.getReason();
     } else if (e.getClass() == IOException.class && e.getMessage() != null) {

@@ -3,6 +3,8 @@ package dev.gpuprocess.internal.os;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Path;
 
 /**
  * The exception for an image that cannot be read. When descriptors have run out that says nothing
@@ -11,6 +13,20 @@ import dev.gpuprocess.error.ImageException;
 public final class UnreadableImage {
 
   private UnreadableImage() {}
+
+  /**
+   * Makes the exception for an image that this user may not read.
+   *
+   * @param image where it is
+   * @param cause what was refused
+   */
+  public static ImageException denied(Path image, Failure failure, AccessDeniedException cause) {
+    return new ImageException(
+        "%s may not be read by this user, so it is not known whether it is an image: read it as root or as its owner"
+            .formatted(image),
+        failure,
+        cause);
+  }
 
   /**
    * Makes it.

@@ -15,11 +15,13 @@ import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Objects;
+import java.nio.file.attribute.BasicFileAttributes;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -123,18 +125,43 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
 
   private static ImageDirectory open(Path directory, @Nullable ImageKey key, boolean ofAnyOwner) {
     Path path = directory.toAbsolutePath().normalize();
-    if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
-      throw missing(
-          path + " is not a directory, so there is no image: name the directory of an image");
-    }
-    try (PinnedDirectory held = PinnedDirectory.openItself(path)) {
-      if (!Files.exists(held.path().resolve(ManifestFile.NAME), LinkOption.NOFOLLOW_LINKS)) {
+    try {
+      if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
         throw missing(
-            path + " has no " + ManifestFile.NAME + ": it is not an image, or not a complete one");
+            path + " is not a directory, so there is no image: name the directory of an image");
       }
-      return open(held, key, ofAnyOwner);
+      try (PinnedDirectory held = PinnedDirectory.openItself(path)) {
+        if (!isThere(held.path().resolve(ManifestFile.NAME))) {
+          throw missing(
+              path
+                  + " has no "
+                  + ManifestFile.NAME
+                  + ": it is not an image, or not a complete one");
+        }
+        return open(held, key, ofAnyOwner);
+      }
+    } catch (AccessDeniedException e) {
+      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
       throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+    }
+  }
+
+  /**
+   * Whether a file exists, links not followed. {@link Files#exists} takes a file that may not be
+   * looked at for missing.
+   *
+   * @throws AccessDeniedException when this user may not look at it
+   */
+  static boolean isThere(Path file) throws AccessDeniedException {
+    try {
+      BasicFileAttributes unused =
+          Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+      return true;
+    } catch (AccessDeniedException e) {
+      throw e;
+    } catch (IOException e) {
+      return false;
     }
   }
 
@@ -159,6 +186,8 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
                   : null,
               key);
       return new ImageDirectory(held.name(), manifest);
+    } catch (AccessDeniedException e) {
+      throw UnreadableImage.denied(held.name(), Failure.of("open", 0), e);
     } catch (IOException e) {
       throw UnreadableImage.of(
           "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
@@ -254,12 +283,14 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   private VerifiedImage checked(Check check) {
-    if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
-      throw missing(path + " does not exist any more");
-    }
     PinnedDirectory held;
     try {
+      if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+        throw missing(path + " does not exist any more");
+      }
       held = PinnedDirectory.openItself(path);
+    } catch (AccessDeniedException e) {
+      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
       throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
     }
@@ -268,6 +299,9 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
       hold = inUse(held);
       check.of(held);
       return new VerifiedImage(held, hold);
+    } catch (AccessDeniedException e) {
+      new VerifiedImage(held, hold).close();
+      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
       new VerifiedImage(held, hold).close();
       throw UnreadableImage.of(

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.internal.os.UntrustedPaths;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -101,6 +102,9 @@ public final class ImagePlace {
   public static String reason(IOException e) {
     if (e instanceof FileSystemException failed && failed.getReason() != null) {
       return failed.getFile() + " " + failed.getReason();
+    }
+    if (e instanceof AccessDeniedException denied) {
+      return denied.getFile() + " may not be used by this user";
     }
     return e instanceof NoSuchFileException missing
         ? missing.getFile() + " does not exist"

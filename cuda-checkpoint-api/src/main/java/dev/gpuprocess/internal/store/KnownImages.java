@@ -8,6 +8,7 @@ import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Collection;
@@ -114,6 +115,7 @@ public final class KnownImages {
     return e instanceof ImageCorruptException
         || e instanceof ImageMissingException
         || e instanceof ImageFormatException
-        || e instanceof ImageNotTrustedException;
+        || e instanceof ImageNotTrustedException
+        || e.getCause() instanceof AccessDeniedException;
   }
 }

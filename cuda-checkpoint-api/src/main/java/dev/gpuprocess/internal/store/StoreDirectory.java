@@ -108,7 +108,7 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
       throw new NotAnImage("has a name that this library gives no image");
     }
     try (PinnedDirectory image = held.child(name)) {
-      if (!Files.exists(image.path().resolve(ManifestFile.NAME), LinkOption.NOFOLLOW_LINKS)) {
+      if (!ImageDirectory.isThere(image.path().resolve(ManifestFile.NAME))) {
         throw new NotAnImage("has no " + ManifestFile.NAME + ": it is no image, or half a one");
       }
       return ImageDirectory.open(image, key);

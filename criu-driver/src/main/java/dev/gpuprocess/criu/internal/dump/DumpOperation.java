@@ -6,6 +6,7 @@ import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
+import dev.gpuprocess.criu.internal.process.CancelledBefore;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogLimit;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
@@ -72,6 +73,8 @@ public final class DumpOperation {
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
+    CancelledBefore.require(
+        options.cancellation(), "dump", subject, root.pid(), Fate.RUNNING_AGAIN);
     repeatWhileConnecting(!stat.leadsSession());
     if (options.endsTree()) {
       links.removeLinks(options.deadline());

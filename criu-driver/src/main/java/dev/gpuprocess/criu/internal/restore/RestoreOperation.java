@@ -7,6 +7,7 @@ import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
+import dev.gpuprocess.criu.internal.process.CancelledBefore;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogLimit;
@@ -96,6 +97,8 @@ public final class RestoreOperation {
       throw new IllegalArgumentException("pid " + pid + " cannot be restored");
     }
     checkDirectories();
+    CancelledBefore.require(
+        options.cancellation(), "restore", subject, pid, Fate.HALF_RESTORED_REMOVED);
     requireOurChild();
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid, request.plugin());
     if (!ownNumbers) {
