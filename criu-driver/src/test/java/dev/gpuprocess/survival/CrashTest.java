@@ -26,6 +26,7 @@ class CrashTest {
     RealCriu.assume();
     List<Result> results = CrashRun.kill(directory, KILLS, SEED);
     Figures.add(CrashRun.figure(results));
+    assertEquals(KILLS, results.size());
     assertEquals(List.of(), results.stream().filter(result -> !result.isGood()).toList());
   }
 }

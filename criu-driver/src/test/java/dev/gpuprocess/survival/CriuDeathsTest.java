@@ -1,6 +1,8 @@
 package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.criu.FileTree;
@@ -85,6 +87,7 @@ class CriuDeathsTest {
 
   private static void assertNoneLost() {
     assertEquals(List.of(), LOST, "seed " + SEED);
+    assertTrue(kills > 0, "nothing was killed");
   }
 
   /** A tree with a network of its own has the most stages. */
@@ -98,7 +101,9 @@ class CriuDeathsTest {
 
   private static List<String> moments(CrashedVerb deed, Supplier<HostSubject> start) {
     try (HostSubject subject = start.get()) {
-      return new CriuDeath(deed, subject, place()).rehearse();
+      List<String> moments = new CriuDeath(deed, subject, place()).rehearse();
+      assertFalse(moments.isEmpty(), "no moment at which to die in " + deed);
+      return moments;
     }
   }
 

@@ -1,6 +1,7 @@
 package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Figures;
@@ -28,7 +29,10 @@ class JobFaultsTest {
   @Timeout(value = 20, unit = TimeUnit.MINUTES)
   void nothingIsLost() throws Exception {
     assertTrue(JobFaultCase.all().size() >= 300, JobFaultCase.all().size() + " cases");
-    List<Result> results = JobFaults.play(directory, cases());
+    List<JobFaultCase> cases = cases();
+    List<Result> results = JobFaults.play(directory, cases);
+    assertFalse(cases.isEmpty());
+    assertEquals(cases.size(), results.size());
     Figures.add(JobFaults.figure(results));
     assertEquals(List.of(), results.stream().filter(result -> !result.isGood()).toList());
   }

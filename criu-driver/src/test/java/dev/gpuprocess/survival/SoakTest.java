@@ -1,6 +1,7 @@
 package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.criu.RealCriu;
@@ -28,5 +29,7 @@ class SoakTest {
     Result result = Soak.run(directory, TIME, SEED);
     Figures.add(result.figure());
     assertEquals(List.of(), result.complaints(), result::toString);
+    // A soak in which each verb is refused has no complaints either.
+    assertTrue(result.verbs() > 0 && result.images() > 0, result::toString);
   }
 }

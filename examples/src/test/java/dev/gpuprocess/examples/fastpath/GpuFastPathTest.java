@@ -58,11 +58,12 @@ class GpuFastPathTest {
     return bytes.toString(StandardCharsets.UTF_8);
   }
 
-  private static List<String> chart(Path run) throws IOException {
+  private static List<String> chart(Path run) throws IOException, InterruptedException {
     Path bin = Path.of(System.getProperty("gpuprocess.root"), "bin");
     Process chart =
         new ProcessBuilder(bin.resolve("fast-path-chart").toString(), run.toString()).start();
     String svg = new String(chart.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertEquals(0, chart.waitFor());
     return svg.lines().toList();
   }
 
