@@ -397,6 +397,28 @@ static void crowd(void) {
   churning();
 }
 
+/* The first thread ends when it is told to, and another one goes on. */
+static void leaving(void) {
+  pthread_t one;
+  if (pthread_create(&one, NULL, spin_thread, NULL)) _exit(3);
+  while (!board->wish) continue;
+  syscall(SYS_exit, 0);
+}
+
+/* A thread in vfork waits uninterruptibly until its child executes a program. */
+static void vforking(void) {
+  for (;;) {
+    pid_t child = vfork();
+    if (child == 0) {
+      execl("/bin/true", "true", (char *)NULL);
+      _exit(3);
+    }
+    int status = 1;
+    expect(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    board->ticks++;
+  }
+}
+
 /* Seccomp. */
 
 static void filter(uint32_t number, uint32_t answer) {
@@ -455,13 +477,32 @@ static const struct subject {
     {"goroutine", goroutine},
     {"churn", churning},
     {"crowd", crowd},
+    {"leaving", leaving},
+    {"vforking", vforking},
     {"seccomp-strict", seccomp_strict},
     {"seccomp-allows", seccomp_allows},
     {"seccomp-kills-madvise", seccomp_kills},
     {"area", area},
 };
 
+/* pthread_exit maps the library that unwinds stacks: before the end of the first thread the mappings still change. */
+static void await_end_of_first_thread(void) {
+  char name[64], text[512];
+  snprintf(name, sizeof name, "/proc/self/task/%d/stat", getpid());
+  for (;;) {
+    int file = open(name, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (length <= 0) _exit(3);
+    close(file);
+    text[length] = 0;
+    const char *name_end = strrchr(text, ')');
+    if (name_end && name_end[2] == 'Z') return;
+    sched_yield();
+  }
+}
+
 static void *run(void *subject) {
+  if (gettid() != getpid()) await_end_of_first_thread();
   board->tid = (uint64_t)gettid();
   ((const struct subject *)subject)->run();
   wrong(__LINE__);

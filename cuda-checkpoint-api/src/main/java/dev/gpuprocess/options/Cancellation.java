@@ -6,8 +6,8 @@ import java.util.Set;
 /**
  * Ends suspends, resumes, dumps, restores and copies of images early, from another thread. Set in
  * {@link SuspendOptions}, {@link ResumeOptions}, {@link DumpOptions} or {@link RestoreOptions}, it
- * applies to every call made with them, and cannot be undone: a call made after {@link #cancel} ends
- * before it has begun, and touches nothing. Safe for use by several threads.
+ * applies to every call made with them, and cannot be undone: a call made after {@link #cancel}
+ * ends before it has begun, and touches nothing. Safe for use by several threads.
  *
  * <p>A cancelled dump or restore ends CRIU, finds out the fate of the process tree, and throws
  * {@link dev.gpuprocess.error.OperationCancelledException}. A call that can no longer be stopped,

@@ -63,8 +63,15 @@ public final class ProcFs {
     return threads(pid).stream().flatMap(thread -> task(pid, thread).stream()).toList();
   }
 
-  /** Reads the {@code stat} file of one thread, whose id stands in place of the pid. */
-  static Optional<ProcStat> task(long pid, int thread) {
+  /**
+   * Reads the {@code stat} file of one thread. Of a first thread that has ended {@link #stat} and
+   * {@link #status} return what another thread has; this does not.
+   *
+   * @param pid the process
+   * @param thread one of its threads
+   * @return with the thread's id in place of the pid; empty when the thread is gone
+   */
+  public static Optional<ProcStat> task(long pid, int thread) {
     return parse(taskDirectory(pid, thread));
   }
 

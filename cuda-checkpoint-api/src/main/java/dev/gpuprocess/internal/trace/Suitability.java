@@ -87,6 +87,10 @@ final class Suitability {
     if (!e.isNotPermitted()) {
       throw e;
     }
+    // First, because the status of a first thread that has ended is that of a thread that lives.
+    if (ProcFs.task(process.pid(), task).filter(thread -> !thread.isDead()).isEmpty()) {
+      return gone(process);
+    }
     Map<String, String> status = ProcFs.status(task);
     String tracer = status.getOrDefault("TracerPid", NONE);
     if (!tracer.equals(NONE)) {
@@ -97,9 +101,6 @@ final class Suitability {
                   task,
                   process.pid(),
                   ProcFs.status(Long.parseLong(tracer)).getOrDefault("Tgid", tracer)));
-    }
-    if (status.getOrDefault("State", "X").matches("[ZX].*")) {
-      return gone(process);
     }
     return notPermitted(process);
   }

@@ -43,12 +43,14 @@ final class Tracee {
   private static final long LONGEST_PAUSE = 1_000_000;
 
   private final Ptrace ptrace;
+  private final int pid;
   private final int task;
   private final boolean filtered;
   private int signal;
 
-  private Tracee(Ptrace ptrace, int task, boolean filtered) {
+  private Tracee(Ptrace ptrace, int pid, int task, boolean filtered) {
     this.ptrace = ptrace;
+    this.pid = pid;
     this.task = task;
     this.filtered = filtered;
   }
@@ -66,7 +68,7 @@ final class Tracee {
     } catch (NativeCallException e) {
       throw Suitability.refused(process, task, e);
     }
-    return new Tracee(ptrace, task, Suitability.check(process, task));
+    return new Tracee(ptrace, process.pid(), task, Suitability.check(process, task));
   }
 
   int task() {
@@ -182,11 +184,11 @@ final class Tracee {
   }
 
   /**
-   * The end of a first thread is told only when the other threads are gone, those that we trace
-   * included.
+   * The kernel reports the end of a first thread to its tracer only when the other threads are
+   * gone, those that we trace included.
    */
   private boolean isDead() {
-    return ProcFs.status(task).getOrDefault("State", "X").matches("[ZX].*");
+    return ProcFs.task(pid, task).filter(thread -> !thread.isDead()).isEmpty();
   }
 
   private Stop classify(int status) throws UntraceableException {

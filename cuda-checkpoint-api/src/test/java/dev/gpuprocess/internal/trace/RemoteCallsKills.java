@@ -60,6 +60,7 @@ final class RemoteCallsKills {
       // One process for several kills, and another one when it was lost.
       try (Captive captive =
           random.nextBoolean() ? Captive.start("spin") : Captive.startInFirstThread("spin")) {
+        captive.awaitTicks();
         String blocked = blocked(captive);
         int mapped = ProcFs.memory(captive.pid()).size();
         for (int i = 0; i < 10 && done < kills; i++, done++) {
