@@ -20,6 +20,7 @@ import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.options.DumpOptions;
@@ -244,12 +245,12 @@ class DoctorTest {
   void stoppedProcessIsAProblemAndTheDriverIsNotAsked() throws Exception {
     try (Counter counter = Counter.start(machine)) {
       String pid = Long.toString(counter.pid());
-      assertEquals(0, new ProcessBuilder("kill", "-STOP", pid).start().waitFor());
+      Signal.send("STOP", counter.pid());
       dev.gpuprocess.contract.Workload.await(
           () -> dev.gpuprocess.internal.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(),
           "a stop");
       Diagnosis diagnosis = checkpoints.doctor(counter.pid());
-      assertEquals(0, new ProcessBuilder("kill", "-CONT", pid).start().waitFor());
+      Signal.send("CONT", counter.pid());
       assertTells(diagnosis, Severity.PROBLEM, "process " + pid, "kill -CONT " + pid);
       assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
       assertEquals(101, counter.increment());

@@ -19,6 +19,7 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.gpu.GpuUuid;
@@ -300,14 +301,14 @@ class GpuJobTest {
     Job job = tree.launch(0);
     RunningJob running = checkpoints().job(job.pid());
     String member = Integer.toString(job.member(1));
-    assertEquals(0, new ProcessBuilder("kill", "-STOP", member).start().waitFor());
+    Signal.send("STOP", job.member(1));
     try {
       awaitStop(job.member(1));
       ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
       assertTrue(e.getMessage().contains("process " + member), e.getMessage());
       assertThrows(ProcessStoppedException.class, () -> checkpoints().inspectJob(job.pid()));
     } finally {
-      assertEquals(0, new ProcessBuilder("kill", "-CONT", member).start().waitFor());
+      Signal.send("CONT", job.member(1));
     }
     assertRuns(job, MEMBERS);
   }

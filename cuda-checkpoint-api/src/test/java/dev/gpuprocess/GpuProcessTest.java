@@ -29,6 +29,7 @@ import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.GpuMap;
@@ -272,10 +273,9 @@ class GpuProcessTest {
     }
   }
 
-  private static void signal(Workload workload, String name) throws Exception {
+  private static void signal(Workload workload, String name) {
     assertTrue(workload.isAlive());
-    String pid = Long.toString(workload.pid());
-    assertEquals(0, new ProcessBuilder("kill", "-" + name, pid).start().waitFor());
+    Signal.send(name, workload.pid());
   }
 
   @Test

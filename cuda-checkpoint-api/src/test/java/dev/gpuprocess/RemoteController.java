@@ -52,8 +52,7 @@ public final class RemoteController implements AutoCloseable {
   /** Starts one that is the first process of a pid namespace, with a /proc of that. */
   static RemoteController inNamespace(SimulatedDriver machine, Path state) throws IOException {
     List<String> command =
-        new ArrayList<>(
-            List.of("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"));
+        new ArrayList<>(List.of("unshare", "--pid", "--fork", "--mount-proc", "--kill-child"));
     command.addAll(command(machine, state));
     RemoteController controller = new RemoteController(command);
     // Before its first answer it may still be unshare.

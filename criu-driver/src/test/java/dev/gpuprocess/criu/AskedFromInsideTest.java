@@ -23,6 +23,7 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.LaunchException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -188,7 +189,7 @@ class AskedFromInsideTest {
   }
 
   private void signal(String name, int pid) {
-    Command.run("kill", "-" + name, Integer.toString(pid));
+    Signal.send(name, pid);
   }
 
   private RunningJob restoreNewest() {

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
@@ -75,7 +76,7 @@ class CriuFinderTest {
   void named_butNoProgram() throws IOException {
     environment.put(
         "GPUPROCESS_CRIU", Files.writeString(directory.resolve("text"), "hello").toString());
-    assertTrue(unavailable().contains("Permission denied"));
+    assertTrue(unavailable().contains(ErrorText.EACCES));
   }
 
   @Test

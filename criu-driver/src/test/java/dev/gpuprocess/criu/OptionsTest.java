@@ -9,6 +9,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
@@ -93,8 +94,7 @@ class OptionsTest {
   }
 
   private static void goOn(ProcessIdentity process) {
-    String done = Command.run("kill", "-CONT", Integer.toString(process.pid()));
-    assertEquals("", done);
+    Signal.send("CONT", process.pid());
   }
 
   private static long inode(int pid, String kind) {

@@ -20,6 +20,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.PluginImageException;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
@@ -294,7 +295,7 @@ final class TenTraps {
               () -> site.restore(child, DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("has not reaped"), e.getMessage());
 
-      Command.run("kill", "-USR1", Integer.toString(parent.pid()));
+      Signal.send("USR1", parent.pid());
       Workload.await(() -> ProcessIdentity.of(child).isEmpty(), "the parent to reap it");
       Workload.end(site.restore(child, DumpDirectories.shellJob().build()).process());
     }

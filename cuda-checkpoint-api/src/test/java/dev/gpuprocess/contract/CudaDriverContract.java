@@ -18,6 +18,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
@@ -432,10 +433,9 @@ public abstract class CudaDriverContract {
     return ProcFs.stat(workload.pid()).orElseThrow().isStopped();
   }
 
-  private static void signal(Workload workload, String name) throws IOException {
+  private static void signal(Workload workload, String name) {
     assertTrue(workload.isAlive());
-    Process kill = new ProcessBuilder("kill", "-" + name, Long.toString(workload.pid())).start();
-    assertEquals(0, kill.onExit().join().exitValue());
+    Signal.send(name, workload.pid());
   }
 
   @Test

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -322,7 +323,7 @@ class HandOverTest {
       Path gpu = Files.createDirectories(small.point().resolve("gpu"));
       FileSystemException e =
           assertThrows(FileSystemException.class, () -> run(planned(), gpu, true));
-      assertTrue(e.getReason().contains("No space left"), e.getReason());
+      assertTrue(e.getReason().contains(ErrorText.ENOSPC), e.getReason());
       assertEquals(List.of(""), names());
       assertIsWhole();
     }
@@ -416,7 +417,7 @@ class HandOverTest {
           assertThrows(
               FileSystemException.class,
               () -> planned.run(gpu, true, Checksum.CRC32C, limit, LIMIT, filling));
-      assertTrue(e.getReason().contains("No space left"), e.getReason());
+      assertTrue(e.getReason().contains(ErrorText.ENOSPC), e.getReason());
       assertEquals(List.of(""), names());
       assertEquals(List.of(), mapped("memory-1.bin"));
       assertIsWhole();

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.StateDirectoryException;
@@ -139,7 +140,7 @@ class StateDirectoryTest {
       String trouble = state.trouble().orElse("none");
       assertTrue(trouble.contains(told), trouble);
       IOException refused = assertThrows(IOException.class, () -> state.tryLock("gpu-0", "resume"));
-      assertTrue(refused.getMessage().contains("No space left"), refused.getMessage());
+      assertTrue(refused.getMessage().contains(ErrorText.ENOSPC), refused.getMessage());
     }
   }
 
@@ -149,7 +150,7 @@ class StateDirectoryTest {
         out.write(new byte[1 << 12]);
       }
     } catch (IOException full) {
-      assertTrue(full.getMessage().contains("No space left"), full.getMessage());
+      assertTrue(full.getMessage().contains(ErrorText.ENOSPC), full.getMessage());
     }
   }
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.internal.call.BoundedCall;
@@ -79,7 +80,7 @@ class BlockFileTest {
         file.sync();
         FileSystemException full =
             assertThrows(FileSystemException.class, () -> file.reserve(9L * BLOCK));
-        assertTrue(full.getReason().contains("No space left"), full.getReason());
+        assertTrue(full.getReason().contains(ErrorText.ENOSPC), full.getReason());
       }
       byte[] expected = new byte[4 * BLOCK];
       for (int i = 0; i < 4; i++) {

@@ -11,6 +11,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
@@ -145,7 +146,7 @@ class GpuReleaseTest {
   @Test
   void aStoppedChildIsLeftAlone() throws Exception {
     ProcessIdentity child = identity(counter.fork("plain"));
-    signal("-STOP", child);
+    signal("STOP", child);
     Workload.await(() -> ProcFs.stat(child.pid()).orElseThrow().isStopped(), "a stop");
 
     String told = refused(child);
@@ -154,16 +155,15 @@ class GpuReleaseTest {
     assertTrue(ProcFs.stat(child.pid()).orElseThrow().isStopped(), "it is stopped still");
   }
 
-  private static void signal(String signal, ProcessIdentity child) throws Exception {
+  private static void signal(String signal, ProcessIdentity child) {
     assertTrue(child.isAlive());
-    assertEquals(
-        0, new ProcessBuilder("kill", signal, "" + child.pid()).start().waitFor(), "kill " + child);
+    Signal.send(signal, child.pid());
   }
 
   @Test
   void aChildThatHasEndedHasNothing() throws Exception {
     ProcessIdentity child = identity(counter.fork("plain"));
-    signal("-KILL", child);
+    signal("KILL", child);
     Workload.await(() -> !child.isAlive(), "its end");
 
     assertThrows(NotReleasableException.class, () -> GpuRelease.of(child, inheritance, LIMIT));

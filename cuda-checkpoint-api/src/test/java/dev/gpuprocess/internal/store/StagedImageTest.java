@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.DiskFullException;
@@ -286,7 +287,7 @@ class StagedImageTest {
   void refusesAReadOnlyFileSystem() throws Exception {
     try (Mount mount = Mount.tmpfs(parent, "1m")) {
       mount.makeReadOnly();
-      refused(target, "Read-only file system");
+      refused(target, ErrorText.EROFS);
     }
   }
 
@@ -328,7 +329,7 @@ class StagedImageTest {
             assertThrows(
                 DiskFullException.class, () -> staged.publish(TestImages::manifest).verify());
         TestImages.says(e, target.toString());
-        TestImages.says(e, "No space left");
+        TestImages.says(e, ErrorText.ENOSPC);
         TestImages.saysNot(e, "/proc/self");
       }
       assertEquals(List.of(rest), entries(mount.path()));
@@ -343,7 +344,7 @@ class StagedImageTest {
         mount.makeReadOnly();
         ImageException e =
             assertThrows(ImageException.class, () -> staged.publish(TestImages::manifest).verify());
-        TestImages.says(e, "Read-only file system");
+        TestImages.says(e, ErrorText.EROFS);
       }
       assertFalse(Files.exists(target));
     }

@@ -11,13 +11,12 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.progress.StepListener;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -164,11 +163,6 @@ final class StuckChecks {
     if (!workload.isAlive()) {
       throw new IllegalStateException("the workload has ended");
     }
-    try {
-      Process kill = new ProcessBuilder("kill", "-" + name, Long.toString(workload.pid())).start();
-      kill.onExit().join();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    Signal.send(name, workload.pid());
   }
 }
