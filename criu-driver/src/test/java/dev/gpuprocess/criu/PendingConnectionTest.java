@@ -39,6 +39,7 @@ class PendingConnectionTest {
       """
       use IO::Socket::UNIX;
       my ($place, $end) = @ARGV;
+      my $parent = $$;
       my $server = IO::Socket::UNIX->new(Local => "$place/socket", Listen => 5) or die;
       if (!fork) {
         my $client = IO::Socket::UNIX->new(Peer => "$place/socket") or die;
@@ -46,7 +47,8 @@ class PendingConnectionTest {
         close($client) if $end eq 'close';
         open(my $ready, '>', "$place/connected") or die;
         close($ready);
-        sleep 1000 while 1;
+        select(undef, undef, undef, 0.1) while getppid == $parent;
+        exit;
       }
       select(undef, undef, undef, 0.01) until -e "$place/go";
       my $connection = $server->accept;
