@@ -1,6 +1,5 @@
 package dev.gpuprocess.examples.cookbook;
 
-import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.ProcessImage;
@@ -34,12 +33,9 @@ public final class JobMover {
 
   /** Takes a job off this host. The name must do for a directory. */
   public void send(String job, long pid) {
-    ProcessImage image;
-    // If the dump fails, the end of this block resumes the job.
-    try (CheckpointedProcess suspended = gpus.process(pid).suspend()) {
-      DumpOptions options = DumpOptions.builder().label(job).build();
-      image = suspended.dump(own.directory().resolve(job), options);
-    }
+    // If the dump fails, the job runs on here.
+    DumpOptions options = DumpOptions.builder().label(job).build();
+    ProcessImage image = gpus.process(pid).dump(own.directory().resolve(job), options);
     // If the copy fails, call copyTo again: it continues. The job is safe in its image.
     ProcessImage copy = image.copyTo(shared.resolve(job));
     LOG.info("{} can be taken from {}", job, copy.directory());
