@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
@@ -207,8 +208,12 @@ public final class ImageCopy implements AutoCloseable {
 
   private static boolean isCopyOf(Path partial, byte[] text) throws IOException {
     Path manifest = partial.resolve(ManifestFile.NAME);
-    return Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
-        && Arrays.equals(text, DurableFiles.read(manifest, ManifestFile.MAX_BYTES));
+    try {
+      return Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
+          && Arrays.equals(text, DurableFiles.read(manifest, ManifestFile.MAX_BYTES));
+    } catch (FileNotFoundException taken) {
+      return false; // by another copy, just now
+    }
   }
 
   /** Copies all that is not there. */
