@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.internal.gate.LockGate;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Reservation;
@@ -53,6 +54,7 @@ final class WayBack {
       }
       if (state == ProcessState.LOCKED) {
         LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
+        LockGate.remove(target.identity);
       }
     } finally {
       target.leaveAt(stateIfAlive());
