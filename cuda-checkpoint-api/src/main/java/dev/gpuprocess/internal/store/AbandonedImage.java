@@ -127,7 +127,11 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
       DurableFiles.delete(parent.resolve(name));
     } catch (IOException e) {
       try {
-        leave(parent, name);
+        // The journal entry of its maker is kept as long as it has this name.
+        Files.move(
+            parent.resolve(name),
+            parent.resolve(path.getFileName()),
+            StandardCopyOption.ATOMIC_MOVE);
       } catch (IOException alsoFailed) {
         DirectoryMaker.giveUp(path.resolveSibling(name));
         e.addSuppressed(alsoFailed);
@@ -144,10 +148,10 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   public void remove() {
     try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()))) {
       String name = claim(parent.path());
-      DirectoryMaker.removed(path);
       if (name != null) {
         delete(parent.path(), name);
       }
+      DirectoryMaker.removed(path);
     } catch (NoSuchFileException gone) {
       DirectoryMaker.removed(path);
     } catch (IOException e) {
