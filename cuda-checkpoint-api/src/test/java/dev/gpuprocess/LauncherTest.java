@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -189,8 +190,8 @@ class LauncherTest {
     assertEquals(List.of(), next.recover());
   }
 
-  private static void signal(String name, long pid) throws Exception {
-    assertEquals(0, new ProcessBuilder("kill", "-" + name, "" + pid).start().waitFor());
+  private static void signal(String name, long pid) {
+    Signal.send(name, pid);
   }
 
   @Test

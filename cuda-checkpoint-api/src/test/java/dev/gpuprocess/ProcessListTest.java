@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -91,8 +92,8 @@ class ProcessListTest {
     }
   }
 
-  private static void signal(String signal, long pid) throws Exception {
-    assertEquals(0, new ProcessBuilder("kill", signal, "" + pid).start().waitFor());
+  private static void signal(String signal, long pid) {
+    Signal.send(signal, pid);
   }
 
   @Test
@@ -180,11 +181,11 @@ class ProcessListTest {
   void stoppedProcessIsListedAndTheDriverIsNotAsked() throws Exception {
     try (Counter stopped = Counter.start(machine);
         Counter other = Counter.start(machine)) {
-      signal("-STOP", stopped.pid());
+      signal("STOP", stopped.pid());
       await().atMost(30, SECONDS).until(() -> ProcFs.stat(stopped.pid()).orElseThrow().isStopped());
       int abandoned = GpuCheckpoints.abandonedCalls();
       List<ListedProcess> all = checkpoints.processes();
-      signal("-CONT", stopped.pid());
+      signal("CONT", stopped.pid());
       ListedProcess found = only(all, stopped.pid());
       assertNull(found.state());
       assertEquals("it is stopped", found.note());
