@@ -3,8 +3,8 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -32,6 +33,11 @@ final class NativeFiles {
       try {
         NativeFile file = NativeFile.of(candidate, name);
         file.install();
+        if (known == null && !Files.isWritable(candidate)) {
+          // Installed earlier, on what is read-only now: the sockets of jobs are made there, too.
+          why = new IOException(candidate + " cannot be written");
+          continue;
+        }
         if (file.isUsable() && isListable(candidate)) {
           directory = candidate;
           return file.path();
