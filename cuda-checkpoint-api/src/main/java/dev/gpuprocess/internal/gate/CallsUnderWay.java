@@ -40,10 +40,15 @@ final class CallsUnderWay {
 
   /**
    * What an old call has left on a stack looks as if the thread were inside. A thread that has used
-   * the processor for so long, or slept for so long, has left the call or waits in it for the
-   * unlock.
+   * the processor for so long since it was first looked at has left the call.
    */
-  private static final Duration OLD = Duration.ofMillis(20);
+  private static final Duration LONG_RUN = Duration.ofMillis(100);
+
+  /**
+   * The same for a thread that has slept for so long. Not less: on a busy machine a thread waits
+   * inside such a call for a mutex of the driver whose owner gets no processor.
+   */
+  private static final Duration LONG_SLEEP = Duration.ofSeconds(2);
 
   private static final Duration STOPPING = Duration.ofSeconds(2);
 
@@ -101,7 +106,7 @@ final class CallsUnderWay {
         String[] words = call.get().strip().split(" ");
         if (words.length < 3) {
           running.add(thread);
-        } else if (isInside(stackPointer(words), mappings)
+        } else if (isInside(stackPointer(words), mappings, true)
             || !ProcFs.read(thread, "syscall").equals(call)) { // it went on: look again
           inside.add(thread);
         }
@@ -123,7 +128,7 @@ final class CallsUnderWay {
     }
     try {
       return StoppedThreads.matching(
-          process, running, STOPPING, stackPointer -> isInside(stackPointer, mappings));
+          process, running, STOPPING, stackPointer -> isInside(stackPointer, mappings, false));
     } catch (UntraceableException | IOException e) {
       LOG.debug("process {} is not stopped to be looked at", process.pid(), e);
       return running; // until they have used the processor for long enough
@@ -137,8 +142,8 @@ final class CallsUnderWay {
     Usage then = seen.getOrDefault(thread, new Usage(processor, processor, now));
     seen.put(
         thread, new Usage(then.first(), processor, processor == then.last() ? then.since() : now));
-    return processor - then.first() >= OLD.toNanos()
-        || (processor == then.last() && now - then.since() >= OLD.toNanos() && isAsleep(thread));
+    return processor - then.first() >= LONG_RUN.toNanos()
+        || (processor == then.last() && now - then.since() >= LONG_SLEEP.toNanos() && isAsleep(thread));
   }
 
   private static boolean isAsleep(int thread) {
@@ -151,7 +156,13 @@ final class CallsUnderWay {
         .orElse(0L);
   }
 
-  private boolean isInside(long stackPointer, List<Mapping> mappings) {
+  /**
+   * Looks at the stack of a thread.
+   *
+   * @param asleep whether it sleeps: only then does it wait at the lock if it is in the gate; it may
+   *     just have passed the lock otherwise
+   */
+  private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
     Optional<Mapping> stack =
         mappings.stream()
             .filter(each -> each.start() <= stackPointer && stackPointer < each.end())
@@ -163,20 +174,23 @@ final class CallsUnderWay {
     try {
       byte[] content = memory.read(stackPointer, bytes);
       return isInside(
-          ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer(), stackPointer);
+          ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer(),
+          stackPointer,
+          asleep);
     } catch (NativeCallException e) {
       LOG.debug("the stack of a thread of process {} cannot be read", process.pid(), e);
       return true;
     }
   }
 
-  private boolean isInside(LongBuffer stack, long stackPointer) {
+  private boolean isInside(LongBuffer stack, long stackPointer, boolean asleep) {
     for (int i = 0; i < stack.limit(); i++) {
       GatePage.Entry entry = byReturnAddress.get(stack.get(i));
       if (entry != null) {
         long waiting = GatePage.waitingBelow(stackPointer + (long) i * Long.BYTES);
         int below = (int) ((waiting - stackPointer) / Long.BYTES);
-        boolean waits = waiting >= stackPointer && stack.get(below) == entry.waitAddress();
+        boolean waits =
+            asleep && waiting >= stackPointer && stack.get(below) == entry.waitAddress();
         return !waits;
       }
     }

@@ -60,7 +60,12 @@ public final class LockGate {
 
   /** Reasons that an operator or a little time can take away. */
   private static final Set<Untraceable.Reason> PASSING =
-      EnumSet.of(Untraceable.Reason.TRACED, Untraceable.Reason.TIME);
+      EnumSet.of(
+          Untraceable.Reason.TRACED,
+          Untraceable.Reason.STOPPED,
+          Untraceable.Reason.NO_THREAD,
+          Untraceable.Reason.NO_INSTRUCTIONS,
+          Untraceable.Reason.TIME);
 
   /** Milliseconds, unless the machine has far more to do than processors. */
   private static final Duration BORROWING = Duration.ofSeconds(10);
