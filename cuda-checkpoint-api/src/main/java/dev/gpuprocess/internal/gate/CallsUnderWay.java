@@ -143,7 +143,9 @@ final class CallsUnderWay {
     seen.put(
         thread, new Usage(then.first(), processor, processor == then.last() ? then.since() : now));
     return processor - then.first() >= LONG_RUN.toNanos()
-        || (processor == then.last() && now - then.since() >= LONG_SLEEP.toNanos() && isAsleep(thread));
+        || (processor == then.last()
+            && now - then.since() >= LONG_SLEEP.toNanos()
+            && isAsleep(thread));
   }
 
   private static boolean isAsleep(int thread) {
@@ -159,8 +161,8 @@ final class CallsUnderWay {
   /**
    * Looks at the stack of a thread.
    *
-   * @param asleep whether it sleeps: only then does it wait at the lock if it is in the gate; it may
-   *     just have passed the lock otherwise
+   * @param asleep whether it sleeps: only then does it wait at the lock if it is in the gate; it
+   *     may just have passed the lock otherwise
    */
   private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
     Optional<Mapping> stack =
