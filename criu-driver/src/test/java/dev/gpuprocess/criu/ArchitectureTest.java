@@ -62,6 +62,8 @@ class ArchitectureTest {
             "a file of an image, which was verified or is being written",
             List.of(
                 "DumpOperation.checkDirectories",
+                "DumpOperation.imageFiles",
+                "DumpOperation.removeImages",
                 "HeldLink.create",
                 "HeldLink.hasContent",
                 "HeldLink.write",
@@ -70,9 +72,9 @@ class ArchitectureTest {
                 "HeldLinks.write",
                 "ReadableImages.require"),
             "a file in CRIU's own work directory",
-            List.of("DeviceResume.failed", "DumpOperation.run", "RestoreOperation.restore"),
+            List.of("DeviceResume.failed", "DumpOperation.once", "RestoreOperation.restore"),
             "a file of the kernel",
-            List.of("LockCheck.lockedInodes", "PipeSize.isLarge")));
+            List.of("LockCheck.lockedInodes")));
   }
 
   @Test

@@ -50,8 +50,8 @@ class GpuVerifyTest {
       driver.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
       assertEquals(1, new GpuVerify(machine, out).runJobs());
     }
-    assertRow("counter +failed +process \\d+ .*");
-    assertRow("pattern +failed +process \\d+ .*");
+    assertRow("counter +failed +the driver cannot checkpoint process \\d+,.*");
+    assertRow("pattern +failed +the driver cannot checkpoint process \\d+,.*");
   }
 
   private void assertRow(String form) {
