@@ -1,5 +1,7 @@
 package dev.gpuprocess.contract;
 
+import static org.awaitility.Awaitility.await;
+
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -114,15 +116,20 @@ public final class Stranger implements AutoCloseable {
     return new ProcessBuilder(all).directory(home().toFile()).inheritIO().start();
   }
 
-  /** Removes the directories. */
+  /** Removes the directories, also while a script that was killed moves files in them. */
   @Override
   public void close() {
-    try (Stream<Path> files = Files.walk(directory)) {
-      for (Path file : files.sorted(Collections.reverseOrder()).toList()) {
-        Files.delete(file);
+    await().atMost(30, TimeUnit.SECONDS).ignoreExceptions().until(this::isRemoved);
+  }
+
+  private boolean isRemoved() throws IOException {
+    if (Files.exists(directory)) {
+      try (Stream<Path> files = Files.walk(directory)) {
+        for (Path file : files.sorted(Collections.reverseOrder()).toList()) {
+          Files.deleteIfExists(file);
+        }
       }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
     }
+    return Files.notExists(directory);
   }
 }

@@ -6,12 +6,14 @@ import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.trace.BorrowedThread;
+import dev.gpuprocess.internal.trace.RemoteCallException;
 import dev.gpuprocess.internal.trace.RemoteCalls;
 import dev.gpuprocess.internal.trace.SystemCall;
 import dev.gpuprocess.internal.trace.Untraceable;
 import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -58,14 +60,20 @@ public final class LockGate {
           "cuMemGetInfo_v2",
           "cuDeviceGetName");
 
-  /** Reasons that an operator or a little time can take away. */
-  private static final Set<Untraceable.Reason> PASSING =
+  /** Reasons for which a gate can never be set in a process; a process that is gone needs none. */
+  private static final Set<Untraceable.Reason> LASTING =
       EnumSet.of(
-          Untraceable.Reason.TRACED,
-          Untraceable.Reason.STOPPED,
-          Untraceable.Reason.NO_THREAD,
-          Untraceable.Reason.NO_INSTRUCTIONS,
-          Untraceable.Reason.TIME);
+          Untraceable.Reason.MACHINE,
+          Untraceable.Reason.OURSELVES,
+          Untraceable.Reason.GONE,
+          Untraceable.Reason.BITS_32,
+          Untraceable.Reason.SHADOW_STACK,
+          Untraceable.Reason.NOT_PERMITTED,
+          Untraceable.Reason.SECCOMP,
+          Untraceable.Reason.DISPATCHED,
+          Untraceable.Reason.REGISTERS);
+
+  private static final Set<Integer> NOT_PERMITTED = Set.of(1, 13); // EPERM, EACCES
 
   /** Milliseconds, unless the machine has far more to do than processors. */
   private static final Duration BORROWING = Duration.ofSeconds(10);
@@ -120,18 +128,24 @@ public final class LockGate {
           (System.nanoTime() - began) / 1000,
           result);
       return result;
-    } catch (UntraceableException e) {
-      return PASSING.contains(e.why().reason())
-          ? new Result("", String.valueOf(e.getMessage()))
-          : notSet(process, e);
-    } catch (IOException | ProcessUnreadableException e) {
-      return notSet(process, e);
+    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+      LOG.info("process {}: its polls are not held back", process.pid(), e);
+      return isLasting(e)
+          ? new Result("polls are not held back: " + e.getMessage(), "")
+          : new Result("", String.valueOf(e.getMessage()));
     }
   }
 
-  private static Result notSet(ProcessIdentity process, Exception why) {
-    LOG.info("process {}: its polls are not held back", process.pid(), why);
-    return new Result("polls are not held back: " + why.getMessage(), "");
+  /** Whether it will be no better a moment later, as it will when descriptors are short. */
+  private static boolean isLasting(Exception e) {
+    if (e instanceof UntraceableException untraceable) {
+      return LASTING.contains(untraceable.why().reason());
+    }
+    if (e instanceof RemoteCallException refused) {
+      return NOT_PERMITTED.contains(refused.errno());
+    }
+    return e.getCause() instanceof AccessDeniedException
+        || (e instanceof NativeCallException failed && failed.isNotPermitted());
   }
 
   private Result set() throws UntraceableException, IOException {
@@ -176,7 +190,10 @@ public final class LockGate {
   public static void remove(ProcessIdentity process) {
     try {
       new LockGate(process).remove();
-    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+    } catch (UntraceableException
+        | IOException
+        | ProcessUnreadableException
+        | OutOfMemoryError e) { // the process runs already, and the verb shall not fail
       LOG.info("process {}: the gate for its polls stays", process.pid(), e);
     }
   }
