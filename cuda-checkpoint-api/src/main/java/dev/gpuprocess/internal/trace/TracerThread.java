@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -81,7 +82,9 @@ final class TracerThread {
     if (cause instanceof ProcessUnreadableException e) {
       UntraceableException hidden =
           new UntraceableException(
-              Untraceable.Reason.NOT_PERMITTED,
+              e.getCause() instanceof AccessDeniedException
+                  ? Untraceable.Reason.NOT_PERMITTED
+                  : Untraceable.Reason.NO_THREAD, // such as no descriptor left: for the moment
               "process %s cannot be looked at: %s".formatted(pid, e.getMessage()));
       hidden.initCause(e);
       throw hidden;
