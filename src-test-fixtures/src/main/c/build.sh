@@ -18,7 +18,7 @@ cd "$(dirname "$0")"
 if [ -e "$stamp" ] && [ -e "$out/zoo" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
 # strtol and the like by the names that every C library has: since glibc 2.38 _GNU_SOURCE gives them others.
 flags="-std=c11 -D_GNU_SOURCE -include old_names.h -O2 -Wall -Wextra -Werror"
-library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete"
+library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now"
 sim=sim
 shared="$sim/machine.c $sim/card.c $sim/references.c $sim/faults.c $sim/neighbour.c"
 driver="$shared $sim/process.c $sim/memory.c $sim/notifier.c $sim/save_area.c $sim/control_target.c $sim/checkpoint_serve.c $sim/job_file.c

@@ -12,7 +12,6 @@
 
 #include "save_area.h"
 
-#define CHUNK (8 * MIB)
 #define BLOCK (2 * MIB) /* of the GPU's memory: what is smaller shares blocks with its like */
 #define PAGE 4096ull
 
@@ -191,10 +190,11 @@ static size_t lay_out(void) {
 static CUresult move_allocation(bool to_gpu, const struct allocation *a, struct transfer *transfer) {
   int fd = file_of(a->ordinal);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  for (size_t at = 0; at < a->reserved; at += CHUNK) {
-    size_t size = a->reserved - at < CHUNK ? a->reserved - at : CHUNK;
-    if (!move_bytes(to_gpu, fd, save_area_at(a->saved_at + at), size, a->offset + (off_t)at))
-      return CUDA_ERROR_OPERATING_SYSTEM;
+  for (size_t at = 0; at < a->reserved; at += SAVE_AREA_PIECE) {
+    size_t size = a->reserved - at < SAVE_AREA_PIECE ? a->reserved - at : SAVE_AREA_PIECE;
+    if (to_gpu) save_area_load(a->saved_at + at, size);
+    if (!move_bytes(to_gpu, fd, save_area_staging(), size, a->offset + (off_t)at)) return CUDA_ERROR_OPERATING_SYSTEM;
+    if (!to_gpu) save_area_store(a->saved_at + at, size);
     if (!transfer_advance(transfer, size)) return CUDA_ERROR_UNKNOWN;
   }
   return CUDA_SUCCESS;

@@ -1,19 +1,21 @@
-/* As driver 580 does it: the restore thread makes one private anonymous mapping with MAP_POPULATE, copies into it by
- * itself, and unmaps it as a whole when a restore has copied it back.
+/* As driver 580 does it: the restore thread makes one private anonymous mapping with MAP_POPULATE, copies between it
+ * and staging memory of the GPU by itself, with the C library's memcpy in pieces of 2 MiB, and unmaps it as a whole
+ * when a restore has copied it back. It calls mmap, munmap and memcpy as any library does, through the table of what it
+ * imports.
  *
  * What the driver saves of a context is its own affair. Here it is words that are made at the checkpoint and looked at
  * by the restore, so that a save area which did not come back whole is noticed. */
 #include "save_area.h"
 
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "process.h"
 
-#define CHUNK (8 * MIB)
-
 static char *area;
 static size_t area_size;
+static char staging[SAVE_AREA_PIECE] __attribute__((aligned(4096)));
 static uint64_t seed; /* of the contexts' words; another one at each checkpoint */
 
 bool save_area_make(size_t size) {
@@ -33,7 +35,11 @@ void save_area_unmap(void) {
 
 size_t save_area_size(void) { return area_size; }
 
-char *save_area_at(size_t offset) { return area + offset; }
+char *save_area_staging(void) { return staging; }
+
+void save_area_store(size_t offset, size_t size) { memcpy(area + offset, staging, size); }
+
+void save_area_load(size_t offset, size_t size) { memcpy(staging, area + offset, size); }
 
 /* Waits until so much may have been copied. */
 static void pace(const struct transfer *t) {
@@ -54,15 +60,17 @@ bool transfer_advance(struct transfer *t, size_t size) {
 static uint64_t word(size_t index) { return (index + seed) * 0x9e3779b97f4a7c15ull ^ seed; }
 
 static bool move_contexts(bool write, size_t offset, struct transfer *transfer) {
-  for (size_t at = offset; at < area_size; at += CHUNK) {
-    size_t size = area_size - at < CHUNK ? area_size - at : CHUNK;
-    uint64_t *words = (uint64_t *)(void *)(area + at);
+  uint64_t *words = (uint64_t *)(void *)staging;
+  for (size_t at = offset; at < area_size; at += SAVE_AREA_PIECE) {
+    size_t size = area_size - at < SAVE_AREA_PIECE ? area_size - at : SAVE_AREA_PIECE;
     size_t first = (at - offset) / sizeof *words;
     uint64_t differing = 0;
+    if (!write) save_area_load(at, size);
     for (size_t i = 0; i < size / sizeof *words; i++) {
       if (write) words[i] = word(first + i);
       else differing |= words[i] ^ word(first + i);
     }
+    if (write) save_area_store(at, size);
     if (differing != 0 || !transfer_advance(transfer, size)) return false;
   }
   return true;

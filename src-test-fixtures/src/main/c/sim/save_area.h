@@ -24,8 +24,13 @@ void save_area_unmap(void);
 /* 0 while there is none. */
 size_t save_area_size(void);
 
-/* Where the byte `offset` of the area is. */
-char *save_area_at(size_t offset);
+/* What is copied between the GPU and the area goes through here, at most so much at a time. */
+#define SAVE_AREA_PIECE (2 * MIB)
+char *save_area_staging(void);
+
+/* From the staging memory to a place in the area, and back. */
+void save_area_store(size_t offset, size_t size);
+void save_area_load(size_t offset, size_t size);
 
 /* The area from `offset` to its end is what is saved of contexts. False if the copy shall end here, or if what a
  * restore finds is not what was saved. */
