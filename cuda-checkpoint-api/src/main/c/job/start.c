@@ -89,6 +89,8 @@ static void isolate(char **argv) {
   }
   wait_until_told(told);
   must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), MOUNTS);
+  /* The library's host memory is no part of the job: an image that names this mount could not be restored without it. */
+  umount2("/run/gpuprocess/memory", MNT_DETACH);
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
   /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
   if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");

@@ -97,7 +97,7 @@ public final class AmdJob {
    *
    * @param directory where the image will be: it must not exist yet, or be empty; missing
    *     directories above it are created
-   * @param options how to dump; what they say of CUDA ({@code handOver}, {@code
+   * @param options how to dump; what they say of CUDA ({@code memoryFiles}, {@code
    *     releaseInheritedGpu}) has no effect
    * @return the image
    * @throws dev.gpuprocess.error.PluginMissingException when CRIU's plugin for AMD GPUs is not on

@@ -26,9 +26,11 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.launch.LaunchedProcess;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ListedProcess;
@@ -54,8 +56,6 @@ import org.jspecify.annotations.Nullable;
  */
 public final class GpuCheckpoints {
 
-  private static final Path SHARED_MEMORY = Path.of("/dev/shm");
-
   private static final GpuCheckpoints STANDARD =
       new GpuCheckpoints(
           new EngineContext(
@@ -66,7 +66,7 @@ public final class GpuCheckpoints {
               Timeouts.ofDefaults(),
               StateDirectory.standard(),
               true,
-              SHARED_MEMORY,
+              new HostMemoryPool(HostMemory.automatic()),
               false,
               false,
               null));
@@ -365,8 +365,8 @@ public final class GpuCheckpoints {
     private StepListener listener;
     private Timeouts timeouts;
     private StateDirectory state;
-    private boolean populateAhead;
-    private @Nullable Path snapshotSpool;
+    private boolean driverHook;
+    private HostMemoryPool hostMemory;
     private boolean allowPeerMemory;
     private boolean resumeOnExit;
     private @Nullable ImageKey imageKey;
@@ -378,8 +378,8 @@ public final class GpuCheckpoints {
       this.listener = from.listener();
       this.timeouts = from.timeouts();
       this.state = from.state();
-      this.populateAhead = from.populateAhead();
-      this.snapshotSpool = from.snapshotSpool();
+      this.driverHook = from.driverHook();
+      this.hostMemory = from.hostMemory();
       this.allowPeerMemory = from.allowPeerMemory();
       this.resumeOnExit = from.resumeOnExit();
       this.imageKey = from.imageKey();
@@ -455,54 +455,41 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Sets whether checkpoints and restores are helped. The driver maps host memory for all that a
-     * process has on the GPU, has the kernel populate it by one thread in small pages, and then
-     * copies. With help it is mapped as huge pages ({@code MADV_HUGEPAGE}), and several threads
-     * that are started in the process for this populate it while the driver copies ({@code
-     * MADV_POPULATE_WRITE}): on an H200 a checkpoint of 16 GiB takes 3.9 s in place of 9.3, one of
-     * 64 GiB 12.9 s in place of 33.7. It takes no more memory, and a process whose controller is
-     * killed meanwhile goes on.
-     *
-     * <p>Where a process comes back from an image that has its GPU memory in a file of its own
-     * ({@link dev.gpuprocess.options.DumpOptions.Builder#handOver}), several threads map that file
-     * ahead of the driver, which reads it by one ({@code MADV_POPULATE_READ}): 8 GiB on a tmpfs
-     * came back in 1.7 s in place of 2.3.
+     * Sets whether the driver's copies are divided among threads. By itself it copies GPU memory to
+     * the host and back by one thread, with the C library's {@code memcpy}. For the time of a
+     * checkpoint or restore the addresses of {@code memcpy}, {@code memmove} and {@code mmap} in
+     * the table of imports of the process's libcuda are replaced by those of a routine that is put
+     * into the process, which divides these copies among threads that are started for it and ends
+     * with them. All other copies, and all other threads, are served as before. On an H100 a
+     * suspend of 16 GiB takes a tenth of the time that way, and a resume a fifth. A process whose
+     * controller is killed meanwhile goes on.
      *
      * <p>It needs the right to trace the process (root or CAP_SYS_PTRACE) on x86_64. Where it
-     * cannot be had, and for less than 128 MiB, the driver works alone, and the {@link
-     * dev.gpuprocess.progress.Step#note() note} of the step says why. Without it no dump hands
-     * memory over.
+     * cannot be had, and for less than 256 MiB, the driver copies by itself, and the {@link
+     * dev.gpuprocess.progress.Step#note() note} of the step says why.
      *
-     * @param help false for the driver alone; true by default
+     * @param hook false for the driver alone; true by default
      * @return this builder
      */
-    public Builder populateAhead(boolean help) {
-      this.populateAhead = help;
+    public Builder driverHook(boolean hook) {
+      this.driverHook = hook;
       return this;
     }
 
     /**
-     * Sets where the memory that is {@linkplain DumpOptions.Builder#handOver handed over} goes
-     * during the pause of a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot}: into
-     * a file in memory there, from which it goes to the disk when the process runs again. So the
-     * disk does not count towards the pause. Each member of a job has such a file. It takes the
-     * place of the host memory that a suspended process needs anyway, piece by piece, and keeps it
-     * until the image is on the disk, also where that disk hangs. It is of mode 0600 in a directory
-     * of its own of mode 0700. The memory counts towards the control group of this JVM.
+     * Sets the host memory that takes the GPU memory of suspended processes. It is made beforehand,
+     * in huge pages and by several threads, and is a file, so that a dump need not copy it out of
+     * the process: into an image on the same tmpfs it goes by a link, to a disk with direct I/O,
+     * and that of a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot} when the
+     * process runs again.
      *
-     * <p>Where there is too little memory or room for all members, where the directory is not on
-     * tmpfs or others could replace what is in it, the memory goes to the disk during the pause,
-     * and the {@link dev.gpuprocess.progress.Step#note() note} of the step {@code hand over} says
-     * why. Images that are on tmpfs themselves need no such detour. What a killed controller leaves
-     * in the directory is removed by the next snapshot that uses it, and by {@link
-     * GpuCheckpoints#recover()} with this setting.
+     * <p>Needs {@link #driverHook}. There is enough for all members of a job, or none is used.
      *
-     * @param directory on tmpfs, which is several times as fast when it is mounted with {@code
-     *     huge=always}; by default {@code /dev/shm}; null to write to the disk at once
+     * @param memory by default {@link HostMemory#automatic()}
      * @return this builder
      */
-    public Builder snapshotSpool(@Nullable Path directory) {
-      this.snapshotSpool = directory == null ? null : directory.toAbsolutePath();
+    public Builder hostMemory(HostMemory memory) {
+      this.hostMemory = new HostMemoryPool(requireNonNull(memory, "memory"));
       return this;
     }
 
@@ -584,8 +571,8 @@ public final class GpuCheckpoints {
               listener,
               timeouts,
               state,
-              populateAhead,
-              snapshotSpool,
+              driverHook,
+              hostMemory,
               allowPeerMemory,
               resumeOnExit,
               imageKey));

@@ -131,10 +131,9 @@ public final class RunningJob extends LiveJob implements GpuJob {
   /**
    * Makes a backup of a job that goes on, as {@link RunningProcess#snapshot(Path, DumpOptions)}
    * says of one process: suspend, dump leaving it alive, resume, as one step. All that can be
-   * checked without touching the job is checked before it leaves its GPUs. The memory of each
-   * member goes by way of a file of its own in host memory, where there is room for that of all of
-   * them ({@link GpuCheckpoints.Builder#snapshotSpool}), so that the job runs again before it is on
-   * the disk.
+   * checked without touching the job is checked before it leaves its GPUs. What was on the GPUs
+   * goes no further than to host memory during the pause, where there is room for all of it ({@link
+   * GpuCheckpoints.Builder#hostMemory}), so that the job runs again before it is on the disk.
    *
    * @param directory where the image will be; see {@link CheckpointedJob#dump(Path)}
    * @param options how to dump; the job is left running whatever they say

@@ -154,13 +154,13 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * has open.
    *
    * <p>The process stands still no longer than it is needed: it runs again when CRIU has written
-   * its files, and only then are they checksummed and synced. What is {@linkplain
-   * DumpOptions.Builder#handOver handed over} goes no further than to host memory during the pause
-   * where there is room for it ({@link GpuCheckpoints.Builder#snapshotSpool}), and from there to
-   * the disk. The image gets its name when all of it is on the disk; this returns then, and {@link
-   * ProcessImage#snapshotTimes()} tells both times. A {@link dev.gpuprocess.progress.StepListener}
-   * sees the step {@code unlock} end when the process runs again. From that moment on other verbs
-   * may be used on it, from any thread and JVM, and it may end.
+   * its files, and only then are they checksummed and synced. What was on the GPU goes no further
+   * than to {@linkplain GpuCheckpoints.Builder#hostMemory host memory} during the pause, and from
+   * there to the disk. The image gets its name when all of it is on the disk; this returns then,
+   * and {@link ProcessImage#snapshotTimes()} tells both times. A {@link
+   * dev.gpuprocess.progress.StepListener} sees the step {@code unlock} end when the process runs
+   * again. From that moment on other verbs may be used on it, from any thread and JVM, and it may
+   * end.
    *
    * <p>What fails after that costs the image alone: nothing is left of it, older images stay, and
    * the exception is of the type that is listed here, says that the process runs on, and has {@link

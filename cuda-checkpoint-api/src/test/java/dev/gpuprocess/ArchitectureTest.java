@@ -118,8 +118,7 @@ class ArchitectureTest {
                 "CarriedState.read",
                 "MemoryDescriptors.open",
                 "Migration.deliver",
-                "RecordedName.isIn",
-                "SpoolStep.failed"),
+                "RecordedName.isIn"),
             "a file of the kernel",
             List.of(
                 "Cpu.read",

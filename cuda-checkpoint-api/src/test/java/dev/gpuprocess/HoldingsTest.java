@@ -168,7 +168,8 @@ class HoldingsTest {
         Pattern pattern = Pattern.launch(RoomOnGpu.PATTERN_MIB).gpu(1).on(room.machine).start()) {
       GpuCheckpoints checkpoints = room.checkpoints(state);
       List<Gpu> gpus = checkpoints.gpus().gpus().orElseThrow();
-      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(2).answers(GPU_LOST));
+      // Read once to prepare memory, and once more at the checkpoint.
+      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       room.machine.clearFaults();
       UnknownHoldingsException refused =

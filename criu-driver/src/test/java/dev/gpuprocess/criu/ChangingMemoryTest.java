@@ -7,25 +7,38 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.proc.HandedOver;
+import dev.gpuprocess.internal.os.NamelessFile;
+import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.progress.StepListener;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** A process that changes its own memory while it is suspended keeps it as it made it. */
 @RequiresRoot("traces the process")
@@ -35,22 +48,28 @@ class ChangingMemoryTest {
   private static final String PATTERN = "ok " + ((long) MEBIBYTES << 20) + " bytes";
   private static final String UNCHANGED = "ok 0";
 
+  /** What the process has in a file that it got from another process. */
+  private static final int OTHER_BYTES = 1 << 20;
+
   /** Children inherit the device files of a CUDA process. */
   private static final DumpOptions OPTIONS =
       DumpOptions.builder().releaseInheritedGpu(true).build();
 
   @TempDir Path directory;
+  private TmpFs memory;
   private SimulatedDriver machine;
   private GpuCheckpoints checkpoints;
   private Counter job;
 
   @BeforeEach
-  void start() {
+  void start() throws IOException {
     RealCriu.assume();
-    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    memory = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=800m");
+    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
     checkpoints =
         GpuCheckpoints.builder()
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .hostMemory(HostMemory.in(memory.point()))
             .stateDirectory(directory.resolve("state"))
             .build();
     job = Counter.launch(MEBIBYTES).on(machine).notOurChild().start();
@@ -63,6 +82,9 @@ class ChangingMemoryTest {
     }
     if (machine != null) {
       machine.close();
+    }
+    if (memory != null) {
+      memory.close();
     }
   }
 
@@ -104,102 +126,132 @@ class ChangingMemoryTest {
     return image;
   }
 
-  private static Step handOver(ProcessImage image) {
-    return image.steps().stream()
-        .filter(each -> each.name().equals("hand over"))
-        .findFirst()
-        .orElseThrow();
-  }
-
-  private static void assertHandedOver(ProcessImage image) {
-    assertFalse(handOver(image).note().contains("CRIU"), handOver(image).note());
-    assertTrue(handOver(image).bytes() >= (long) MEBIBYTES << 20, handOver(image).toString());
+  private static void assertIsInFiles(ProcessImage image) {
+    assertEquals(1, image.manifest().memoryFiles().size(), image.steps()::toString);
+    assertTrue(image.steps().stream().anyMatch(step -> step.name().equals("write")));
   }
 
   private void assertIsWhole() {
     assertEquals(PATTERN, job.verify());
     assertEquals(UNCHANGED, job.churned());
     for (int pid : ProcFs.tree(Math.toIntExact(job.pid()))) {
-      assertEquals(List.of(), HandedOver.of(pid), "what process " + pid + " maps");
+      assertEquals(List.of(), SaveFileMappings.candidates(pid), "what process " + pid + " maps");
     }
   }
 
-  private void assertIsWholeFromItsImage(ProcessImage image) {
+  private void kill() {
     job.kill();
     assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
-    image.restore().resume();
-    assertIsWhole();
   }
 
-  @ParameterizedTest
-  @EnumSource
-  void sharedMemoryStaysShared(Verb verb) {
-    ProcessImage image =
-        image(
-            verb,
-            Map.of("checkpoint", List.of("area private 8"), "hand over", List.of("area shared")));
-    assertHandedOver(image);
-    assertIsWhole();
-    assertIsWholeFromItsImage(image);
+  /** No child is there when CRIU is told of the tree that forks one later. */
+  private static Stream<Arguments> verbsAndSteps() {
+    return Arrays.stream(Verb.values())
+        .flatMap(
+            verb -> Stream.of("checkpoint", "write", "dump").map(step -> Arguments.of(verb, step)));
   }
 
+  /** It has nothing of what the driver has saved, which its parent unmaps one day. */
   @ParameterizedTest
-  @EnumSource
-  void memoryThatGoesAwayIsNotMissed(Verb verb) {
-    ProcessImage image =
-        image(
-            verb,
-            Map.of("checkpoint", List.of("area private 8"), "hand over", List.of("area gone")));
-    assertHandedOver(image);
+  @MethodSource("verbsAndSteps")
+  void aChildThatIsForkedMeanwhileHasNothingOfTheFiles(Verb verb, String step) {
+    ProcessImage image = image(verb, Map.of(step, List.of("area private 4", "area worker")));
+    assertIsInFiles(image);
     assertIsWhole();
-    assertIsWholeFromItsImage(image);
+
+    ProcessImage next = checkpoints.process(job.pid()).snapshot(directory.resolve("next"), OPTIONS);
+
+    assertIsInFiles(next);
+    assertIsWhole();
   }
 
   @ParameterizedTest
   @EnumSource
   void whatTheProcessAllocatesStaysItsOwn(Verb verb) {
     ProcessImage image = image(verb, Map.of("checkpoint", List.of("area private 28")));
-    assertHandedOver(image);
+    assertIsInFiles(image);
     assertIsWhole();
-    long worker = Long.parseLong(job.ask("area worker"));
-
-    ProcessImage next = checkpoints.process(job.pid()).snapshot(directory.resolve("next"), OPTIONS);
-
-    assertHandedOver(next);
-    assertIsWhole();
-    assertTrue(ProcessHandle.of(worker).isPresent(), "its child lives");
-  }
-
-  /** It has a copy of all that its parent maps at that moment. */
-  @ParameterizedTest
-  @EnumSource
-  void aChildThatIsForkedWhileItsParentIsDumpedHasMemoryOfItsOwn(Verb verb) {
-    ProcessImage image = image(verb, Map.of("dump", List.of("area private 4", "area worker")));
-    assertHandedOver(image);
-    if (verb != Verb.DUMP) {
-      assertIsWhole();
-    }
-
-    ProcessImage next = checkpoints.process(job.pid()).snapshot(directory.resolve("next"), OPTIONS);
-
-    assertHandedOver(next);
-    assertIsWhole();
-  }
-
-  @Test
-  void whereAnotherProcessHasTheSameMemoryNothingIsHandedOver() {
-    ProcessImage image =
-        image(Verb.SNAPSHOT, Map.of("checkpoint", List.of("area private 8", "area writer")));
-    assertIsWhole();
-    assertTrue(handOver(image).note().contains("has the same memory"), handOver(image).note());
-  }
-
-  @Test
-  void whatTheDriverWasNotSeenToMapIsDumpedByCriu() {
-    GpuCheckpoints alone = checkpoints.toBuilder().populateAhead(false).build();
-    ProcessImage image = alone.process(job.pid()).suspend().dump(image(), OPTIONS);
-    assertTrue(handOver(image).note().startsWith("CRIU dumps it: "), handOver(image).note());
+    kill();
     image.restore().resume();
     assertIsWhole();
+  }
+
+  @Test
+  void sharedMemoryStaysShared() {
+    ProcessImage image =
+        image(
+            Verb.SNAPSHOT,
+            Map.of("checkpoint", List.of("area private 8"), "write", List.of("area shared")));
+    assertIsInFiles(image);
+    assertIsWhole();
+  }
+
+  /** A file in the place where those of the library are, which looks like one of them. */
+  private NamelessFile other() throws IOException {
+    NamelessFile file = NamelessFile.create(memory.point(), OTHER_BYTES);
+    try (FileChannel channel = channel(file)) {
+      assertEquals(OTHER_BYTES, channel.write(ByteBuffer.allocate(OTHER_BYTES)));
+    }
+    return file;
+  }
+
+  private static FileChannel channel(NamelessFile file) throws IOException {
+    return FileChannel.open(
+        Path.of("/proc/self/fd/" + file.descriptor()),
+        StandardOpenOption.READ,
+        StandardOpenOption.WRITE);
+  }
+
+  private static void write(NamelessFile file, long value) throws IOException {
+    try (FileChannel channel = channel(file)) {
+      ByteBuffer bytes = ByteBuffer.allocate(Long.BYTES).order(java.nio.ByteOrder.nativeOrder());
+      channel.write(bytes.putLong(value).flip(), 0);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      value = Verb.class,
+      names = {"SNAPSHOT", "DUMP_AND_CONTINUE"})
+  void aFileThatTheProgramSharesWithAnotherProcessStaysShared(Verb verb) throws Exception {
+    try (NamelessFile file = other()) {
+      long address =
+          RemoteMappings.map(job.pid(), file.descriptor(), OTHER_BYTES, RemoteMappings.SHARED);
+      ProcessImage image = image(verb, Map.of());
+      assertIsInFiles(image);
+      assertEquals(PATTERN, job.verify());
+      ProcessMemory there = new ProcessMemory((int) job.pid());
+      write(file, 42);
+      assertEquals(42, there.readLong(address), "what another process writes is seen");
+      Mapping mapping = mappingAt(address);
+      assertEquals("rw-s", mapping.permissions());
+      assertEquals(memory.point(), Path.of(mapping.name()).getParent(), "its name");
+    }
+  }
+
+  private Mapping mappingAt(long address) {
+    return ProcFs.memory(job.pid()).stream()
+        .filter(each -> each.start() == address)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  /** A program may map less of a file than it has open. */
+  @ParameterizedTest
+  @EnumSource(
+      value = Verb.class,
+      names = {"SNAPSHOT", "DUMP_AND_CONTINUE"})
+  void aFileOfTheProgramThatItMapsPrivatelyIsLeftAsItIs(Verb verb) throws Exception {
+    try (NamelessFile file = other()) {
+      long address =
+          RemoteMappings.map(job.pid(), file.descriptor(), OTHER_BYTES / 2, RemoteMappings.PRIVATE);
+      ProcessImage image = image(verb, Map.of());
+      assertEquals(PATTERN, job.verify());
+      try (FileChannel channel = channel(file)) {
+        assertEquals(OTHER_BYTES, channel.size(), "the rest of its file");
+      }
+      assertFalse(mappingAt(address).name().contains("gpuprocess"), mappingAt(address).name());
+      assertIsInFiles(image);
+    }
   }
 }

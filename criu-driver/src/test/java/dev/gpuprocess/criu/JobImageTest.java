@@ -17,17 +17,22 @@ import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
@@ -37,7 +42,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -53,6 +57,13 @@ class JobImageTest {
   @BeforeEach
   void findCriu() {
     RealCriu.assume();
+    // With less on their GPUs the driver is left alone.
+    tree.machine()
+        .reconfigure(SimulatedDriver.builder().gpus(2).memory(2L << 30).contextMemory(256L << 20));
+  }
+
+  private GpuCheckpoints checkpoints() {
+    return tree.checkpoints().toBuilder().hostMemory(HostMemory.in(Path.of("/dev/shm"))).build();
   }
 
   private Path image() {
@@ -60,7 +71,7 @@ class JobImageTest {
   }
 
   private CheckpointedJob suspended(Job job) {
-    return tree.checkpoints().job(job.pid()).suspend();
+    return checkpoints().job(job.pid()).suspend();
   }
 
   private void assertRuns(Job job) {
@@ -88,7 +99,7 @@ class JobImageTest {
     assertEquals(1 + MEMBERS + 4, image.describe().processes().size());
     assertTreeIsNamed(manifest, job.pid(), members);
 
-    CheckpointedJob restored = tree.checkpoints().openJob(image()).restore();
+    CheckpointedJob restored = checkpoints().openJob(image()).restore();
     assertEquals(
         Collections.nCopies(MEMBERS, CHECKPOINTED),
         restored.members().stream().map(JobMember::state).toList());
@@ -145,7 +156,7 @@ class JobImageTest {
     suspended(job).dump(image());
     Path moved = tree.directory().resolve("moved");
     Files.move(image(), moved);
-    tree.checkpoints().openJob(moved).restore().resume();
+    checkpoints().openJob(moved).restore().resume();
     assertRuns(job);
     // What was restored from an image is dumped into the next one whole.
     JobImage second = suspended(job).dump(image());
@@ -157,41 +168,83 @@ class JobImageTest {
   @Test
   void memoryIsDumpedByCriuWhereThatIsWanted() {
     Job job = tree.launch(1);
-    JobImage image = suspended(job).dump(image(), DumpOptions.builder().handOver(false).build());
+    JobImage image = suspended(job).dump(image(), DumpOptions.builder().memoryFiles(false).build());
     assertEquals(List.of(), image.manifest().memoryFiles());
+    List<String> notes =
+        image.steps().stream()
+            .filter(step -> step.name().equals("copy to own memory"))
+            .map(Step::note)
+            .toList();
+    assertEquals(
+        Collections.nCopies(MEMBERS, "CRIU dumps the GPU memory: the options say so"), notes);
     image.restore().resume();
     assertRuns(job);
   }
 
-  /** What was begun of its file is not in the image, which would count as altered. */
+  /** The driver maps the memory of that one, and CRIU dumps it. */
   @Test
   void memoryOfOneThatCannotTakeADescriptorIsDumpedByCriu() {
     Job job = tree.launch(1);
-    AtomicInteger handedOver = new AtomicInteger();
+    int limited = job.member(2);
     StepListener limits =
         new StepListener() {
           @Override
           public void started(String step, int pid) {
-            if (step.equals("hand over") && handedOver.incrementAndGet() == MEMBERS) {
-              limitDescriptors(pid, 0);
+            if (step.equals("checkpoint") && pid == limited) {
+              limitDescriptors(pid);
             }
           }
 
           @Override
           public void finished(Step step) {
-            if (step.name().equals("hand over")) {
-              limitDescriptors(step.pid(), 1024); // CRIU needs some
+            if (step.name().equals("checkpoint") && step.pid() == limited) {
+              limitDescriptors(limited, 1024); // CRIU needs some
             }
           }
         };
-    GpuCheckpoints checkpoints = tree.checkpoints().toBuilder().listener(limits).build();
+    GpuCheckpoints checkpoints = checkpoints().toBuilder().listener(limits).build();
     JobImage image = checkpoints.job(job.pid()).suspend().dump(image());
     assertEquals(
         List.of("gpu/memory-1.bin", "gpu/memory-2.bin"),
         image.manifest().memoryFiles().stream().map(MemoryFile::file).toList());
+    Step step =
+        image.steps().stream()
+            .filter(each -> each.name().equals("checkpoint") && each.pid() == limited)
+            .findFirst()
+            .orElseThrow();
+    assertTrue(step.note().contains("copied by the driver's own thread: "), step.note());
     image.verify();
     image.restore().resume();
     assertRuns(job);
+  }
+
+  /** Members whose files are not to be in the image lose nothing by that. */
+  @Test
+  void aMemberWhoseMemoryCannotBeNamedLeavesAllSuspended() {
+    Job job = tree.launch(1);
+    CheckpointedJob parked = suspended(job);
+    int limited = job.member(2);
+    limitDescriptors(limited);
+    assertThrows(GpuCheckpointException.class, () -> parked.dump(image()), "CRIU needs some, too");
+    assertFalse(Files.exists(image()));
+    limitDescriptors(limited, 1024);
+
+    JobImage image = parked.dump(image());
+    image.verify();
+    image.restore().resume();
+    assertRuns(job);
+  }
+
+  /** Leaves a process two numbers: the driver has enough of them, and we cannot pass one. */
+  private static void limitDescriptors(int pid) {
+    List<Integer> taken = ProcFs.openFiles(pid).stream().map(OpenFile::number).toList();
+    int limit = 0;
+    for (int spare = 0; spare < 2; limit++) {
+      if (!taken.contains(limit)) {
+        spare++;
+      }
+    }
+    limitDescriptors(pid, limit);
   }
 
   private static void limitDescriptors(int pid, int limit) {
@@ -220,7 +273,7 @@ class JobImageTest {
   @Test
   void snapshotLeavesTheJobRunningAndItsImageRestoresTheMoment() {
     Job job = tree.launch(4);
-    RunningJob running = tree.checkpoints().job(job.pid());
+    RunningJob running = checkpoints().job(job.pid());
     int newcomer = job.spawn();
     JobImage image = running.snapshot(image());
     assertEquals(MEMBERS + 1, image.manifest().cudaProcesses().size());
@@ -251,20 +304,20 @@ class JobImageTest {
     Job job = tree.launch(0);
     JobImage image = suspended(job).dump(image());
     ImageMismatchException e =
-        assertThrows(ImageMismatchException.class, () -> tree.checkpoints().open(image()));
+        assertThrows(ImageMismatchException.class, () -> checkpoints().open(image()));
     assertTrue(e.getMessage().contains("JobImage.open"), e.getMessage());
     image.restore().resume();
     assertRuns(job);
 
     Path single = tree.directory().resolve("single");
     try (Counter counter = Counter.start(tree.machine())) {
-      ProcessImage process = tree.checkpoints().process(counter.pid()).suspend().dump(single);
+      ProcessImage process = checkpoints().process(counter.pid()).suspend().dump(single);
       assertFalse(process.manifest().isOfJob());
-      CheckpointedJob restored = tree.checkpoints().openJob(single).restore();
+      CheckpointedJob restored = checkpoints().openJob(single).restore();
       assertEquals(1, restored.members().size());
       JobImage again = restored.dump(tree.directory().resolve("again"));
       assertFalse(again.manifest().isOfJob(), "earlier versions can restore it");
-      tree.checkpoints().open(again.directory()).restore().resume();
+      checkpoints().open(again.directory()).restore().resume();
       assertEquals(101, counter.increment());
     }
   }
@@ -273,7 +326,7 @@ class JobImageTest {
   void memberThatLeftTheTreeIsNamedBeforeAnythingIsTouched() {
     Job job = tree.launch(0);
     int below = job.spawnBelow();
-    RunningJob running = tree.checkpoints().job(job.pid());
+    RunningJob running = checkpoints().job(job.pid());
     CheckpointedJob parked = running.suspend();
     job.endBetween();
     Workload.await(
@@ -301,7 +354,7 @@ class JobImageTest {
     try (Counter counter = Counter.start(tree.machine())) {
       assertEquals(101, counter.increment());
       String child = counter.ask("fork");
-      CheckpointedProcess suspended = tree.checkpoints().process(counter.pid()).suspend();
+      CheckpointedProcess suspended = checkpoints().process(counter.pid()).suspend();
       CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
       assertTrue(e.getMessage().contains("child " + child), e.getMessage());
       assertTrue(e.getMessage().contains("inherited by fork"), e.getMessage());
@@ -314,7 +367,7 @@ class JobImageTest {
     assertTrue(e.getMessage().contains("GpuJob.of"), e.getMessage());
     assertTrue(e.getMessage().contains("child " + job.member(late)), e.getMessage());
     // A restored job would not know of it.
-    CheckpointedProcess alone = tree.checkpoints().process(job.member(late)).suspend();
+    CheckpointedProcess alone = checkpoints().process(job.member(late)).suspend();
     assertThrows(CudaChildException.class, () -> parked.dump(image()));
     alone.resume();
     parked.resume();
@@ -325,15 +378,15 @@ class JobImageTest {
   void stepsSayWhichMemberTheyWereOf() {
     Job job = tree.launch(0);
     JobImage image = suspended(job).dump(image());
-    List<Integer> handedOver =
+    List<Integer> written =
         image.steps().stream()
-            .filter(step -> step.name().equals("hand over"))
+            .filter(step -> step.name().equals("write"))
             .map(Step::pid)
             .sorted()
             .toList();
     assertEquals(
         image.manifest().cudaProcesses().stream().map(each -> each.pid()).sorted().toList(),
-        handedOver);
+        written);
     image.restore().resume();
     assertRuns(job);
   }

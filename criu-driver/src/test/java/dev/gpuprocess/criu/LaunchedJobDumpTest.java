@@ -102,10 +102,9 @@ class LaunchedJobDumpTest {
         .anyMatch(pid -> ProcFs.commandLine(pid).containsAll(wanted));
   }
 
-  /** A child of {@code ProcessBuilder} cannot: the JDK takes a stop of it for its end. */
   @Test
-  void memoryOfALaunchedJobIsHandedOver() {
-    LaunchOptions.Builder options = trainer.options(file(), 0, "80");
+  void memoryOfALaunchedJobIsInFiles() {
+    LaunchOptions.Builder options = trainer.options(file(), 0, "160");
     job = trainer.checkpoints.launch(options.build());
     awaitMore(file(), 0);
     ProcessImage image = job.process().suspend().dump(image());

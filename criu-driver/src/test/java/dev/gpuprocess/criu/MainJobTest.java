@@ -35,6 +35,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -68,10 +69,11 @@ class MainJobTest {
   @BeforeEach
   void buildMachine() {
     RealCriu.assume();
-    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
     checkpoints =
         GpuCheckpoints.builder()
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .hostMemory(HostMemory.in(Path.of("/dev/shm")))
             .stateDirectory(directory.resolve("state"))
             .build();
   }
@@ -107,7 +109,7 @@ class MainJobTest {
       assertFalse(counter.isAlive());
       assertEquals(counter.pid(), image.manifest().pid());
       assertEquals(
-          List.of("lock", "checkpoint", "hand over", "seal", "dump"),
+          List.of("lock", "prepare", "checkpoint", "write", "seal", "dump"),
           image.steps().stream().map(Step::name).toList());
 
       RunningProcess again = checkpoints.open(image()).restore().resume();

@@ -7,6 +7,7 @@ import dev.gpuprocess.LaunchedJob;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -49,6 +50,7 @@ final class Trainer implements AutoCloseable {
     checkpoints =
         GpuCheckpoints.builder()
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .hostMemory(HostMemory.in(Path.of("/dev/shm")))
             .stateDirectory(directory.resolve("state"))
             .build();
   }

@@ -22,14 +22,15 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ListedProcess;
 import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
@@ -50,6 +51,8 @@ import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.api.parallel.ResourceAccessMode;
+import org.junit.jupiter.api.parallel.ResourceLock;
 
 /**
  * What is another matter when CRIU is root's and this JVM is not: it can neither read what CRIU
@@ -58,6 +61,9 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 @NullUnmarked
 @Execution(ExecutionMode.CONCURRENT)
 class UserScenarios {
+
+  /** Those of this user that are on a GPU, on whatever simulated machine. */
+  private static final String PROCESSES = "processes of this user";
 
   @TempDir Path directory;
   private DumpDirectories site;
@@ -174,6 +180,7 @@ class UserScenarios {
   }
 
   @Test
+  @ResourceLock(PROCESSES)
   void processes_listsWhatThisUserSees_amongThoseOfOthers() throws IOException {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
@@ -383,6 +390,7 @@ class UserScenarios {
   }
 
   @Test
+  @ResourceLock(value = PROCESSES, mode = ResourceAccessMode.READ)
   void theMainJob_isDone() throws IOException {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
@@ -405,12 +413,29 @@ class UserScenarios {
     }
   }
 
+  /** CRIU that is root's by a command cannot be given the files, so it dumps the memory. */
   @Test
-  void aSpoolIsTheUsersAlone() throws IOException {
-    try (Spool spool = Spool.make(Path.of("/dev/shm"), 1)) {
-      Path made = spool.memoryDirectory().getParent();
-      assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(made)));
-      assertEquals(Files.getAttribute(Path.of("/proc/self"), "unix:uid"), owner(made));
+  @ResourceLock(value = PROCESSES, mode = ResourceAccessMode.READ)
+  void memoryInFilesOfTheUser_isDumpedByCriu() throws IOException {
+    try (SimulatedDriver machine =
+            SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
+        Counter counter = Counter.launch().on(machine).notOurChild().start()) {
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .hostMemory(HostMemory.in(Path.of("/dev/shm")))
+              .stateDirectory(directory.resolve("state"))
+              .build();
+      assertEquals(101, counter.increment());
+      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+      String note = suspended.steps().get(2).note();
+      assertTrue(note.endsWith("into memory that was made before"), note);
+      ProcessImage dumped = suspended.dump(directory.resolve("image"));
+      List<String> steps = dumped.steps().stream().map(Step::name).toList();
+      assertEquals(
+          List.of("prepare", "lock", "checkpoint", "copy to own memory", "seal", "dump"), steps);
+      dumped.restore().resume();
+      assertEquals(102, counter.increment());
     }
   }
 }

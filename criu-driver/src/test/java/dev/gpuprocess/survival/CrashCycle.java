@@ -18,7 +18,7 @@ record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
   void run(int number) {
     checkpoints.process(pid).suspend().resume();
     // The second cycle, to which only those come who are killed late, is CRIU's alone.
-    DumpOptions options = DumpOptions.builder().handOver(number % 2 == 1).build();
+    DumpOptions options = DumpOptions.builder().memoryFiles(number % 2 == 1).build();
     Path dump = throughLink().resolve(DUMP + number);
     ProcessImage image = checkpoints.process(pid).suspend().dump(dump, options);
     image.restore().resume();

@@ -4,6 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
 import java.util.concurrent.locks.LockSupport;
@@ -19,8 +20,8 @@ final class DyingSnapshot {
   /**
    * Runs until it kills itself.
    *
-   * @param args machine, state directory, pid, image, directory for spools, step, microseconds,
-   *     whether a process or a job
+   * @param args machine, state directory, pid, image, directory for host memory, step,
+   *     microseconds, whether a process or a job
    */
   public static void main(String[] args) {
     long delay = Long.parseLong(args[6]) * 1000;
@@ -39,11 +40,11 @@ final class DyingSnapshot {
         SimulatedMachine.checkpoints(Path.of(args[0]), Path.of(args[1]), new FaultPoints())
             .toBuilder()
             .listener(killer)
-            .snapshotSpool(Path.of(args[4]))
+            .hostMemory(HostMemory.in(Path.of(args[4])))
             .build();
     long pid = Long.parseLong(args[2]);
     Path image = Path.of(args[3]);
-    DumpOptions options = DumpOptions.builder().handOver(true).build();
+    DumpOptions options = DumpOptions.ofDefaults();
     if (args[7].equals(JOB)) {
       JobImage unused = checkpoints.job(pid).snapshot(image, options);
     } else {

@@ -17,7 +17,7 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
   /** Every error that a checkpoint function was seen to answer, and the unknown one. */
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
 
-  private static final String HAND_OVER = "hand over begins";
+  private static final String WRITE = "write begins";
 
   /** How long after its beginning; it takes some milliseconds. */
   private static final int[] IN_THE_MIDDLE = {500, 2000, 4000, 8000};
@@ -47,7 +47,7 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
       if (moment.startsWith(WatchedCriu.STAGE)) {
         troubles.add(InjectedFault.criuKilled(i));
       }
-      if (moment.equals(HAND_OVER)) {
+      if (moment.equals(WRITE)) {
         for (int micros : IN_THE_MIDDLE) {
           troubles.add(InjectedFault.killed(i, micros));
           troubles.add(InjectedFault.stopped(i, micros));

@@ -61,7 +61,7 @@ class HungDiskTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"hand over", "seal"})
+  @ValueSource(strings = {"write", "seal"})
   void dump_diskHangsInAStep_processGoesOnAndTheImageIsTakenBack(String step) throws Exception {
     RealCriu.assume();
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));

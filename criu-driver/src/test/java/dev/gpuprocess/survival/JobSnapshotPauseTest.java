@@ -13,15 +13,14 @@ import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.RealCriu;
-import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.Step;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -35,22 +34,20 @@ import org.junit.jupiter.api.io.TempDir;
 @RequiresRoot("mounts, and traces the processes")
 class JobSnapshotPauseTest {
 
-  /** Of each member; the save area is somewhat larger. */
+  /** Of each member, besides its context; what is prepared is somewhat larger. */
   private static final int MEBIBYTES = 8;
 
   /** Room for the memory of one member and half of another. */
-  private static final String TOO_SMALL = "size=13m";
-
-  private static final DumpOptions HAND_OVER = DumpOptions.builder().handOver(true).build();
+  private static final String TOO_SMALL = "size=450m";
 
   @TempDir Path directory;
-  private SpooledMachine place;
+  private MachineWithDisk place;
   private JobSubject job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    place = SpooledMachine.in(directory, "size=40m");
+    place = MachineWithDisk.in(directory, "size=1500m");
     job = JobSubject.startPair(place.machine.driver, MEBIBYTES);
   }
 
@@ -65,7 +62,7 @@ class JobSnapshotPauseTest {
   }
 
   private JobImage snapshot(GpuCheckpoints checkpoints) {
-    return checkpoints.job(job.pid()).snapshot(place.image(), HAND_OVER);
+    return checkpoints.job(job.pid()).snapshot(place.image(), DumpOptions.ofDefaults());
   }
 
   private static List<String> names(JobImage image) {
@@ -74,7 +71,7 @@ class JobSnapshotPauseTest {
 
   private static List<String> notes(JobImage image) {
     return image.steps().stream()
-        .filter(step -> step.name().equals("hand over"))
+        .filter(step -> step.name().equals("checkpoint"))
         .map(Step::note)
         .toList();
   }
@@ -121,8 +118,10 @@ class JobSnapshotPauseTest {
 
     JobImage made = snapshot.get(60, SECONDS);
     made.verify();
-    assertEquals(
-        Collections.nCopies(JobSubject.PAIR, "by way of " + place.memory.point()), notes(made));
+    assertEquals(JobSubject.PAIR, notes(made).size());
+    assertTrue(
+        notes(made).stream().allMatch(each -> each.endsWith("into memory that was made before")),
+        notes(made)::toString);
     assertEquals(JobSubject.PAIR, writes.get());
     assertTrue(
         names(made).lastIndexOf("unlock") < names(made).indexOf("write"), names(made).toString());
@@ -132,39 +131,44 @@ class JobSnapshotPauseTest {
   }
 
   @Test
-  void withoutRoomForAllItGoesToTheDiskAtOnceAndEachStepSaysWhy() throws IOException {
+  void withoutRoomForAllCriuDumpsAllAndEachCheckpointSaysWhy() throws IOException {
     try (TmpFs small = TmpFs.mount(Files.createDirectory(directory.resolve("small")), TOO_SMALL)) {
-      JobImage direct = snapshot(place.checkpoints(small));
-      String why = "not by way of memory: " + small.point() + " has 13 MiB";
-      assertEquals(JobSubject.PAIR, notes(direct).size());
+      JobImage image = snapshot(place.checkpoints(small));
+      String why =
+          ", as none could be made: " + small.point() + " has 450 MiB of memory left, and ";
+      assertEquals(JobSubject.PAIR, notes(image).size());
       assertTrue(
-          notes(direct).stream().allMatch(each -> each.startsWith(why)), notes(direct)::toString);
-      assertFalse(names(direct).contains("write"));
+          notes(image).stream()
+              .allMatch(each -> each.contains("memory that the driver mapped" + why)),
+          notes(image)::toString);
+      assertFalse(names(image).contains("write"));
+      assertEquals(List.of(), image.manifest().memoryFiles());
       assertGoesOn();
-      assertComesBack(direct);
-      assertEquals(List.of(), SimulatedMachine.names(small.point()));
+      MachineWithDisk.assertNoMemoryIsTaken(small);
+      assertComesBack(image);
       place.assertNothingIsLeft("image", "lost+found");
     }
   }
 
   @Test
-  void memoryThatIsGoneAtTheSecondMemberCostsTheImageAlone() throws IOException {
+  void memoryThatAnotherTakesMeanwhileIsMissedByAll() throws IOException {
     Path filler = place.memory.point().resolve("filler");
-    GpuCheckpoints filling = place.at("hand over", theSecondTime(() -> fillMemory(filler)));
-    assertThrows(DiskFullException.class, () -> snapshot(filling));
-    assertEquals(ProcessState.RUNNING, place.checkpoints().inspectJob(job.pid()).state());
+    JobImage image = snapshot(place.at("prepare", () -> fillMemory(filler)));
+    assertEquals(List.of(), image.manifest().memoryFiles());
     assertGoesOn();
     Files.delete(filler);
-    place.assertNothingIsLeft("lost+found");
-    JobImage next = snapshot(place.checkpoints());
-    assertEquals(
-        Collections.nCopies(JobSubject.PAIR, "by way of " + place.memory.point()), notes(next));
+    JobImage next = place.checkpoints().job(job.pid()).snapshot(place.disk.path().resolve("next"));
+    assertEquals(JobSubject.PAIR, next.manifest().memoryFiles().size());
+    place.assertNothingIsLeft("image", "lost+found", "next");
   }
 
+  /** Leaves room for one member. */
   private void fillMemory(Path filler) {
-    try {
-      int room = Math.toIntExact(place.memory.point().toFile().getUsableSpace());
-      Files.write(filler, new byte[room - (1 << 20)]);
+    long room = place.memory.point().toFile().getUsableSpace() - (450L << 20);
+    try (RandomAccessFile file = new RandomAccessFile(filler.toFile(), "rw")) {
+      for (long written = 0; written < room; written += 1 << 20) {
+        file.write(new byte[1 << 20]);
+      }
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

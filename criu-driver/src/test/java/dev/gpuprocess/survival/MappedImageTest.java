@@ -15,6 +15,7 @@ import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RetentionPolicy;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -34,15 +35,16 @@ class MappedImageTest {
   @TempDir Path directory;
 
   @Test
-  void itIsSparedUntilTheProcessIsResumed() {
+  void itIsSparedUntilTheProcessIsResumed() throws IOException {
     RealCriu.assume();
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         Pattern job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start()) {
       GpuCheckpoints checkpoints = machine.checkpoints();
-      ImageStore store = checkpoints.store(machine.images());
+      // Of an image on a disk the memory is copied, and not mapped.
+      ImageStore store = checkpoints.store(machine.memory().toRealPath().resolve("store"));
       SnapshotPlan plan =
           SnapshotPlan.every(Duration.ofDays(1), store)
-              .options(DumpOptions.builder().handOver(true).build())
+              .options(DumpOptions.builder().memoryFiles(true).build())
               .build();
       try (RepeatedSnapshots snapshots = checkpoints.process(job.pid()).repeatSnapshots(plan)) {
         snapshots.snapshotNow();

@@ -7,6 +7,7 @@ import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
@@ -18,12 +19,20 @@ import java.util.List;
 import java.util.function.ObjIntConsumer;
 import java.util.stream.Stream;
 
-/** A simulated machine with a journal and a directory for images; one case at a time uses it. */
+/**
+ * A simulated machine with a journal, a directory for images, and one in memory for the GPU memory
+ * of suspended processes; one case at a time uses it. Its processes are large enough for that.
+ */
 final class SimulatedMachine implements AutoCloseable {
 
   private static final Duration HASTE = Duration.ofMillis(200);
   private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
   private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
+
+  /** With less on their GPU the driver is left alone. */
+  private static final long CONTEXT_BYTES = 256L << 20;
+
+  private static final Path TMPFS = Path.of("/dev/shm");
 
   final SimulatedDriver driver;
   private final Path directory;
@@ -36,11 +45,17 @@ final class SimulatedMachine implements AutoCloseable {
 
   SimulatedMachine(Path directory, int gpus) {
     this.directory = directory;
-    this.driver = SimulatedDriver.builder().gpus(gpus).create();
+    this.driver = SimulatedDriver.builder().gpus(gpus).contextMemory(CONTEXT_BYTES).create();
     this.cuda = LibCuda.in(driver.directory());
     this.nvml = LibNvml.in(driver.directory());
     for (Path made : List.of(directory, state(), images(), temporary())) {
       make(made);
+    }
+    try {
+      Path memory = Files.createTempDirectory(TMPFS, "gpuprocess-test");
+      Files.createSymbolicLink(memoryBeside(state()), memory);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 
@@ -54,6 +69,15 @@ final class SimulatedMachine implements AutoCloseable {
 
   Path state() {
     return directory.resolve("state");
+  }
+
+  /** Where the GPU memory of suspended processes is: in files without a name. */
+  Path memory() {
+    return memoryBeside(state());
+  }
+
+  private static Path memoryBeside(Path state) {
+    return state.resolveSibling("memory");
   }
 
   /** The CRIUs that are at work here. */
@@ -111,6 +135,7 @@ final class SimulatedMachine implements AutoCloseable {
         .cuda(driver, LibNvml.in(machine))
         .criu(WatchedCriu.ofProcess(new RpcCriuDriver(), moments, CRIU_HASTE))
         .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
+        .hostMemory(HostMemory.in(memoryBeside(state)))
         .stateDirectory(state)
         .build();
   }
@@ -121,6 +146,7 @@ final class SimulatedMachine implements AutoCloseable {
         .cuda(new WatchedDriver(cuda, moments), nvml)
         .criu(WatchedCriu.of(new RpcCriuDriver(), moments::reached, criuDeadline))
         .listener((StepListener) moments)
+        .hostMemory(HostMemory.in(memoryBeside(state)))
         .stateDirectory(state)
         .build();
   }
@@ -190,6 +216,12 @@ final class SimulatedMachine implements AutoCloseable {
 
   @Override
   public void close() {
+    try {
+      FileTree.remove(memory().toRealPath());
+      Files.delete(memory());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
     driver.close();
   }
 }

@@ -52,7 +52,7 @@ class SlowTeardownTest {
   private static final int LONG_SECONDS = 12;
 
   /** The CRIUs here write nothing, so that they do not tell which files they saw mapped. */
-  private static final DumpOptions BY_CRIU_ALONE = DumpOptions.builder().handOver(false).build();
+  private static final DumpOptions BY_CRIU_ALONE = DumpOptions.builder().memoryFiles(false).build();
 
   @TempDir Path directory;
 

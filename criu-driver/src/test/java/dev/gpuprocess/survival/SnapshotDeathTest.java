@@ -12,6 +12,7 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -48,7 +49,7 @@ class SnapshotDeathTest {
 
   /** One after the other; most of a snapshot is in these, and the next one comes soon after. */
   private static final List<String> STEPS =
-      List.of("write", "hand over", "dump", "seal", "restore");
+      List.of("write", "dump", "checkpoint", "seal", "restore");
 
   @TempDir Path directory;
 
@@ -83,13 +84,14 @@ class SnapshotDeathTest {
   }
 
   private TmpFs memory() throws IOException {
-    return TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=160m");
+    return TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=1500m");
   }
 
-  private static void assertMended(SimulatedMachine machine, Path spools, String when) {
-    GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().snapshotSpool(spools).build();
+  private static void assertMended(SimulatedMachine machine, Path memory, String when) {
+    GpuCheckpoints checkpoints =
+        machine.checkpoints().toBuilder().hostMemory(HostMemory.in(memory)).build();
     assertTrue(Waiting.until(PATIENCE, () -> isRecovered(checkpoints)), when);
-    assertEquals(List.of(), SimulatedMachine.names(spools), when);
+    assertEquals(List.of(), SimulatedMachine.names(memory), when);
     assertEquals(List.of(), machine.journal(), when);
     assertEquals(machine.imageNames(), SimulatedMachine.names(machine.images()), when);
     if (Files.exists(machine.image())) {
@@ -113,7 +115,7 @@ class SnapshotDeathTest {
 
   /** Returns when it was. */
   private static String kill(
-      SimulatedMachine machine, String kind, long pid, Path spools, int number)
+      SimulatedMachine machine, String kind, long pid, Path memory, int number)
       throws InterruptedException {
     String step = STEPS.get(number % STEPS.size());
     int micros = new Random(SEED + number).nextInt(LONGEST_MICROS);
@@ -127,7 +129,7 @@ class SnapshotDeathTest {
                 machine.state().toString(),
                 Long.toString(pid),
                 machine.image().toString(),
-                spools.toString(),
+                memory.toString(),
                 step,
                 Integer.toString(micros),
                 kind));

@@ -12,6 +12,7 @@ import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.DiskFullException;
@@ -23,13 +24,16 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -48,16 +52,16 @@ class SnapshotPauseTest {
   private static final int OUT_OF_MEMORY = 2;
 
   private static final int MEBIBYTES = 24;
-  private static final DumpOptions HAND_OVER = DumpOptions.builder().handOver(true).build();
+  private static final DumpOptions OPTIONS = DumpOptions.ofDefaults();
 
   @TempDir Path directory;
-  private SpooledMachine place;
+  private MachineWithDisk place;
   private Pattern job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    place = SpooledMachine.in(directory, "size=200m");
+    place = MachineWithDisk.in(directory, "size=1g");
     job = Pattern.launch(MEBIBYTES).on(place.machine.driver).notOurChild().start();
   }
 
@@ -85,7 +89,7 @@ class SnapshotPauseTest {
 
   private static String note(ProcessImage image) {
     return image.steps().stream()
-        .filter(step -> step.name().equals("hand over"))
+        .filter(step -> step.name().equals("checkpoint"))
         .map(Step::note)
         .findFirst()
         .orElseThrow();
@@ -106,16 +110,16 @@ class SnapshotPauseTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
-  void theProcessRunsWhileTheDiskHangs(boolean handOver) throws Exception {
+  void theProcessRunsWhileTheDiskHangs(boolean memoryFiles) throws Exception {
     AtomicBoolean hangs = new AtomicBoolean();
     GpuCheckpoints hanging =
         place.at(
-            handOver ? "write" : "seal",
+            memoryFiles ? "write" : "seal",
             () -> {
               place.disk.hang();
               hangs.set(true);
             });
-    DumpOptions options = DumpOptions.builder().handOver(handOver).build();
+    DumpOptions options = DumpOptions.builder().memoryFiles(memoryFiles).build();
     CompletableFuture<ProcessImage> snapshot =
         CompletableFuture.supplyAsync(
             () -> hanging.process(job.pid()).snapshot(place.image(), options));
@@ -133,9 +137,8 @@ class SnapshotPauseTest {
     SnapshotTimes times = made.snapshotTimes().orElseThrow();
     assertTrue(times.pause().compareTo(times.whole()) < 0, times.toString());
     assertTrue(steps(made).indexOf("unlock") < steps(made).indexOf("seal"), steps(made).toString());
-    if (handOver) {
-      assertEquals("by way of " + place.memory.point(), note(made));
-    }
+    assertEquals(memoryFiles ? 1 : 0, made.manifest().memoryFiles().size());
+    assertTrue(note(made).endsWith("into memory that was made before"), note(made));
     place.assertNothingIsLeft("image", "lost+found");
     assertComesBack(made);
   }
@@ -143,7 +146,7 @@ class SnapshotPauseTest {
   @Test
   void aDiskThatFillsUpMeanwhileCostsTheImageAlone() throws IOException {
     ProcessImage older =
-        checkpoints().process(job.pid()).snapshot(place.disk.path().resolve("older"), HAND_OVER);
+        checkpoints().process(job.pid()).snapshot(place.disk.path().resolve("older"), OPTIONS);
     DiskFullException e =
         assertThrows(
             DiskFullException.class,
@@ -151,7 +154,7 @@ class SnapshotPauseTest {
                 place
                     .at("write", place::fillDisk)
                     .process(job.pid())
-                    .snapshot(place.image(), HAND_OVER));
+                    .snapshot(place.image(), OPTIONS));
     assertRunsOn(e);
     assertRight();
     older.verify();
@@ -169,7 +172,7 @@ class SnapshotPauseTest {
                     .at("write", cancellation::cancel)
                     .process(job.pid())
                     .snapshot(
-                        place.image(), HAND_OVER.toBuilder().cancellation(cancellation).build()));
+                        place.image(), OPTIONS.toBuilder().cancellation(cancellation).build()));
     assertRunsOn(e);
     assertRight();
     place.assertNothingIsLeft("lost+found");
@@ -181,7 +184,7 @@ class SnapshotPauseTest {
         place.at("write", place.disk::hang).toBuilder()
             .timeouts(Timeouts.builder().call(Duration.ofSeconds(1)).build())
             .build();
-    DumpOptions options = HAND_OVER.toBuilder().deadline(Duration.ofSeconds(3)).build();
+    DumpOptions options = OPTIONS.toBuilder().deadline(Duration.ofSeconds(3)).build();
     OperationTimedOutException e =
         assertThrows(
             OperationTimedOutException.class,
@@ -200,47 +203,60 @@ class SnapshotPauseTest {
     GpuCheckpoints losing = place.at("restore", () -> place.machine.driver.faults(lost));
     assertThrows(
         PoisonedProcessException.class,
-        () -> losing.process(job.pid()).snapshot(place.image(), HAND_OVER));
+        () -> losing.process(job.pid()).snapshot(place.image(), OPTIONS));
     place.machine.driver.clearFaults();
-    assertEquals(List.of(), SimulatedMachine.names(place.memory.point()));
+    assertEquals(1, checkpoints().open(place.image()).manifest().memoryFiles().size());
     assertComesBack(checkpoints().open(place.image()));
+    MachineWithDisk.assertNoMemoryIsTaken(place.memory);
+  }
+
+  /** CRIU has written it before the process runs again. */
+  private void assertIsDumpedByCriu(ProcessImage image) {
+    List<String> steps = new ArrayList<>(steps(image));
+    steps.remove("prepare");
+    assertEquals(List.of("lock", "checkpoint", "dump", "restore", "unlock", "seal"), steps);
+    assertEquals(List.of(), image.manifest().memoryFiles());
+    assertRight();
+    assertComesBack(image);
+    place.assertNothingIsLeft("image", "lost+found");
   }
 
   @Test
-  void withoutRoomInMemoryItGoesToTheDiskAtOnceAndTheStepSaysWhy() throws IOException {
+  void withoutRoomInMemoryCriuDumpsItAndTheCheckpointSaysWhy() throws IOException {
     try (TmpFs small = TmpFs.mount(Files.createDirectory(directory.resolve("small")), "size=8m")) {
-      ProcessImage direct =
-          place.checkpoints(small).process(job.pid()).snapshot(place.image(), HAND_OVER);
-      String why = note(direct);
-      assertTrue(why.startsWith("not by way of memory: " + small.point() + " has 8 MiB"), why);
-      assertFalse(steps(direct).contains("write"));
-      assertRight();
-      assertComesBack(direct);
-      place.assertNothingIsLeft("image", "lost+found");
-      assertEquals(List.of(), SimulatedMachine.names(small.point()));
+      ProcessImage image =
+          place.checkpoints(small).process(job.pid()).snapshot(place.image(), OPTIONS);
+      String why = "as none could be made: " + small.point() + " has 8 MiB of memory left";
+      assertTrue(note(image).contains(why), note(image));
+      assertIsDumpedByCriu(image);
+      MachineWithDisk.assertNoMemoryIsTaken(small);
     }
   }
 
   @Test
-  void withoutASpoolItGoesToTheDiskAtOnce() {
+  void withoutHostMemoryCriuDumpsIt() {
     ProcessImage image =
-        checkpoints().toBuilder()
-            .snapshotSpool(null)
-            .build()
-            .process(job.pid())
-            .snapshot(place.image(), HAND_OVER);
-    assertEquals("", note(image));
-    assertFalse(steps(image).contains("write"));
-    assertRight();
-    image.verify();
+        place.checkpoints(HostMemory.none()).process(job.pid()).snapshot(place.image(), OPTIONS);
+    assertTrue(note(image).contains("into memory that the driver mapped"), note(image));
+    assertIsDumpedByCriu(image);
   }
 
   @Test
-  void anImageInMemoryNeedsNoSpool() throws IOException {
-    ProcessImage image =
-        checkpoints().process(job.pid()).snapshot(place.memory.point().resolve("image"), HAND_OVER);
-    assertEquals("", note(image));
-    assertFalse(steps(image).contains("write"));
-    assertComesBack(image);
+  void anImageInTheSameMemoryIsMadeTooAndTakesItOnce() throws IOException {
+    Path image = place.memory.point().resolve("image");
+    ProcessImage made = checkpoints().process(job.pid()).snapshot(image, OPTIONS);
+    job.touch(2);
+    assertRight();
+    made.verify();
+    assertEquals(1, Files.getAttribute(image.resolve("gpu/memory-1.bin"), "unix:nlink"));
+    await().atMost(20, SECONDS).until(() -> taken() < 2L * (MEBIBYTES << 20));
+    assertComesBack(made);
+    FileTree.remove(image);
+    MachineWithDisk.assertNoMemoryIsTaken(place.memory);
+  }
+
+  private long taken() {
+    File memory = place.memory.point().toFile();
+    return memory.getTotalSpace() - memory.getFreeSpace();
   }
 }

@@ -166,12 +166,12 @@ final class SoakVerbs {
   }
 
   /**
-   * Mostly with the save area handed over, sometimes by CRIU alone. What a forked child inherited
-   * of the GPU is mostly taken from it, and sometimes makes the dump be refused.
+   * Mostly with the GPU memory in files of its own, sometimes by CRIU alone. What a forked child
+   * inherited of the GPU is mostly taken from it, and sometimes makes the dump be refused.
    */
   private DumpOptions oneWayOrTheOther() {
     return DumpOptions.builder()
-        .handOver(made.get() % 3 != 0)
+        .memoryFiles(made.get() % 3 != 0)
         .releaseInheritedGpu(made.get() % 5 != 0)
         .build();
   }

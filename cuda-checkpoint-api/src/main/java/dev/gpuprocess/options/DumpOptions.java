@@ -124,8 +124,8 @@ public final class DumpOptions extends TreeOptions {
    * {@return whether the memory that the driver puts GPU memory into goes into a file of its own in
    * the image, apart from CRIU's}
    */
-  public boolean handOver() {
-    return set.handOver;
+  public boolean memoryFiles() {
+    return set.memoryFiles;
   }
 
   /**
@@ -151,7 +151,7 @@ public final class DumpOptions extends TreeOptions {
     private List<Path> irmapScanPaths = List.of();
     private @Nullable Path freezeCgroup;
     private Duration freezeTimeout = Duration.ofSeconds(10);
-    private boolean handOver = true;
+    private boolean memoryFiles = true;
     private boolean releaseInheritedGpu;
 
     private Builder() {}
@@ -320,29 +320,26 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * Whether the memory that the driver puts GPU memory into goes into a file of its own in the
-     * image, apart from CRIU's. It is copied on several threads, which CRIU does on one, and mapped
-     * from that file in the process, so that CRIU need not dump it; a restore maps it again, and
-     * does not read it first. On a tmpfs the file is filled through a mapping by up to 16 threads;
-     * mounted with {@code huge=always} the tmpfs takes it several times as fast. On a disk 4
-     * threads write past the page cache. The threads of the process are held meanwhile. Where that
-     * cannot be done CRIU dumps the memory, and the {@linkplain dev.gpuprocess.progress.Step#note()
-     * note} of the step {@code hand over} tells why: the process was started by this JVM, has a
-     * mount namespace of its own, or may not be traced; the machine is no x86_64; CRIU is run
-     * through sudo; the driver was not seen to map the memory at the checkpoint, as without {@link
-     * dev.gpuprocess.GpuCheckpoints.Builder#populateAhead}; another process has the same memory;
-     * the process uses asynchronous I/O. An image with such a file cannot be restored by CRIU run
-     * through sudo, nor by versions of this library that do not know of it, and from its restore to
-     * its resume the process needs the file, under whatever name or none. In a snapshot the memory
-     * goes to a disk by way of host memory where there is room ({@link
-     * dev.gpuprocess.GpuCheckpoints.Builder#snapshotSpool}). Ignored by {@link
-     * dev.gpuprocess.spi.CriuDriver#dump}.
+     * Sets whether the GPU memory of a process goes into files of its own ({@code
+     * gpu/memory-N.bin}), which CRIU does not dump and a restore maps. It is in files in memory
+     * since the suspend ({@link dev.gpuprocess.GpuCheckpoints.Builder#hostMemory}). Into an image
+     * on the same tmpfs they go by a link, to a disk past the page cache where that is possible,
+     * and those of a snapshot when the process runs again. CRIU sees them under a name on that
+     * tmpfs, as private mappings, so that what is restored from an image never writes to it.
      *
-     * @param handOver the new value; true by default
+     * <p>Where that cannot be done CRIU dumps the memory, which takes several times as long, and
+     * the {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code copy to own
+     * memory} tells why: the process has a mount namespace of its own, or CRIU is run through sudo.
+     * It does so, too, where the driver mapped memory itself at the checkpoint. An image with such
+     * files cannot be restored by CRIU run through sudo, nor by versions of this library that do
+     * not know of them, and from its restore to its resume the process needs them, under whatever
+     * name or none. Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     *
+     * @param memoryFiles the new value; true by default
      * @return this builder
      */
-    public Builder handOver(boolean handOver) {
-      this.handOver = handOver;
+    public Builder memoryFiles(boolean memoryFiles) {
+      this.memoryFiles = memoryFiles;
       return this;
     }
 

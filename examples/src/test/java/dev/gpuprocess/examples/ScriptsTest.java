@@ -27,10 +27,10 @@ class ScriptsTest {
   @TempDir Path directory;
 
   static Stream<String> scripts() throws IOException {
-    try (Stream<Path> files = Files.list(BIN)) {
+    try (Stream<Path> files = Files.walk(BIN)) {
       return files
-          .filter(Files::isExecutable)
-          .map(file -> String.valueOf(file.getFileName()))
+          .filter(file -> Files.isRegularFile(file) && Files.isExecutable(file))
+          .map(file -> BIN.relativize(file).toString())
           .sorted()
           .toList()
           .stream();

@@ -5,10 +5,10 @@ import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedInventory;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
-import java.nio.file.Path;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -21,9 +21,8 @@ import org.jspecify.annotations.Nullable;
  * @param listener told of every step
  * @param timeouts how long driver calls may take
  * @param state where the controllers of this machine meet
- * @param populateAhead whether checkpoints are helped by populating memory ahead of the driver
- * @param snapshotSpool where the memory of processes goes during the pause of a snapshot; null for
- *     the image itself
+ * @param driverHook whether the driver's copies are divided among threads
+ * @param hostMemory where the GPU memory of suspended processes is
  * @param allowPeerMemory whether ranks are checkpointed that may map each other's GPU memory
  * @param resumeOnExit whether the exit of this JVM resumes what it has suspended
  * @param imageKey signs images that are made and is asked of those that are opened; null for none
@@ -35,8 +34,8 @@ public record EngineContext(
     StepListener listener,
     Timeouts timeouts,
     StateDirectory state,
-    boolean populateAhead,
-    @Nullable Path snapshotSpool,
+    boolean driverHook,
+    HostMemoryPool hostMemory,
     boolean allowPeerMemory,
     boolean resumeOnExit,
     @Nullable ImageKey imageKey) {

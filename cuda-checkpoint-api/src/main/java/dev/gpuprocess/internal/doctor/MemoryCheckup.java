@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.driver.DriverHook;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.proc.ControlGroup;
@@ -83,14 +84,33 @@ final class MemoryCheckup {
     }
     checkup.ok("GPU memory", "it holds " + held);
     lookAtHost(bytes);
+    boolean ours = isPrepared(bytes);
     OptionalLong limit = ControlGroup.memoryRoom(process.pid());
-    if (limit.isPresent() && limit.getAsLong() < bytes) {
+    if (!ours && limit.isPresent() && limit.getAsLong() < bytes) {
       checkup.problem(
           "memory limit",
           "its control group allows %s more, and its GPU memory needs more: the kernel would kill it"
               .formatted(Bytes.text(limit.getAsLong())),
           "raise memory.max of its control group before the suspend");
     }
+  }
+
+  /** Tells which way the memory will go, and whether into host memory of this JVM. */
+  private boolean isPrepared(long bytes) {
+    Optional<String> obstacle =
+        context.driverHook() ? DriverHook.obstacle(process) : Optional.of("the settings say so");
+    if (obstacle.isPresent()) {
+      checkup.ok("copies", "the driver copies by its own thread alone: " + obstacle.get());
+      return false;
+    }
+    Optional<String> memory = context.hostMemory().obstacle(bytes);
+    checkup.ok(
+        "copies",
+        "the driver's copies are divided among threads, into "
+            + memory
+                .map(why -> "memory that the driver maps, and CRIU dumps it: " + why)
+                .orElse("host memory that is made before, and from there into an image"));
+    return memory.isEmpty();
   }
 
   private void lookAtHost(long bytes) {

@@ -25,6 +25,7 @@ import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -62,7 +63,7 @@ public final class Dump {
   private final DumpOptions options;
   private final Optional<Isolation> isolation;
   private final StepRecorder steps;
-  private final HandOverSteps handOver;
+  private final SaveFileSteps saveFiles;
   private final boolean isSnapshot;
   private final InstantSource clock;
   private @Nullable ImageDirectory published;
@@ -85,8 +86,7 @@ public final class Dump {
     this.steps = steps;
     this.isSnapshot = isSnapshot;
     this.clock = clock;
-    this.handOver =
-        new HandOverSteps(operation, options, isSnapshot ? context.snapshotSpool() : null);
+    this.saveFiles = new SaveFileSteps(operation, options);
   }
 
   /** Dumps a checkpointed process or job as one verb. */
@@ -128,7 +128,6 @@ public final class Dump {
       int unused = job.advance();
       job.forget();
     } else {
-      handOver.putBack();
       job.members().forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
     }
     return image;
@@ -197,16 +196,25 @@ public final class Dump {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       try {
-        handOver.run(criu, image, disk, limit::remaining);
+        saveFiles.look(criu);
+        CopyLimit copying =
+            new CopyLimit(pid, limit.remaining(), options.cancellation().orElse(null));
+        if (!isSnapshot) {
+          saveFiles.copy(image, disk, copying, late -> image.close());
+        }
+        saveFiles.name(image, disk);
+        if (!isSnapshot) {
+          saveFiles.write(image, disk, copying, late -> image.close());
+        }
         dump(criu, image, kept, disk);
         if (isSnapshot) {
-          handOver.hideSpool();
+          saveFiles.hideNames();
           ProcessKey noted = job.noteImage(place, log.path());
           written =
               new WrittenImage(
                   job,
                   image,
-                  handOver,
+                  saveFiles,
                   directory.toAbsolutePath(),
                   options.deadline(),
                   options.cancellation().orElse(null),
@@ -214,11 +222,9 @@ public final class Dump {
                   requireDraft(),
                   noted);
         }
-      } catch (RuntimeException | Error e) {
-        handOver.putBackAfter(disk);
-        throw e;
       } finally {
         if (written == null && !disk.hangs()) {
+          saveFiles.close();
           disk.tidy("tidy", context.timeouts().call(), image::close);
         }
         if (withoutMembers == null
@@ -389,7 +395,7 @@ public final class Dump {
             () -> {
               // CRIU holds the tree now: nobody leaves it any more.
               TreeCheck.requireInTree(operation);
-              handOver.requireRecorded(image.images());
+              saveFiles.requireRecorded(image.images());
               // Where a plugin moves the GPU state there need not be a CUDA driver.
               int cuda = job.plugin() == null ? context.cuda().version() : 0;
               CarriedState carried = CarriedState.of(root.pid(), cuda);
@@ -401,7 +407,7 @@ public final class Dump {
     String label = options.label().orElse(null);
     draft =
         ManifestDraft.of(
-            job, criu, kept, label, handOver.memory(), machine, steps.taken(), clock.instant());
+            job, criu, kept, label, saveFiles.memory(), machine, steps.taken(), clock.instant());
   }
 
   private ImageDirectory requirePublished() {

@@ -10,18 +10,21 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.proc.AmdDevices;
-import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageTarget;
 import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.GpuPlugin;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -156,9 +159,27 @@ public final class DumpCheck {
   long bytes() {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
-            + ProcFs.tree(process.pid()).stream().mapToLong(HandedOver::bytes).sum()
+            + ProcFs.tree(process.pid()).stream().mapToLong(DumpCheck::bytesInFiles).sum()
             + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
     return onGpu ? onHost + bytesOnGpus() : onHost;
+  }
+
+  /** GPU memory that a process has in files; those in memory are counted as its own already. */
+  private static long bytesInFiles(int pid) {
+    return SaveFileMappings.candidates(pid).stream()
+        .filter(each -> !SaveFileMappings.isNameless(each.name()) && !isInMemory(each.name()))
+        .mapToLong(each -> each.addresses().bytes())
+        .sum();
+  }
+
+  /** What has lost its name is taken for a file on a disk. */
+  private static boolean isInMemory(String file) {
+    try {
+      return !SaveFileMappings.isDeleted(file)
+          && FileSystemStatus.of(NativePath.of(file)).isInMemory();
+    } catch (IOException notSeen) {
+      return false;
+    }
   }
 
   private long bytesOnGpus() {
@@ -221,7 +242,7 @@ public final class DumpCheck {
   /** What CRIU would refuse, without what a suspend removes. */
   public List<Finding> findings(CriuDriver criu) {
     return criu.preflight(process, options).stream()
-        .filter(found -> !isLetGo(found) && !isHandedOver(found) && !isReleased(found))
+        .filter(found -> !isLetGo(found) && !isSaveFileMappings(found) && !isReleased(found))
         .filter(found -> !isOfPlugin(found))
         .toList();
   }
@@ -233,9 +254,9 @@ public final class DumpCheck {
   }
 
   /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */
-  private boolean isHandedOver(Finding finding) {
+  private boolean isSaveFileMappings(Finding finding) {
     UnsupportedResource resource = finding.resource();
-    return resource != null && !members.isEmpty() && HandedOver.is(resource.name());
+    return resource != null && !members.isEmpty() && SaveFileMappings.isName(resource.name());
   }
 
   private boolean isMember(int pid) {

@@ -200,7 +200,11 @@ public final class ImageRestore {
         ReadLimit.within(
             "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
-        steps.run("verify", () -> verified(disk, reading), checked -> manifest.bytes())) {
+        steps.run(
+            "verify",
+            () -> verified(disk, reading),
+            checked -> manifest.bytes(),
+            VerifiedImage::note)) {
       ProcessIdentity root = restore(verified, LogDirectory.planned("restore"), options);
       steps.rethrow();
       return StateHandle.next(restored(root, asJob), steps.taken());
@@ -334,7 +338,7 @@ public final class ImageRestore {
   private VerifiedImage verified(BoundedDiskTask disk, ReadLimit reading) {
     return disk.run(
         "verify",
-        () -> image.verified(reading),
+        () -> image.verified(reading, context.hostMemory()),
         late -> {
           if (late != null) {
             late.close();

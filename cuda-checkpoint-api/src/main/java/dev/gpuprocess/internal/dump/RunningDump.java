@@ -187,9 +187,6 @@ public final class RunningDump {
       thrown = e;
     }
     Duration pause = Duration.ofNanos(System.nanoTime() - stopped);
-    if (thrown == null) {
-      image.takeBack();
-    }
     return new Paused(image, pause, thrown);
   }
 
@@ -205,7 +202,7 @@ public final class RunningDump {
     try {
       operation.each().forEach(each -> each.target().note(verb, ProcessLock.Kind.MOVE));
       if (job.plugin() == null) {
-        Suspension.suspend(operation, job.context.timeouts().lock(), stop);
+        stopped = Suspension.suspend(operation, job.context.timeouts().lock(), stop);
       }
       steps.rethrow();
       return dump.get();

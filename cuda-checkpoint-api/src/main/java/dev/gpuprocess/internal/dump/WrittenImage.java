@@ -5,8 +5,8 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
-import dev.gpuprocess.internal.handover.CopyLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.time.Durations;
@@ -25,7 +25,7 @@ final class WrittenImage {
 
   private final TrackedJob job;
   private final StagedImage image;
-  private final HandOverSteps handOver;
+  private final SaveFileSteps saveFiles;
   private final Path place;
   private final Duration limit;
   private final @Nullable Cancellation cancellation;
@@ -36,7 +36,7 @@ final class WrittenImage {
   WrittenImage(
       TrackedJob job,
       StagedImage image,
-      HandOverSteps handOver,
+      SaveFileSteps saveFiles,
       Path place,
       Duration limit,
       @Nullable Cancellation cancellation,
@@ -45,18 +45,13 @@ final class WrittenImage {
       ProcessKey noted) {
     this.job = job;
     this.image = image;
-    this.handOver = handOver;
+    this.saveFiles = saveFiles;
     this.place = place;
     this.limit = limit;
     this.cancellation = cancellation;
     this.steps = steps;
     this.manifest = manifest;
     this.noted = noted;
-  }
-
-  /** To be called when the process runs again, before other verbs may be used on it. */
-  void takeBack() {
-    handOver.takeBack();
   }
 
   /**
@@ -78,7 +73,7 @@ final class WrittenImage {
   private ImageDirectory publish(CopyLimit copying, Duration time) {
     BoundedDiskTask disk = new BoundedDiskTask("dump", job.root.pid(), place, time);
     try {
-      handOver.write(image, disk, copying, late -> close());
+      saveFiles.write(image, disk, copying, late -> close());
       return steps.run(
           "seal",
           () ->
@@ -98,7 +93,7 @@ final class WrittenImage {
   }
 
   private void close() {
-    handOver.close();
+    saveFiles.close();
     image.close();
     job.forgetImage(noted);
   }

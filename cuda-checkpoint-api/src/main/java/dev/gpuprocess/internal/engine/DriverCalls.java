@@ -7,7 +7,8 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.gate.LockGate;
+import dev.gpuprocess.internal.driver.DriverHook;
+import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.room.Reservation;
@@ -151,6 +152,7 @@ public final class DriverCalls {
     CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(target.pid()));
     goOn("unlock", result, ProcessState.RUNNING);
     LockGate.remove(target.identity);
+    boolean unused = DriverHook.removeFrom(target.identity);
   }
 
   /**

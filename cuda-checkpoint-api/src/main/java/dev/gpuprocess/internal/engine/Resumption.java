@@ -4,12 +4,11 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.populate.ReadAhead;
-import dev.gpuprocess.internal.proc.AddressRange;
-import dev.gpuprocess.internal.proc.HandedOver;
+import dev.gpuprocess.internal.driver.DividedCopy;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.memory.PreparedMemory;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
@@ -174,26 +173,22 @@ public final class Resumption {
     TrackedProcess target = member.target();
     Holdings held = options.needs().map(Holdings::told).orElse(target.held());
     Runnable restore = () -> member.operation().calls().restore(pairs, room);
-    member.steps().runNoted("restore", held.bytes(), () -> helped(target, restore));
+    member.steps().runNoted("restore", held.bytes(), () -> restored(target, held.bytes(), restore));
   }
 
-  /** The call has its own deadline; what helps it changes nothing of how it ends. */
-  private static String helped(TrackedProcess target, Runnable restore) {
-    List<AddressRange> mapped = target.context.populateAhead() ? mapped(target.pid()) : List.of();
-    if (mapped.stream().mapToLong(AddressRange::bytes).sum() >= ReadAhead.LEAST_BYTES) {
-      return ReadAhead.during(target.identity, mapped, restore);
+  /** The call has its own deadline; how its copies are made changes nothing of how it ends. */
+  private String restored(TrackedProcess target, long bytes, Runnable restore) {
+    // What is not known may be much.
+    if (target.context.driverHook() && (bytes == 0 || bytes >= DividedCopy.LEAST_BYTES)) {
+      try (HostMemoryPool.Quiet quiet = target.context.hostMemory().quiet()) {
+        LOG.trace("{}", quiet);
+        return DividedCopy.during(
+                target.identity, PreparedMemory.NONE, members.size(), false, restore)
+            .note();
+      }
     }
     restore.run();
     return "";
-  }
-
-  private static List<AddressRange> mapped(int pid) {
-    try {
-      return HandedOver.of(pid);
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("what process {} maps is not read ahead", pid, e);
-      return List.of();
-    }
   }
 
   private InsufficientGpuMemoryException refusal(DriverOperation operation, GpuMemoryRefusal why) {

@@ -5,9 +5,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.gate.LockGate;
+import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.populate.PopulateAhead;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
@@ -46,27 +45,37 @@ public final class Suspension {
 
   /** Checkpoints locked processes, unless they could not be brought back. */
   public static void checkpoint(JobOperation operation) {
+    try (SaveMemory memory = SaveMemory.take(operation)) {
+      checkpoint(operation, memory);
+    }
+  }
+
+  private static void checkpoint(JobOperation operation, SaveMemory memory) {
     PeerMemoryCheck.require(operation.job(), "checkpoint");
-    Member.all(operation.members(), Suspension::checkpoint);
+    List<Member> members = operation.members();
+    Member.all(members, Suspension::note);
+    Member.all(members, each -> checkpoint(each, memory));
   }
 
   /** What the process holds is journalled first: it cannot be read once it is checkpointed. */
-  private static void checkpoint(Member member) {
+  private static void note(Member member) {
     TrackedProcess target = member.target();
-    Holdings held = Holdings.of(target.pid(), target.context.inventory().read());
-    target.nowHolds(held);
+    target.nowHolds(Holdings.of(target.pid(), target.context.inventory().read()));
     target.nowSavedIn(List.of());
     target.note("checkpoint", ProcessLock.Kind.MOVE);
+  }
+
+  private static void checkpoint(Member member, SaveMemory memory) {
     Runnable checkpoint = member.operation().calls()::checkpoint;
     member
         .steps()
         .runNoted(
             "checkpoint",
-            held.bytes(),
+            member.target().held().bytes(),
             () -> {
               String gate = holdPolls(member.operation());
-              String help = helped(target, held.bytes(), checkpoint);
-              return gate.isEmpty() || help.isEmpty() ? gate + help : gate + "; " + help;
+              String copies = memory.during(member, checkpoint);
+              return gate.isEmpty() || copies.isEmpty() ? gate + copies : gate + "; " + copies;
             });
   }
 
@@ -87,33 +96,31 @@ public final class Suspension {
     return gate.note();
   }
 
-  /** The call has its own deadline; what helps it changes nothing of how it ends. */
-  private static String helped(TrackedProcess target, long bytes, Runnable checkpoint) {
-    // What is not known may be much.
-    if (target.context.populateAhead() && (bytes == 0 || bytes >= PopulateAhead.LEAST_BYTES)) {
-      return PopulateAhead.during(target.identity, checkpoint, target::nowSavedIn);
-    }
-    checkpoint.run();
-    return "";
-  }
-
   /**
    * Both, of running processes.
    *
    * @param stop ends it early; the driver's checkpoint is never cut short
+   * @return when the first of them was about to be locked, by the clock of {@link System#nanoTime}
    */
-  public static void suspend(JobOperation operation, Duration lockTimeout, Stop stop) {
+  public static long suspend(JobOperation operation, Duration lockTimeout, Stop stop) {
     // Ranks that wait for each other need not be stopped to be told this.
     PeerMemoryCheck.require(operation.job(), "suspend");
-    lock(operation, lockTimeout, stop);
-    // Better thrown now than after all the memory has moved to the host.
-    operation.rethrow();
-    requireNotAsked(stop, operation, "");
-    checkpoint(operation);
+    // The processes run while their memory is made.
+    long locked;
+    try (SaveMemory memory = SaveMemory.take(operation)) {
+      requireNotAsked(stop, operation, " before it was locked");
+      locked = System.nanoTime();
+      lock(operation, lockTimeout, stop);
+      // Better thrown now than after all the memory has moved to the host.
+      operation.rethrow();
+      requireNotAsked(stop, operation, "");
+      checkpoint(operation, memory);
+    }
     requireNotAsked(
         stop,
         operation,
         ", but not before the driver had finished the checkpoint, which is undone");
+    return locked;
   }
 
   private static void requireNotAsked(Stop stop, JobOperation operation, String moment) {

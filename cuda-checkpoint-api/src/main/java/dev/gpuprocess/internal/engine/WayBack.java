@@ -6,7 +6,8 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.gpu.GpuPair;
-import dev.gpuprocess.internal.gate.LockGate;
+import dev.gpuprocess.internal.driver.DriverHook;
+import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.room.Reservation;
@@ -55,6 +56,7 @@ final class WayBack {
       if (state == ProcessState.LOCKED) {
         LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
         LockGate.remove(target.identity);
+        boolean unused = DriverHook.removeFrom(target.identity);
       }
     } finally {
       target.leaveAt(stateIfAlive());

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.jnr;
 
 import jnr.ffi.Pointer;
+import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 import org.jspecify.annotations.Nullable;
 
@@ -13,6 +14,9 @@ public interface BlockFunctions {
   long pwrite(int descriptor, long address, long count, long offset);
 
   long pread(int descriptor, long address, long count, long offset);
+
+  /** With {@code struct iovec}s as pairs of numbers. */
+  long preadv2(int descriptor, @In long[] vectors, int count, long offset, int flags);
 
   int fallocate(int descriptor, int mode, long offset, long bytes);
 

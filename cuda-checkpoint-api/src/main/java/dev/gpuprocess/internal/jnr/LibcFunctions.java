@@ -5,8 +5,9 @@ import jnr.ffi.annotations.Out;
 
 /**
  * The functions of the C library for files, as {@code fcntl.h}, {@code unistd.h}, {@code
- * sys/statvfs.h} and {@code string.h} declare them, for JNR, which needs a public interface. Names
- * are bytes in the encoding of file names, ended by a zero. Use {@code Libc}.
+ * sys/mount.h}, {@code sys/statvfs.h} and {@code string.h} declare them, for JNR, which needs a
+ * public interface. Names are bytes in the encoding of file names, ended by a zero. Use {@code
+ * Libc}.
  */
 public interface LibcFunctions {
 
@@ -15,6 +16,10 @@ public interface LibcFunctions {
   int close(int descriptor);
 
   int fsync(int descriptor);
+
+  int linkat(int from, @In byte[] file, int to, @In byte[] name, int flags);
+
+  int mount(@In byte[] source, @In byte[] target, @In byte[] type, long flags, @In byte[] data);
 
   int sync_file_range(int descriptor, long offset, long bytes, int flags);
 

@@ -31,7 +31,7 @@ import java.util.Set;
 @SuppressWarnings("ArrayRecordComponent") // never compared
 record NativeFile(Path path, byte[] content) {
 
-  private static final String RESOURCES = "native/linux-x86_64/";
+  private static final String RESOURCES = "/dev/gpuprocess/internal/native/linux-x86_64/";
   private static final int SUM_BYTES = 16;
 
   private static final Set<PosixFilePermission> EXECUTABLE =

@@ -28,6 +28,10 @@ public final class BlockFile implements AutoCloseable {
   private static final int ENOSYS = 38;
   private static final int EOPNOTSUPP = 95;
   private static final int PRIVATE = 0600;
+  private static final int RWF_NOWAIT = 8;
+
+  /** What is read into it is of no interest. */
+  private static final AlignedBuffer PROBE = AlignedBuffer.allocate(AlignedBuffer.ALIGNMENT);
 
   private final Path path;
   private final int descriptor;
@@ -60,7 +64,7 @@ public final class BlockFile implements AutoCloseable {
    * @throws FileSystemException when it exists, or cannot be made
    */
   public static BlockFile create(Path path, boolean direct) throws FileSystemException {
-    BlockFile file = of(path, O_CREAT_NEW, direct);
+    BlockFile file = of(path, Libc.O_RDWR | O_CREAT_NEW, direct);
     Libc.LIBRARY.fchmod(file.descriptor, PRIVATE);
     return file;
   }
@@ -71,11 +75,21 @@ public final class BlockFile implements AutoCloseable {
    * @throws FileSystemException when it cannot be opened
    */
   public static BlockFile open(Path path, boolean direct) throws FileSystemException {
-    return of(path, 0, direct);
+    return of(path, Libc.O_RDWR, direct);
+  }
+
+  /**
+   * Opens a regular file that is only read; a link is refused.
+   *
+   * @param direct whether to read past the page cache where that is possible
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static BlockFile openToRead(Path path, boolean direct) throws FileSystemException {
+    return of(path, Libc.O_RDONLY | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, direct);
   }
 
   private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
-    int descriptor = Libc.open(path, Libc.O_RDWR | flags, PRIVATE);
+    int descriptor = Libc.open(path, flags, PRIVATE);
     FileSystemStatus status = FileSystemStatus.of(LIBRARY, descriptor);
     // Some file systems refuse at once, others at the first write.
     boolean accepted =
@@ -103,6 +117,22 @@ public final class BlockFile implements AutoCloseable {
     } else if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
       throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.errno());
     }
+  }
+
+  /**
+   * Shortens it.
+   *
+   * @throws FileSystemException when it cannot be shortened
+   */
+  public void truncate(long bytes) throws FileSystemException {
+    if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
+      throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.errno());
+    }
+  }
+
+  /** Its descriptor, open as long as this is. */
+  public int descriptor() {
+    return descriptor;
   }
 
   private void allocate(long bytes) throws FileSystemException {
@@ -211,14 +241,32 @@ public final class BlockFile implements AutoCloseable {
     int done = 0;
     while (done < count) {
       long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
+      boolean was = direct;
       if (read > 0) {
         done += (int) read;
       } else if (read == 0) {
         throw new FileSystemException(path.toString(), null, "is shorter than it was");
+      } else if (was && Libc.errno() == EINVAL) {
+        cached();
       } else if (Libc.errno() != Libc.EINTR) {
         throw Libc.failed(path, "cannot be read", Libc.errno());
       }
     }
+  }
+
+  /**
+   * Whether a page of the file is in the page cache, so that reading it needs no disk.
+   *
+   * @param offset where the page is
+   */
+  public boolean isCached(long offset) {
+    return LIBRARY.preadv2(
+            descriptor,
+            new long[] {PROBE.address(), AlignedBuffer.ALIGNMENT},
+            1,
+            offset & -AlignedBuffer.ALIGNMENT,
+            RWF_NOWAIT)
+        > 0;
   }
 
   private void cached() throws FileSystemException {

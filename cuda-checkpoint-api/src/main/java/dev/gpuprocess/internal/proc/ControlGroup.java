@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -35,6 +36,41 @@ public final class ControlGroup {
     return root.isPresent() && directory.isPresent()
         ? memoryRoom(root.get(), "/" + root.get().relativize(directory.get()))
         : OptionalLong.empty();
+  }
+
+  /**
+   * How many processors the quotas of a process's group, and of the groups above, allow it.
+   *
+   * @param pid the process
+   * @return such as 1.5; empty when no quota can be seen
+   */
+  public static OptionalDouble processors(long pid) {
+    Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));
+    CgroupMounts mounts = CgroupMounts.ours();
+    Optional<Path> root = mounts.unified();
+    Optional<Path> directory = group.find() ? mounts.unified(group.group(1)) : Optional.empty();
+    OptionalDouble least = OptionalDouble.empty();
+    Path at = directory.orElse(null);
+    while (root.isPresent() && at != null && at.startsWith(root.get())) {
+      OptionalDouble quota = quota(at);
+      if (quota.isPresent() && (least.isEmpty() || quota.getAsDouble() < least.getAsDouble())) {
+        least = quota;
+      }
+      at = at.getParent();
+    }
+    return least;
+  }
+
+  /** Of {@code cpu.max}: {@code 150000 100000}, or {@code max 100000}. */
+  private static OptionalDouble quota(Path directory) {
+    try {
+      String[] words = Files.readString(directory.resolve("cpu.max")).strip().split(" ");
+      return words.length < 2 || words[0].equals("max")
+          ? OptionalDouble.empty()
+          : OptionalDouble.of(Double.parseDouble(words[0]) / Double.parseDouble(words[1]));
+    } catch (IOException noSuchControllerHere) {
+      return OptionalDouble.empty();
+    }
   }
 
   static OptionalLong memoryRoom(Path root, String group) {

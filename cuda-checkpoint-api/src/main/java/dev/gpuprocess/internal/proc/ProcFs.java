@@ -49,6 +49,16 @@ public final class ProcFs {
   }
 
   /** A thread that stands in for the main thread. */
+  /**
+   * A thread of a process that lives: one that has ended has no memory, the first one included.
+   *
+   * @param pid the process
+   * @return the id of one; that of the process when there is none
+   */
+  public static int anyThread(int pid) {
+    return livingThread(pid).map(ProcStat::pid).orElse(pid);
+  }
+
   private static Optional<ProcStat> livingThread(long pid) {
     return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
   }

@@ -172,6 +172,7 @@ final class JobRecovery {
 
   private RecoveredProcess mend(
       DriverOperation member, ProcessState state, @Nullable StateHandle suspended) {
+    Recovery.takeAway(member.target().identity, state);
     return switch (state) {
       case RUNNING -> {
         member.target().forget();

@@ -10,11 +10,12 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.driver.DriverHook;
+import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
-import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.launch.CudaJobFile;
@@ -26,6 +27,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.savearea.SaveFiles;
 import dev.gpuprocess.internal.store.AbandonedImage;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.time.Polling;
@@ -150,12 +152,14 @@ public final class Recovery {
           place,
           () -> {
             removeHalfImages(place);
-            Spool.removeAbandoned(place);
+            SaveFiles.removeAbandoned(place);
           });
     }
     CudaJobFile.removeUnused(context.state());
-    Optional.ofNullable(context.snapshotSpool())
-        .ifPresent(place -> bounded(place, () -> Spool.removeAbandoned(place)));
+    context
+        .hostMemory()
+        .directory()
+        .ifPresent(place -> bounded(place, () -> SaveFiles.removeAbandoned(place)));
     bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
   }
 
@@ -297,6 +301,7 @@ public final class Recovery {
       // It has become another program since.
       return gone(entry);
     }
+    takeAway(process, state);
     return switch (state) {
       case RUNNING -> {
         target.forget();
@@ -319,6 +324,14 @@ public final class Recovery {
       case FAILED -> new RecoveredProcess(process, RecoveryOutcome.FAILED, null);
       default -> new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null);
     };
+  }
+
+  /** Takes away what a dead controller has left in the libcuda of a process. */
+  static void takeAway(ProcessIdentity process, ProcessState state) {
+    boolean unused = DriverHook.removeFrom(process);
+    if (state == ProcessState.RUNNING) {
+      LockGate.remove(process);
+    }
   }
 
   /**

@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedCall;
-import dev.gpuprocess.internal.proc.HandedOver;
 import dev.gpuprocess.internal.proc.ProcFields;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -73,7 +73,7 @@ final class SaveArea {
       return bytes;
     }
     try {
-      long own = GpuMemoryNeed.sum(bytes.getAsLong(), HandedOver.bytes(pid));
+      long own = GpuMemoryNeed.sum(bytes.getAsLong(), SaveFileMappings.bytes(pid));
       return OptionalLong.of(GpuMemoryNeed.sum(own, CONTEXT_BYTES));
     } catch (ProcessUnreadableException e) {
       return OptionalLong.empty();

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -7,6 +7,7 @@ import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.FileHold;
@@ -263,7 +264,31 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
    */
   public VerifiedImage verified(ReadLimit reading) {
-    return checked(held -> new Verification(held, manifest, reading).run());
+    return verified(reading, null);
+  }
+
+  /**
+   * The same, with memory files read into host memory where there is room.
+   *
+   * @param reading the limit
+   * @param pool where the memory is; null for none
+   * @return the image, to be closed
+   */
+  public VerifiedImage verified(ReadLimit reading, @Nullable HostMemoryPool pool) {
+    return checked(
+        held -> {
+          Verification verification = new Verification(held, manifest, reading);
+          verification.requireForm();
+          MemoryCopies copies =
+              pool == null ? MemoryCopies.NONE : MemoryCopies.of(manifest, held, pool);
+          try {
+            verification.requireContent(copies);
+            return copies;
+          } catch (IOException | RuntimeException | Error e) {
+            copies.close();
+            throw e;
+          }
+        });
   }
 
   /**
@@ -275,11 +300,15 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @return the image, to be closed
    */
   VerifiedImage opened(ReadLimit reading, boolean ofAnyOwner) {
-    return checked(held -> new Verification(held, manifest, reading, ofAnyOwner).requireForm());
+    return checked(
+        held -> {
+          new Verification(held, manifest, reading, ofAnyOwner).requireForm();
+          return MemoryCopies.NONE;
+        });
   }
 
   private interface Check {
-    void of(PinnedDirectory held) throws IOException;
+    MemoryCopies of(PinnedDirectory held) throws IOException;
   }
 
   private VerifiedImage checked(Check check) {
@@ -297,17 +326,16 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
     FileHold hold = null;
     try {
       hold = inUse(held);
-      check.of(held);
-      return new VerifiedImage(held, hold);
+      return new VerifiedImage(held, hold, check.of(held));
     } catch (AccessDeniedException e) {
-      new VerifiedImage(held, hold).close();
+      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
       throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
-      new VerifiedImage(held, hold).close();
+      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
       throw UnreadableImage.of(
           "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
     } catch (RuntimeException | Error e) {
-      new VerifiedImage(held, hold).close();
+      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
       throw e;
     }
   }

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
@@ -44,10 +45,14 @@ final class Verification {
     this.images = image.path().resolve(ImageDirectory.IMAGES);
   }
 
-  void run() throws IOException {
-    requireForm();
+  /**
+   * Compares the content, after {@link #requireForm}.
+   *
+   * @param copies where memory files are copied to on the way
+   */
+  void requireContent(MemoryCopies copies) throws IOException {
     PageMaps.requireComplete(image, images, "open", 0);
-    requireSameContent();
+    requireSameContent(copies);
   }
 
   /** Compares everything but the content. */
@@ -119,14 +124,20 @@ final class Verification {
     }
   }
 
-  private void requireSameContent() throws IOException {
+  private void requireSameContent(MemoryCopies copies) throws IOException {
+    List<ImageFile> read = manifest.files().stream().filter(file -> !copies.has(file)).toList();
     try (IoExecutor cores = IoExecutor.cores()) {
       List<FileChecksums> started = new ArrayList<>();
-      for (ImageFile file : manifest.files()) {
+      for (ImageFile file : read) {
         started.add(FileChecksums.start(cores, image, file.path(), file.checksum(), reading));
       }
       for (int i = 0; i < started.size(); i++) {
-        requireSame(manifest.files().get(i), started.get(i).await());
+        requireSame(read.get(i), started.get(i).await());
+      }
+    }
+    for (ImageFile file : manifest.files()) {
+      if (copies.has(file)) {
+        requireSame(file, copies.copy(image, file, reading));
       }
     }
   }

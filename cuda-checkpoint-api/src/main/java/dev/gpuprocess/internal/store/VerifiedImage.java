@@ -13,8 +13,9 @@ import org.jspecify.annotations.Nullable;
  *
  * @param directory the image
  * @param hold tells others that it is in use; null where its file system knows no locks
+ * @param copies of memory files, in host memory
  */
-public record VerifiedImage(PinnedDirectory directory, @Nullable FileHold hold)
+public record VerifiedImage(PinnedDirectory directory, @Nullable FileHold hold, MemoryCopies copies)
     implements AutoCloseable {
 
   /**
@@ -28,17 +29,23 @@ public record VerifiedImage(PinnedDirectory directory, @Nullable FileHold hold)
   }
 
   /**
-   * A memory file of it.
+   * A memory file of it, or the copy of it that was made when it was verified.
    *
    * @return its path, with what was said of {@link #images}
    */
   public Path file(MemoryFile memory) {
-    return directory.path().resolve(memory.file());
+    return copies.path(memory).orElseGet(() -> directory.path().resolve(memory.file()));
   }
 
-  /** Closes the directory. */
+  /** How memory files were read, for an operator; empty where there is nothing to be said. */
+  public String note() {
+    return copies.note();
+  }
+
+  /** Closes the directory, and lets the copies go. */
   @Override
   public void close() {
+    copies.close();
     if (hold != null) {
       hold.close();
     }

@@ -236,6 +236,17 @@ public final class BorrowedThread {
   }
 
   /**
+   * Checks the same of a call that code of ours in the process will make, in this thread or in one
+   * that it starts.
+   *
+   * @param code where that code is
+   * @throws UntraceableException when seccomp forbids it, or may
+   */
+  public void requireAt(long code, SystemCall call, long... arguments) throws UntraceableException {
+    filters.require(call, code, arguments);
+  }
+
+  /**
    * A signal frame that makes a call, without the state of floating point.
    *
    * @param next the frame behind it

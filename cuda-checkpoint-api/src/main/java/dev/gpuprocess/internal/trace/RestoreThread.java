@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
@@ -37,5 +38,45 @@ public final class RestoreThread {
               .formatted(process.pid(), found.size()));
     }
     return found.get(0).pid();
+  }
+
+  /**
+   * Checks that seccomp allows it as much as it allows a borrowed thread, of which that is known.
+   *
+   * @throws UntraceableException when it has other filters
+   */
+  public static void requireFiltersOf(BorrowedThread borrowed) throws UntraceableException {
+    ProcessIdentity process =
+        ProcessIdentity.of(borrowed.pid())
+            .orElseThrow(
+                () ->
+                    new UntraceableException(
+                        Untraceable.Reason.GONE, "process %s has ended".formatted(borrowed.pid())));
+    int thread = of(process);
+    if (!filters(thread).equals(filters(borrowed.task()))) {
+      throw new UntraceableException(
+          Untraceable.Reason.SECCOMP,
+          "the driver's restore thread %s has other seccomp filters than thread %s"
+              .formatted(thread, borrowed.task()));
+    }
+  }
+
+  private static List<String> filters(int thread) {
+    Map<String, String> status = ProcFs.status(thread);
+    return List.of(
+        status.getOrDefault("Seccomp", "0"), status.getOrDefault("Seccomp_filters", "0"));
+  }
+
+  /**
+   * Finds its id as it is in the pid namespace of its process.
+   *
+   * @return the id that {@code gettid} returns in it
+   * @throws UntraceableException when there is none, or more than one
+   */
+  public static int numberIn(ProcessIdentity process) throws UntraceableException {
+    int thread = of(process);
+    String[] numbers =
+        ProcFs.status(thread).getOrDefault("NSpid", Integer.toString(thread)).split("\\s+");
+    return Integer.parseInt(numbers[numbers.length - 1]);
   }
 }

@@ -30,8 +30,12 @@ public enum SystemCall {
   CLONE(56),
   /** Ends a thread. */
   EXIT(60),
+  /** Names a thread, among much else. */
+  PRCTL(157),
   /** Asks for the thread's id. */
   GETTID(186),
+  /** Waits for a word in memory to change, or wakes who waits for that. */
+  FUTEX(202),
   /** Has a descriptor stand for what another one stands for. */
   DUP3(292),
   /** Copies memory; within one process, too. */

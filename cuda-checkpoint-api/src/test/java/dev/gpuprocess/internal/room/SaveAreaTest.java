@@ -3,29 +3,22 @@ package dev.gpuprocess.internal.room;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.fixtures.Holder;
+import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.internal.handover.CopyLimit;
-import dev.gpuprocess.internal.handover.DiskWork;
-import dev.gpuprocess.internal.handover.MemoryHandOver;
-import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
-import java.util.function.Consumer;
-import java.util.function.Supplier;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -35,14 +28,6 @@ class SaveAreaTest {
 
   private static final long MIB = 1 << 20;
   private static final Duration PATIENCE = Duration.ofSeconds(20);
-
-  private static final DiskWork DISK =
-      new DiskWork() {
-        @Override
-        public <T> T run(Supplier<T> work, Consumer<@Nullable T> undo) {
-          return work.get();
-        }
-      };
 
   private static long bound(long pid, boolean oneGpu) {
     ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
@@ -68,21 +53,19 @@ class SaveAreaTest {
 
   @Test
   @RequiresRoot("to trace the process")
-  void bound_handedOver_countsTheFileLikeTheMemoryThatItReplaced(@TempDir Path directory)
-      throws IOException {
-    try (Holder holder = Holder.launch(64).notOurChild().start()) {
-      ProcessIdentity process = ProcessIdentity.of(holder.pid()).orElseThrow();
-      AddressRange area = new AddressRange(holder.memory(), holder.memory() + 64 * MIB);
-      new MemoryHandOver(process, 1, List.of(area))
-          .run(
-              Files.createDirectories(directory.resolve("gpu")),
-              false,
-              Checksum.CRC32C,
-              new CopyLimit(process.pid(), PATIENCE, null),
-              PATIENCE,
-              DISK);
-      assertTrue(bound(process.pid(), true) >= 64 * MIB, "with one GPU");
-      assertTrue(bound(process.pid(), false) >= 64 * MIB, "with several GPUs");
+  void bound_areaIsInAFile_countsItLikeMemoryOfItsOwn(@TempDir Path state) {
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Pattern pattern = Pattern.launch(160).on(machine).notOurChild().start()) {
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .hostMemory(HostMemory.in(Path.of("/dev/shm")))
+              .stateDirectory(state)
+              .build();
+      try (CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend()) {
+        assertTrue(bound(suspended.pid(), true) >= 160 * MIB, "with one GPU");
+        assertTrue(bound(suspended.pid(), false) >= 160 * MIB, "with several GPUs");
+      }
     }
   }
 

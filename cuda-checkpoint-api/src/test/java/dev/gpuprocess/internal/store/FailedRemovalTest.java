@@ -1,11 +1,9 @@
 package dev.gpuprocess.internal.store;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.internal.handover.Spool;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -109,18 +107,6 @@ class FailedRemovalTest {
       assertEquals(staging, partial());
       living.publish(TestImages::manifest).verify();
     }
-  }
-
-  @Test
-  void spoolThatCouldNotBeRemovedIsRemovedByTheNextSnapshot() throws Exception {
-    try (Spool spool = Spool.make(mount.path(), 1)) {
-      assertTrue(spool.memoryDirectory().startsWith(mount.path()));
-      mount.makeReadOnly();
-    }
-    mount.makeWritable();
-    assertEquals(1, DurableFiles.list(mount.path()).size());
-    Spool.removeAbandoned(mount.path());
-    assertEquals(List.of(), DurableFiles.list(mount.path()));
   }
 
   @Test

@@ -12,6 +12,7 @@ import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.process.ProcessIdentity;

@@ -138,12 +138,6 @@ final class RemoteCallsKills {
       try (PassedDescriptor passed = PassedDescriptor.pass(thread, file)) {
         thread.call(SystemCall.MMAP, at, 8192, 1, 0x12, passed.number(), 0);
       }
-      RemoteThreads threads = RemoteThreads.prepare(thread, 1, 1);
-      threads.start(thread, List.of(List.of(new RemoteThreads.Advice(at, 8192, 22))));
-      while (!threads.haveEnded(thread.memory())) {
-        Thread.onSpinWait();
-      }
-      threads.unmap(thread);
       thread.unmap(at, 8192);
       return true;
     }

@@ -15,7 +15,6 @@ import dev.gpuprocess.fixtures.Holder;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.os.ProcessDescriptor;
-import dev.gpuprocess.internal.os.ProcessMemory;
 import dev.gpuprocess.internal.os.Ptrace;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -46,7 +45,6 @@ class RemoteWorkTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);
   private static final int INTERRUPTS = 50;
-  private static final int POPULATE_WRITE = 23;
   private static final int READ = 1;
   private static final int PRIVATE_FIXED = 0x12;
 
@@ -213,80 +211,6 @@ class RemoteWorkTest {
       }
       captive.awaitTicks();
       assertEquals(0, captive.wrong(), () -> "line " + captive.line());
-    }
-  }
-
-  @Test
-  void threadsPopulateMemoryAndEnd() throws Exception {
-    try (Captive captive = Captive.start("area")) {
-      captive.awaitTicks();
-      ProcessIdentity process = identity(captive);
-      ProcessMemory memory = new ProcessMemory(captive.task());
-      int threads = ProcFs.threads(captive.pid()).size();
-      List<AddressRange> mapped = mapped(captive);
-      assertFalse(isPopulated(captive));
-
-      List<List<RemoteThreads.Advice>> work = new ArrayList<>();
-      long piece = captive.bytes() / 8;
-      for (int i = 0; i < 4; i++) {
-        long at = captive.address() + 2L * i * piece;
-        work.add(
-            List.of(
-                new RemoteThreads.Advice(at, piece, POPULATE_WRITE),
-                new RemoteThreads.Advice(at + piece, piece, POPULATE_WRITE)));
-      }
-      RemoteThreads remote =
-          RemoteCalls.borrow(process, LIMIT, thread -> RemoteThreads.prepare(thread, 4, 2));
-      int started = RemoteCalls.borrow(process, LIMIT, thread -> remote.start(thread, work));
-      assertEquals(4, started);
-      Workload.await(() -> haveEnded(remote, memory), "the threads to end");
-      assertTrue(isPopulated(captive));
-      RemoteCalls.borrow(
-          process,
-          LIMIT,
-          thread -> {
-            remote.unmap(thread);
-            return null;
-          });
-
-      Workload.await(
-          () -> ProcFs.threads(captive.pid()).size() == threads, "the threads to be gone");
-      assertEquals(mapped, mapped(captive));
-      captive.awaitTicks();
-    }
-  }
-
-  private static boolean haveEnded(RemoteThreads remote, ProcessMemory memory) {
-    try {
-      return remote.haveEnded(memory);
-    } catch (NativeCallException e) {
-      throw new UncheckedIOException(e);
-    }
-  }
-
-  private static boolean isPopulated(Captive captive) {
-    long kilobytes =
-        Long.parseLong(ProcFs.status(captive.task()).getOrDefault("RssAnon", "0 kB").split(" ")[0]);
-    return kilobytes << 10 >= captive.bytes();
-  }
-
-  @Test
-  void aProcessWithoutRoomForThreadsIsLeftAlone() throws Exception {
-    try (Captive captive = Captive.startInFirstThread("spin")) {
-      captive.awaitTicks();
-      List<AddressRange> mapped = mapped(captive);
-      // No thread with such flags: CLONE_THREAD needs CLONE_SIGHAND.
-      RemoteCallException failed =
-          assertThrows(
-              RemoteCallException.class,
-              () ->
-                  RemoteCalls.borrow(
-                      identity(captive),
-                      LIMIT,
-                      thread -> thread.call(SystemCall.CLONE, 0x10000, 0, 0, 0, 0)));
-      assertEquals(22, failed.errno());
-      assertEquals(mapped, mapped(captive));
-      captive.awaitTicks();
     }
   }
 

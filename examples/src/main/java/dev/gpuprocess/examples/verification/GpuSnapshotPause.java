@@ -5,7 +5,6 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import java.io.PrintStream;
@@ -16,9 +15,9 @@ import java.util.Locale;
 import java.util.stream.Collectors;
 
 /**
- * Measures how long a process stands still for a snapshot: as CRIU and the driver do it, handed
- * over to the disk, and handed over by way of memory. Every byte is looked at, after the snapshot
- * and after a restore from it.
+ * Measures how long a process stands still for a snapshot: with its memory moved by the driver and
+ * CRIU alone, and moved by this library. Every byte is looked at, after the snapshot and after a
+ * restore from it.
  */
 public final class GpuSnapshotPause {
 
@@ -60,32 +59,26 @@ public final class GpuSnapshotPause {
   }
 
   /**
-   * Makes the three snapshots, and prints a line with their pauses.
+   * Makes both snapshots, and prints a line with their pauses.
    *
    * @param place a directory for the images
-   * @return the pause by way of memory, in parts of the pause when CRIU's image was synced in it
+   * @return the pause with the library's ways, in parts of the other
    */
   double compare(Path place) {
     GpuCheckpoints checkpoints = machine.checkpoints();
-    GpuCheckpoints plain = checkpoints.toBuilder().populateAhead(false).build();
-    GpuCheckpoints direct = checkpoints.toBuilder().snapshotSpool(null).build();
-    ProcessImage whole = snapshot("as it is", plain, false, place);
-    SnapshotTimes asItIs = times(whole);
-    SnapshotTimes onDisk = times(snapshot("disk", direct, true, place));
-    SnapshotTimes inMemory = times(snapshot("memory", checkpoints, true, place));
-    Duration synced = asItIs.pause().plus(sealing(whole));
-    double part = (double) inMemory.pause().toNanos() / synced.toNanos();
+    GpuCheckpoints plain = checkpoints.toBuilder().driverHook(false).build();
+    SnapshotTimes alone = times(snapshot("alone", plain, place));
+    SnapshotTimes helped = times(snapshot("library", checkpoints, place));
+    double part = (double) helped.pause().toNanos() / alone.pause().toNanos();
     out.printf(
         Locale.ROOT,
-        "snapshot %d MiB, %s: pause %.2f s with the sync in it, %.2f s without, %.2f s handed over to the disk, %.2f s by way of memory (%.2f), %.2f s until it is on the disk%n",
+        "snapshot %d MiB, %s: pause %.2f s by the driver and CRIU alone, %.2f s by the library (%.2f), %.2f s until it is on the disk%n",
         mebibytes,
         place,
-        seconds(synced),
-        seconds(asItIs.pause()),
-        seconds(onDisk.pause()),
-        seconds(inMemory.pause()),
+        seconds(alone.pause()),
+        seconds(helped.pause()),
         part,
-        seconds(inMemory.whole()));
+        seconds(helped.whole()));
     return part;
   }
 
@@ -93,21 +86,11 @@ public final class GpuSnapshotPause {
     return image.snapshotTimes().orElseThrow();
   }
 
-  private static Duration sealing(ProcessImage image) {
-    return image.steps().stream()
-        .filter(step -> step.name().equals("seal"))
-        .map(Step::duration)
-        .reduce(Duration.ZERO, Duration::plus);
-  }
-
-  private ProcessImage snapshot(
-      String way, GpuCheckpoints checkpoints, boolean handOver, Path place) {
-    DumpOptions options = DumpOptions.builder().handOver(handOver).build();
+  private ProcessImage snapshot(String way, GpuCheckpoints checkpoints, Path place) {
     try (Pattern pattern = machine.on(Pattern.launch(mebibytes)).notOurChild().start();
         Scratch scratch = Scratch.of(place.resolve("snapshot-pause"))) {
       String before = pattern.verify();
-      ProcessImage image =
-          checkpoints.process(pattern.pid()).snapshot(scratch.resolve("image"), options);
+      ProcessImage image = checkpoints.process(pattern.pid()).snapshot(scratch.resolve("image"));
       require(before, pattern);
       pattern.kill();
       image.restore().resume();

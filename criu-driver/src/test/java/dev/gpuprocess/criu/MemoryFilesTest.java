@@ -1,0 +1,558 @@
+package dev.gpuprocess.criu;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
+import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.VetoException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The GPU memory of a suspended process is in files in memory, and goes into files of its own in
+ * the image, where the process finds its bytes again.
+ */
+@Tag("jdk")
+@RequiresRoot("traces the process")
+class MemoryFilesTest {
+
+  private static final int MEBIBYTES = 80;
+  private static final DumpOptions OPTIONS = DumpOptions.ofDefaults();
+  private static final String MEMORY = "gpu/memory-1.bin";
+
+  /** With less on its GPU the driver is left alone. */
+  private static final long CONTEXT_BYTES = 256L << 20;
+
+  private static final String BY_CRIU = "CRIU dumps the GPU memory: ";
+
+  @TempDir Path directory;
+  private TmpFs memory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Pattern job;
+
+  @BeforeEach
+  void start() throws IOException {
+    RealCriu.assume();
+    memory = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=900m");
+    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES).create();
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .hostMemory(HostMemory.in(memory.point()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
+    job = Pattern.launch(MEBIBYTES).on(machine).notOurChild().start();
+  }
+
+  @AfterEach
+  void end() {
+    if (job != null) {
+      job.close();
+    }
+    if (machine != null) {
+      machine.close();
+    }
+    if (memory != null) {
+      memory.close();
+    }
+  }
+
+  private Path image() {
+    return directory.resolve("image");
+  }
+
+  private CheckpointedProcess suspended() {
+    return checkpoints.process(job.pid()).suspend();
+  }
+
+  private void assertRight() {
+    assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify());
+  }
+
+  private void kill() {
+    job.kill();
+    assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
+  }
+
+  private long mapped() {
+    return SaveFileMappings.bytes(Math.toIntExact(job.pid()));
+  }
+
+  /** Anything of an image that the process maps, such as the rest of a failed one. */
+  private void assertMapsNoImage() {
+    ProcFs.memory(
+        job.pid(),
+        mapping -> {
+          assertFalse(mapping.name().startsWith(image().toString()), mapping.name());
+          assertFalse(mapping.name().contains(".partial/"), mapping.name());
+        });
+  }
+
+  /** A process that is back on its GPU has nothing of its files, and they are gone. */
+  private void assertNothingIsTaken() throws IOException {
+    assertEquals(List.of(), left(memory.point()));
+    await().atMost(20, SECONDS).until(() -> taken() == 0);
+  }
+
+  private long taken() {
+    return memory.point().toFile().getTotalSpace() - memory.point().toFile().getFreeSpace();
+  }
+
+  private static List<Path> left(Path directory) throws IOException {
+    try (Stream<Path> all = Files.list(directory)) {
+      return all.toList();
+    }
+  }
+
+  private static List<String> steps(ProcessImage image) {
+    return image.steps().stream().map(Step::name).toList();
+  }
+
+  private static Step step(ProcessImage image, String name) {
+    return image.steps().stream()
+        .filter(each -> each.name().equals(name))
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static void assertIsInFiles(ProcessImage image) {
+    Step step = step(image, "write");
+    assertTrue(step.bytes() >= (long) MEBIBYTES << 20, step.toString());
+    assertFalse(steps(image).contains("copy to own memory"), steps(image)::toString);
+    assertEquals(Manifest.FORMAT_WITH_MEMORY, image.manifest().formatVersion());
+    assertEquals(1, image.manifest().memoryFiles().size());
+    assertTrue(criuBytes(image) < 16 << 20, "CRIU dumped " + criuBytes(image));
+  }
+
+  /** What the process had in files is its own now. */
+  private static void assertIsCopied(ProcessImage image, String why) {
+    Step step = step(image, "copy to own memory");
+    assertTrue(step.bytes() >= (long) MEBIBYTES << 20, step.toString());
+    assertTrue(step.note().startsWith(BY_CRIU), step.note());
+    assertTrue(step.note().contains(why), step.note());
+    assertIsCrius(image);
+  }
+
+  private static void assertIsCrius(ProcessImage image) {
+    assertFalse(steps(image).contains("write"), steps(image)::toString);
+    assertEquals(Manifest.FORMAT, image.manifest().formatVersion());
+    assertFalse(Files.exists(image.directory().resolve("gpu")));
+    assertTrue(criuBytes(image) >= (long) MEBIBYTES << 20, "CRIU dumped " + criuBytes(image));
+  }
+
+  private static long criuBytes(ProcessImage image) {
+    return image.manifest().files().stream()
+        .filter(file -> file.path().startsWith("criu/pages-"))
+        .mapToLong(file -> file.bytes())
+        .sum();
+  }
+
+  @Test
+  void stepsAreTold() throws IOException {
+    CheckpointedProcess suspended = suspended();
+    List<Mapping> saved = SaveFileMappings.candidates((int) job.pid());
+    assertEquals(1, saved.size());
+    assertTrue(saved.get(0).name().startsWith(memory.point() + "/#"), saved.get(0).name());
+    ProcessImage image = suspended.dump(image(), OPTIONS);
+    assertIsInFiles(image);
+    assertEquals(List.of("prepare", "lock", "checkpoint", "write", "seal", "dump"), steps(image));
+    assertNothingIsTaken();
+    image.restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void whereItIsNotWantedCriuDumpsTheMemory() throws IOException {
+    ProcessImage image =
+        suspended().dump(image(), DumpOptions.builder().memoryFiles(false).build());
+    assertIsCopied(image, "the options say so");
+    assertEquals(
+        List.of("prepare", "lock", "checkpoint", "copy to own memory", "seal", "dump"),
+        steps(image));
+    assertNothingIsTaken();
+    checkpoints.open(image()).restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void whatTheDriverHasMappedIsDumpedByCriu() {
+    for (GpuCheckpoints each :
+        List.of(
+            checkpoints.toBuilder().hostMemory(HostMemory.none()).build(),
+            checkpoints.toBuilder().driverHook(false).build())) {
+      ProcessImage image = each.process(job.pid()).suspend().dump(image(), OPTIONS);
+      assertIsCrius(image);
+      assertEquals(List.of("lock", "checkpoint", "seal", "dump"), steps(image));
+      image.restore().resume();
+      assertRight();
+      FileTree.remove(image());
+    }
+  }
+
+  @Test
+  void aMovedImageIsRestoredAsOftenAsOneLikes() throws IOException {
+    ProcessImage image = suspended().dump(image(), OPTIONS);
+    assertIsInFiles(image);
+    assertFalse(job.isAlive());
+    Path moved = Files.createDirectories(directory.resolve("else where/ü")).resolve("moved");
+    Files.move(image(), moved);
+
+    for (int i = 0; i < 2; i++) {
+      CheckpointedProcess again = checkpoints.open(moved).restore();
+      assertTrue(mapped() >= (long) MEBIBYTES << 20, "mapped from the image");
+      again.resume();
+      assertMapsNoImage();
+      assertRight();
+      job.touch(i + 2);
+      assertRight();
+      kill();
+    }
+  }
+
+  @Test
+  void theImageOfARestoredProcessNeedsNoOlderOne() throws IOException {
+    suspended().dump(image(), OPTIONS);
+    Path second = directory.resolve("second");
+    ProcessImage copy = checkpoints.open(image()).restore().dump(second, OPTIONS);
+    assertIsInFiles(copy);
+    FileTree.remove(image());
+
+    checkpoints.open(second).restore().resume();
+    assertRight();
+    assertNothingIsTaken();
+  }
+
+  /** The restore has read it into memory. */
+  @Test
+  void aProcessWhoseImageWasRemovedIsDumpedAgain() {
+    suspended().dump(image(), OPTIONS);
+    Path second = directory.resolve("second");
+    CheckpointedProcess again = checkpoints.open(image()).restore();
+    FileTree.remove(image());
+    assertIsInFiles(again.dump(second, OPTIONS));
+
+    checkpoints.open(second).restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void theImageCanBeRemovedWhileItIsMapped() throws IOException {
+    suspended().dump(image(), OPTIONS);
+    CheckpointedProcess again = checkpoints.open(image()).restore();
+    FileTree.remove(image());
+    again.resume();
+    assertRight();
+  }
+
+  /** An image that is superseded loses its name; what a process maps of it stays as it is. */
+  @Test
+  void anImageThatIsMappedCanBeSuperseded() throws IOException {
+    suspended().dump(image(), OPTIONS);
+    checkpoints.open(image()).restore().dump(directory.resolve("newer"), OPTIONS);
+    assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
+    CheckpointedProcess again = checkpoints.open(image()).restore();
+    Path link = Files.createLink(directory.resolve("link"), image().resolve(MEMORY));
+    FileTime written = Files.getLastModifiedTime(link);
+    long bytes = Files.size(link);
+
+    assertEquals(List.of(image()), checkpoints.open(directory.resolve("newer")).removeOlder(1));
+
+    assertFalse(Files.exists(image()));
+    assertEquals(bytes, Files.size(link));
+    assertEquals(written, Files.getLastModifiedTime(link));
+    assertTrue(mapped() >= (long) MEBIBYTES << 20, "mapped from the image that was removed");
+    again.resume();
+    assertRight();
+  }
+
+  @Test
+  void aSnapshotLeavesTheProcessWithoutTheImage() throws IOException {
+    ProcessImage image = checkpoints.process(job.pid()).snapshot(image(), OPTIONS);
+    assertIsInFiles(image);
+    assertMapsNoImage();
+    assertRight();
+    assertNothingIsTaken();
+    kill();
+    checkpoints.open(image()).restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void aProcessThatStaysHasItsMemory() throws IOException {
+    CheckpointedProcess checkpointed = suspended();
+    ProcessImage image = checkpointed.dump(image(), OPTIONS.toBuilder().leaveRunning(true).build());
+    assertIsInFiles(image);
+    assertMapsNoImage();
+    FileTree.remove(image());
+    GpuProcess now = checkpoints.inspect(job.pid());
+    assertInstanceOf(CheckpointedProcess.class, now).resume();
+    assertRight();
+    assertNothingIsTaken();
+  }
+
+  /** The second one finds what the first one named and hid. */
+  @Test
+  void aSuspendedProcessIsDumpedTwice() throws IOException {
+    CheckpointedProcess checkpointed = suspended();
+    DumpOptions staying = OPTIONS.toBuilder().leaveRunning(true).build();
+    ProcessImage first = checkpointed.dump(image(), staying);
+    assertIsInFiles(first);
+    ProcessImage second = checkpointed.dump(directory.resolve("second"), OPTIONS);
+    assertIsCopied(second, "has lost its name");
+    assertNothingIsTaken();
+    for (ProcessImage each : List.of(first, second)) {
+      each.restore().resume();
+      assertRight();
+      kill();
+    }
+  }
+
+  @Test
+  void anImageInTheSameMemoryIsALink() throws IOException {
+    Path inMemory = memory.point().resolve("image");
+    CheckpointedProcess checkpointed = suspended();
+    Mapping mapped = SaveFileMappings.candidates((int) job.pid()).get(0);
+    ProcessImage image = checkpointed.dump(inMemory, OPTIONS);
+    assertIsInFiles(image);
+    Path file = inMemory.resolve(MEMORY);
+    assertEquals(mapped.inode(), Files.getAttribute(file, "unix:ino"));
+    assertEquals(1, Files.getAttribute(file, "unix:nlink"));
+    assertEquals(mapped.addresses().bytes(), Files.size(file));
+    assertEquals(List.of(inMemory), left(memory.point()));
+    assertTrue(taken() < 2L * (MEBIBYTES << 20), taken() + " bytes are taken");
+
+    for (int i = 0; i < 2; i++) {
+      checkpoints.open(inMemory).restore().resume();
+      assertRight();
+      job.touch(i + 2);
+      assertRight();
+      kill();
+    }
+    image.verify();
+    FileTree.remove(inMemory);
+    assertNothingIsTaken();
+  }
+
+  /** Its file has a name in the image already, which another image must not share. */
+  @Test
+  void theImageOfWhatWasRestoredFromTheSameMemoryIsACopy() throws IOException {
+    Path first = memory.point().resolve("first");
+    suspended().dump(first, OPTIONS);
+    Path second = memory.point().resolve("second");
+    ProcessImage copy = checkpoints.open(first).restore().dump(second, OPTIONS);
+    assertIsInFiles(copy);
+    for (Path each : List.of(first, second)) {
+      assertEquals(1, Files.getAttribute(each.resolve(MEMORY), "unix:nlink"));
+    }
+    FileTree.remove(first);
+    checkpoints.open(second).restore().resume();
+    assertRight();
+  }
+
+  /** The file had the name of an image already, which was taken back. */
+  @Test
+  void whatWasLinkedIntoAnImageThatWasGivenUpIsDumpedAgain() throws IOException {
+    Cancellation cancellation = new Cancellation();
+    GpuCheckpoints cancelling =
+        checkpoints.toBuilder().listener(at("write", cancellation::cancel)).build();
+    CheckpointedProcess checkpointed = cancelling.process(job.pid()).suspend();
+    Path inMemory = memory.point().resolve("image");
+    DumpOptions options = OPTIONS.toBuilder().cancellation(cancellation).build();
+    assertThrows(OperationCancelledException.class, () -> checkpointed.dump(inMemory, options));
+    assertEquals(List.of(), left(memory.point()));
+
+    ProcessImage image = checkpointed.dump(image(), OPTIONS);
+    image.restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void whenCriuRefusesTheProcessHasItsMemory() throws IOException {
+    GpuCheckpoints vetoing = checkpoints.toBuilder().criu(vetoing(new RpcCriuDriver())).build();
+    CheckpointedProcess checkpointed = vetoing.process(job.pid()).suspend();
+    assertThrows(RuntimeException.class, () -> checkpointed.dump(image(), OPTIONS));
+    assertFalse(Files.exists(image()));
+    assertMapsNoImage();
+    assertEquals(List.of(), left(memory.point()));
+
+    CheckpointedProcess still =
+        assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(job.pid()));
+    assertIsCopied(still.dump(image(), OPTIONS), "has lost its name");
+    checkpoints.open(image()).restore().resume();
+    assertRight();
+  }
+
+  /** Refuses when CRIU has written everything. */
+  private static CriuDriver vetoing(CriuDriver criu) {
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, arguments) -> {
+              if (method.getName().equals("dump")) {
+                arguments[1] =
+                    new DumpListener() {
+                      @Override
+                      public void postDump() throws VetoException {
+                        throw new VetoException("it is a test");
+                      }
+                    };
+              }
+              try {
+                return method.invoke(criu, arguments);
+              } catch (InvocationTargetException e) {
+                throw e.getCause();
+              }
+            });
+  }
+
+  @Test
+  void aDiskThatFillsUpLeavesTheProcessItsMemory() throws IOException {
+    Path point = Files.createDirectory(directory.resolve("small"));
+    try (TmpFs small = TmpFs.mount(point, "size=260m")) {
+      GpuCheckpoints filling =
+          checkpoints.toBuilder()
+              .listener(at("write", () -> fill(small.point().resolve("other"))))
+              .build();
+      CheckpointedProcess checkpointed = filling.process(job.pid()).suspend();
+      assertThrows(
+          DiskFullException.class,
+          () -> checkpointed.dump(small.point().resolve("image"), OPTIONS));
+      assertMapsNoImage();
+      checkpointed.resume();
+      assertRight();
+      try (Stream<Path> left = Files.list(small.point())) {
+        assertEquals(List.of(small.point().resolve("other")), left.toList());
+      }
+    }
+  }
+
+  /** The memory is in the image once. */
+  @Test
+  void aDiskWithRoomForTheImageIsLargeEnough() throws IOException {
+    Path point = Files.createDirectory(directory.resolve("small"));
+    try (TmpFs small = TmpFs.mount(point, "size=%sm".formatted(MEBIBYTES + 40))) {
+      ProcessImage image = suspended().dump(small.point().resolve("image"), OPTIONS);
+      assertIsInFiles(image);
+      image.restore().resume();
+      assertRight();
+    }
+  }
+
+  private static void fill(Path file) {
+    try {
+      Files.write(file, new byte[220 << 20], StandardOpenOption.CREATE_NEW);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static StepListener at(String step, Runnable action) {
+    return new StepListener() {
+      @Override
+      public void started(String name, int pid) {
+        if (name.equals(step)) {
+          action.run();
+        }
+      }
+    };
+  }
+
+  @Test
+  void aCancelledDumpLeavesTheProcessItsMemory() {
+    Cancellation cancellation = new Cancellation();
+    GpuCheckpoints cancelling =
+        checkpoints.toBuilder().listener(at("write", cancellation::cancel)).build();
+    CheckpointedProcess checkpointed = cancelling.process(job.pid()).suspend();
+    assertThrows(
+        OperationCancelledException.class,
+        () -> checkpointed.dump(image(), OPTIONS.toBuilder().cancellation(cancellation).build()));
+    assertMapsNoImage();
+    checkpointed.resume();
+    assertRight();
+  }
+
+  @Test
+  void anAlteredFileIsFoundBeforeTheRestore() throws IOException {
+    suspended().dump(image(), OPTIONS);
+    Path file = image().resolve(MEMORY);
+    byte[] content = Files.readAllBytes(file);
+    content[12345678] ^= 1;
+    Files.write(file, content);
+    ImageCorruptException e =
+        assertThrows(ImageCorruptException.class, () -> checkpoints.open(image()).restore());
+    assertTrue(e.getMessage().contains("memory-1.bin"), e.getMessage());
+    content[12345678] ^= 1;
+    Files.write(file, content);
+    Path extra = Files.createFile(image().resolve("gpu/memory-2.bin"));
+    assertThrows(ImageCorruptException.class, () -> checkpoints.open(image()).verify());
+    Files.delete(extra);
+    checkpoints.open(image()).restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void anotherControllerKnowsTheFilesFromTheJournal() {
+    CheckpointedProcess unused = suspended();
+    GpuCheckpoints other = checkpoints.toBuilder().hostMemory(HostMemory.none()).build();
+    ProcessImage image =
+        assertInstanceOf(CheckpointedProcess.class, other.inspect(job.pid()))
+            .dump(image(), OPTIONS);
+    assertIsInFiles(image);
+    other.open(image()).restore().resume();
+    assertRight();
+  }
+
+  @Test
+  void aChildOfThisJvmIsDumpedTheSameWay() {
+    job.close();
+    job = Pattern.launch(MEBIBYTES).on(machine).start();
+    ProcessImage image = suspended().dump(image(), OPTIONS);
+    assertIsInFiles(image);
+    checkpoints.open(image()).restore().resume();
+    assertRight();
+  }
+}

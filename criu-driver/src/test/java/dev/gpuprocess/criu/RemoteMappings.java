@@ -1,0 +1,40 @@
+package dev.gpuprocess.criu;
+
+import dev.gpuprocess.internal.trace.PassedDescriptor;
+import dev.gpuprocess.internal.trace.RemoteCalls;
+import dev.gpuprocess.internal.trace.SystemCall;
+import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+
+/** Has a process map files that this JVM has open, as a program that was given them does. */
+final class RemoteMappings {
+
+  static final int SHARED = 1;
+  static final int PRIVATE = 2;
+
+  private static final int READ_WRITE = 3;
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  private RemoteMappings() {}
+
+  /**
+   * Maps the beginning of a file. The process keeps the mapping, and no descriptor.
+   *
+   * @param flags {@link #SHARED} or {@link #PRIVATE}
+   * @return the address
+   */
+  static long map(long pid, int descriptor, long bytes, int flags)
+      throws IOException, UntraceableException {
+    ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
+    return RemoteCalls.borrow(
+        process,
+        PATIENCE,
+        thread -> {
+          try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+            return thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, flags, passed.number(), 0);
+          }
+        });
+  }
+}

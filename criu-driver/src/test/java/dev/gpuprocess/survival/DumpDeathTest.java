@@ -1,0 +1,192 @@
+package dev.gpuprocess.survival;
+
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.Recovered;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.progress.Step;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A controller is killed at any moment of a suspend and dump while it writes the GPU memory into
+ * the image, names it for CRIU, and has CRIU dump the process. The process has its bytes, nothing
+ * of the controller stays in it, and it can be dumped by another one.
+ */
+@RequiresRoot("traces the process")
+class DumpDeathTest {
+
+  /** More of them: {@code -Dgpuprocess.dump.kills=200}. */
+  private static final int KILLS = Integer.getInteger("gpuprocess.dump.kills", 8);
+
+  private static final int MEBIBYTES = 80;
+  private static final int LONGEST_MICROS = Integer.getInteger("gpuprocess.dump.micros", 200_000);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
+
+  private static final Set<RecoveryOutcome> UNFINISHED =
+      Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE);
+
+  /** One after the other. It is named at the end of the write. */
+  private static final List<String> STEPS = List.of("checkpoint", "write", "dump");
+
+  @TempDir Path directory;
+  private SimulatedMachine machine;
+  private Pattern job;
+
+  @BeforeEach
+  void start() {
+    RealCriu.assume();
+    machine = new SimulatedMachine(directory.resolve("machine"));
+    job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start();
+  }
+
+  @AfterEach
+  void end() {
+    if (job != null) {
+      job.close();
+    }
+    if (machine != null) {
+      machine.close();
+    }
+  }
+
+  private void assertRight(String when) {
+    assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify(), when);
+  }
+
+  private static List<String> steps(ProcessImage image) {
+    return image.steps().stream().map(Step::name).toList();
+  }
+
+  @Test
+  @Timeout(value = 5, unit = TimeUnit.MINUTES)
+  void theProcessHasItsMemoryWheneverItsControllerDies() throws Exception {
+    Random random = new Random(7);
+    int open = ProcFs.openFiles(job.pid()).size();
+    for (int i = 0; i < KILLS; i++) {
+      String step = STEPS.get(i % STEPS.size());
+      int micros = random.nextInt(LONGEST_MICROS);
+      String when = "killed %d us after %s began".formatted(micros, step);
+      kill(step, micros);
+      assertTrue(job.isAlive(), when);
+      Optional<CheckpointedProcess> suspended = recovered(when);
+      assertEquals(List.of(), SimulatedMachine.names(machine.images()), when);
+      // One that had not come to the checkpoint was unlocked.
+      assertTrue(suspended.isPresent() || step.equals("checkpoint"), when);
+      if (suspended.isPresent() && i % 2 == 1 && !step.equals("checkpoint")) {
+        suspended = Optional.of(suspended.get().dump(machine.image()).restore());
+      }
+      suspended.ifPresent(CheckpointedProcess::close);
+      assertRight(when);
+      assertEquals(open, ProcFs.openFiles(job.pid()).size(), when);
+      assertEquals(List.of(), SaveFileMappings.candidates((int) job.pid()), when);
+      machine.removeImages();
+      job.touch(i + 2);
+    }
+  }
+
+  /** What a recovery leaves suspended, once nothing is at work on it any more. */
+  private Optional<CheckpointedProcess> recovered(String when) {
+    List<CheckpointedProcess> suspended = new ArrayList<>();
+    await(when)
+        .atMost(PATIENCE)
+        .until(
+            () -> {
+              List<Recovered> found = machine.checkpoints().recover();
+              found.stream()
+                  .flatMap(each -> Stream.ofNullable(each.suspended()))
+                  .forEach(suspended::add);
+              return found.stream().map(Recovered::outcome).noneMatch(UNFINISHED::contains);
+            });
+    return suspended.stream().findFirst();
+  }
+
+  /** It is in files that nobody has open any more: they are reached through the process. */
+  @Test
+  void whatADeadControllerHasSuspendedIsDumpedByAnotherOne() throws Exception {
+    kill("write", 0);
+    List<Mapping> saved = SaveFileMappings.candidates((int) job.pid());
+    assertFalse(saved.isEmpty());
+    for (Mapping each : saved) {
+      assertTrue(SaveFileMappings.isDeleted(each.name()), each.name());
+    }
+    List<Recovered> found = machine.checkpoints().recover();
+    ProcessImage image = Objects.requireNonNull(found.get(0).suspended()).dump(machine.image());
+    assertEquals(List.of("write", "seal", "dump"), steps(image), image.steps()::toString);
+    assertEquals(1, image.manifest().memoryFiles().size());
+    image.restore().resume();
+    assertRight("dumped by another controller");
+  }
+
+  /** It has not been told what the driver has mapped. */
+  @Test
+  void whatWasCheckpointedWhenItsControllerDiedIsDumpedByAnotherOne() throws Exception {
+    FaultPoints moments = new FaultPoints();
+    machine.checkpoints(moments, false).process(job.pid()).suspend().resume();
+    int checkpointed =
+        moments.seen().indexOf(WatchedDriver.AFTER + "cuCheckpointProcessCheckpoint");
+    kill(Integer.toString(checkpointed), 0);
+    CheckpointedProcess suspended = recovered("killed after the checkpoint").orElseThrow();
+    ProcessImage image = suspended.dump(machine.image());
+    assertEquals(List.of("write", "seal", "dump"), steps(image), image.steps()::toString);
+    assertEquals(1, image.manifest().memoryFiles().size());
+    image.restore().resume();
+    assertRight("dumped by another controller");
+  }
+
+  /** Whoever recovers gives back what they took. */
+  @Test
+  void theNamesOfADeadControllerAreRemovedByARecovery() throws Exception {
+    kill("dump", 0);
+    CheckpointedProcess suspended = recovered("killed when CRIU began").orElseThrow();
+    assertEquals(List.of(), SimulatedMachine.names(machine.memory()));
+    suspended.resume();
+    assertRight("resumed");
+  }
+
+  private void kill(String step, int micros) throws InterruptedException {
+    Process controller =
+        ChildJvm.start(
+            DyingDump.class,
+            machine.temporary(),
+            Map.of(),
+            List.of(
+                machine.driver.directory().toString(),
+                machine.state().toString(),
+                Long.toString(job.pid()),
+                machine.image().toString(),
+                step,
+                Integer.toString(micros)));
+    try {
+      assertTrue(controller.waitFor(60, TimeUnit.SECONDS), "it dies");
+      assertEquals(128 + Signals.KILL, controller.exitValue());
+    } finally {
+      controller.destroyForcibly();
+    }
+  }
+}

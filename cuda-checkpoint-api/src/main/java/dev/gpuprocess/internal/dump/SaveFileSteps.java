@@ -1,0 +1,75 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.engine.JobOperation;
+import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.savearea.CopyLimit;
+import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/** {@link SaveFileStep} of all members, one after the other. For one thread. */
+final class SaveFileSteps implements AutoCloseable {
+
+  private final List<SaveFileStep> all = new ArrayList<>();
+
+  /** Prepares; nothing is done yet. */
+  SaveFileSteps(JobOperation operation, DumpOptions options) {
+    for (Member each : operation.members()) {
+      all.add(new SaveFileStep(each, options));
+    }
+  }
+
+  /** Finds the files, and makes processes fit for CRIU whose files are not. */
+  void look(CriuDriver criu) {
+    int next = 1;
+    for (SaveFileStep each : all) {
+      next += each.look(criu, next);
+    }
+  }
+
+  /** Copies what must be copied into the image; see {@link SaveFileStep#copy}. */
+  void copy(
+      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+    all.forEach(each -> each.copy(image, disk, limit, undo));
+  }
+
+  /** Puts the files into the image, as far as that was not done. */
+  void write(
+      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+    all.forEach(each -> each.write(image, disk, limit, undo));
+  }
+
+  /** Gives the files names under which CRIU finds them; see {@link SaveFileStep#name}. */
+  void name(StagedImage image, BoundedDiskTask disk) {
+    all.forEach(each -> each.name(image, disk));
+  }
+
+  /** What is in files, for the manifest; null for nothing. */
+  @Nullable List<MemoryFile> memory() {
+    List<MemoryFile> files = all.stream().flatMap(each -> each.memory().stream()).toList();
+    return files.isEmpty() ? null : files;
+  }
+
+  /** Checks that CRIU saw the files under the names that the manifest has. */
+  void requireRecorded(Path images) {
+    all.forEach(each -> each.requireRecorded(images));
+  }
+
+  /** CRIU has seen the names: nobody needs them any more. */
+  void hideNames() {
+    all.forEach(SaveFileStep::hideNames);
+  }
+
+  /** Lets the files go. */
+  @Override
+  public void close() {
+    all.forEach(SaveFileStep::close);
+  }
+}

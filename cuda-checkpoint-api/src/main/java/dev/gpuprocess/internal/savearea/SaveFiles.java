@@ -1,0 +1,352 @@
+package dev.gpuprocess.internal.savearea;
+
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.driver.DriverHook;
+import dev.gpuprocess.internal.os.BlockFile;
+import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.DirectoryTrust;
+import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.NamelessFile;
+import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.trace.BorrowedThread;
+import dev.gpuprocess.internal.trace.PassedDescriptor;
+import dev.gpuprocess.internal.trace.RemoteCalls;
+import dev.gpuprocess.internal.trace.SystemCall;
+import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The files that hold the GPU memory of a suspended process, on their way into an image. For CRIU
+ * each of them gets a name, in a directory of mode 0700 that is named after its maker, and is
+ * mapped privately in the place where it was: what was restored from an image never writes to it.
+ * The process has its bytes at every moment. For one thread.
+ */
+public final class SaveFiles implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final Duration BORROWING = Duration.ofSeconds(30);
+
+  private static final String PURPOSE = "memory";
+  private static final String PREFIX = "gpuprocess-" + PURPOSE + "-";
+
+  private static final int READ_WRITE = 3;
+  private static final int PRIVATE_FIXED = 0x12;
+  private static final int MADV_DONTFORK = 10;
+
+  private final ProcessIdentity process;
+  private final List<SaveFile> files;
+
+  /** The directories that were made for names. */
+  private final List<Path> directories = new ArrayList<>();
+
+  /** Under which name CRIU finds each of them. */
+  private final Map<SaveFile, Path> names = new HashMap<>();
+
+  /** Those that have a name in the image already. */
+  private final Set<SaveFile> linked = new HashSet<>();
+
+  private final List<AddressRange> areas;
+
+  private SaveFiles(ProcessIdentity process, List<SaveFile> files, List<AddressRange> areas) {
+    this.process = process;
+    this.files = files;
+    this.areas = areas;
+  }
+
+  /**
+   * Finds the mappings of such files in a process.
+   *
+   * @param areas what the driver mapped at the checkpoint, as far as its controller knew
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
+   */
+  public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
+    return SaveFileMappings.of(process.pid(), allAreas(process, areas));
+  }
+
+  /** A controller that was killed at the checkpoint could not tell, but its hook can. */
+  private static List<AddressRange> allAreas(ProcessIdentity process, List<AddressRange> areas) {
+    List<AddressRange> all = new ArrayList<>(areas);
+    all.addAll(DriverHook.areas(process));
+    return all;
+  }
+
+  /**
+   * Finds and opens those of a process.
+   *
+   * @param areas what the driver mapped at the checkpoint, as far as its controller knew
+   * @param first the number of the first of them in the image
+   * @throws IOException when one of them cannot be opened
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
+   */
+  public static SaveFiles of(ProcessIdentity process, List<AddressRange> areas, int first)
+      throws IOException {
+    Map<String, List<Mapping>> byFile = new LinkedHashMap<>();
+    for (Mapping each : mappings(process, areas)) {
+      byFile
+          .computeIfAbsent(each.device() + " " + each.inode(), none -> new ArrayList<>())
+          .add(each);
+    }
+    List<SaveFile> files = new ArrayList<>();
+    try {
+      for (List<Mapping> mappings : byFile.values()) {
+        // The file that is mapped, whatever name it has or had.
+        Path open =
+            Path.of("/proc", Integer.toString(process.pid()), "map_files", mappings.get(0).range());
+        files.add(new SaveFile(first + files.size(), BlockFile.open(open, false), mappings));
+      }
+      return new SaveFiles(process, files, allAreas(process, areas));
+    } catch (IOException e) {
+      files.forEach(SaveFile::close);
+      throw e;
+    }
+  }
+
+  /** How many there are. */
+  public int count() {
+    return files.size();
+  }
+
+  /** What keeps CRIU from finding them; empty when nothing does. */
+  public Optional<String> obstacle() {
+    try {
+      if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
+        return Optional.of("it has a mount namespace of its own, where they are not seen");
+      }
+      if (SaveFileMappings.haveOwnPages(process.pid(), areas)) {
+        return Optional.of("the process has changed what it has from them");
+      }
+      for (SaveFile file : files) {
+        if (!file.isNameless()
+            && (SaveFileMappings.isDeleted(file.shown())
+                || !Files.exists(NativePath.of(file.shown())))) {
+          return Optional.of(file.shown() + " has lost its name");
+        }
+      }
+      return Optional.empty();
+    } catch (IOException e) {
+      return Optional.of("its mount namespace cannot be read: " + e);
+    }
+  }
+
+  private static String namespace(String pid) throws IOException {
+    return Files.readSymbolicLink(Path.of("/proc", pid, "ns", "mnt")).toString();
+  }
+
+  /**
+   * Whether they will be linked into an image, once they have a name, and need not be copied.
+   *
+   * @param image a directory of the image
+   * @throws IOException when that cannot be looked at
+   */
+  public boolean areLinkable(Path image) throws IOException {
+    for (SaveFile file : files) {
+      if (!file.isNameless() || !file.isOn(image)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /**
+   * Gives those that have just got a name another one in an image, where that is on the same file
+   * system. To be called after {@link #name}, before {@link #hide}.
+   *
+   * @param directory of memory files of the image
+   */
+  public void linkInto(Path directory) {
+    for (SaveFile file : files) {
+      if (file.isNameless() && file.isLinkedInto(directory)) {
+        linked.add(file);
+      }
+    }
+  }
+
+  /**
+   * Puts them into an image: those that are linked there have their checksums computed, all others
+   * are copied, past the page cache where that is possible, and synced.
+   *
+   * @param directory of memory files of the image
+   * @return the files, with their checksums
+   * @throws IOException when one cannot be read or written
+   */
+  public List<ImageFile> putInto(Path directory, Checksum checksum, CopyLimit limit)
+      throws IOException {
+    List<ImageFile> done = new ArrayList<>();
+    for (SaveFile file : files) {
+      done.add(
+          linked.contains(file)
+              ? file.sums(checksum, limit)
+              : file.copyTo(directory, checksum, limit));
+    }
+    return done;
+  }
+
+  /**
+   * Gives those a name that have none, and maps them privately under it.
+   *
+   * @throws UntraceableException when no call can be made in the process
+   * @throws IOException when they cannot be named or mapped; the process has its bytes all the same
+   */
+  public void name() throws IOException, UntraceableException {
+    Map<Path, Path> made = new HashMap<>();
+    for (SaveFile file : files) {
+      if (file.isNameless()) {
+        file.file().truncate(file.bytes());
+        Path place = placeOf(file);
+        Path directory = made.get(place);
+        if (directory == null) {
+          directory = makeDirectory(place);
+          made.put(place, directory);
+        }
+        Path name = directory.resolve(file.path());
+        NamelessFile.link(file.file().descriptor(), name);
+        names.put(file, name);
+      } else {
+        names.put(file, NativePath.of(file.shown()));
+      }
+    }
+    if (!made.isEmpty()) {
+      boolean unused =
+          RemoteCalls.borrow(
+              process,
+              BORROWING,
+              thread -> {
+                for (SaveFile file : files) {
+                  if (file.isNameless()) {
+                    mapPrivately(thread, file);
+                  }
+                }
+                return true;
+              });
+    }
+  }
+
+  /** The tmpfs on which a file is, of which the kernel shows {@code /place/#12 (deleted)}. */
+  private static Path placeOf(SaveFile file) {
+    String shown = file.shown();
+    return NativePath.of(shown.substring(0, Math.max(1, shown.lastIndexOf("/#"))));
+  }
+
+  private Path makeDirectory(Path place) throws IOException {
+    removeAbandoned(place);
+    Path made = place.toRealPath().resolve(DirectoryMaker.temporaryName(PURPOSE));
+    Path unused = DirectoryTrust.requirePlaceFor(made);
+    DurableFiles.createDirectory(made);
+    directories.add(made);
+    DurableFiles.createDirectory(made.resolve(MemoryFile.DIRECTORY));
+    return made;
+  }
+
+  private void mapPrivately(BorrowedThread thread, SaveFile file)
+      throws IOException, UntraceableException {
+    Path name = names.get(file);
+    int descriptor = Descriptors.openToRead(name == null ? Path.of(file.shown()) : name);
+    try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+      for (Mapping each : file.mappings()) {
+        long bytes = each.addresses().bytes();
+        long unused =
+            thread.call(
+                SystemCall.MMAP,
+                each.start(),
+                bytes,
+                READ_WRITE,
+                PRIVATE_FIXED,
+                passed.number(),
+                each.offset());
+        thread.call(SystemCall.MADVISE, each.start(), bytes, MADV_DONTFORK);
+      }
+    } finally {
+      Descriptors.close(descriptor);
+    }
+  }
+
+  /** What the manifest says of them. To be called after {@link #name}. */
+  public List<MemoryFile> described() {
+    return files.stream()
+        .flatMap(file -> Optional.ofNullable(names.get(file)).map(file::described).stream())
+        .toList();
+  }
+
+  /** Takes the names away, once CRIU has seen them; {@link #close} tries again. */
+  public void hide() {
+    directories.removeIf(
+        directory -> {
+          try {
+            DurableFiles.delete(directory);
+            return true;
+          } catch (IOException e) {
+            LOG.debug("{} stays until it is closed", directory, e);
+            return false;
+          }
+        });
+  }
+
+  /** Lets them go. The process keeps what it maps. */
+  @Override
+  public void close() {
+    hide();
+    for (Path left : directories) {
+      DirectoryMaker.giveUp(left);
+      LOG.warn("{} stays, and takes memory until a dump or a recovery removes it", left);
+    }
+    files.forEach(SaveFile::close);
+  }
+
+  /**
+   * Removes what dead makers left, and what this JVM could not remove before.
+   *
+   * @param place where they were made
+   */
+  public static void removeAbandoned(Path place) {
+    try {
+      for (Path entry : DurableFiles.list(place)) {
+        if (isAbandoned(entry)) {
+          DurableFiles.delete(entry);
+          DirectoryMaker.removed(entry);
+        }
+      }
+    } catch (NoSuchFileException none) {
+      LOG.debug("there is no {}", place);
+    } catch (IOException e) {
+      LOG.warn("names that are no longer used stay in {}: {}", place, e.toString());
+    }
+  }
+
+  private static boolean isAbandoned(Path entry) throws IOException {
+    String name = String.valueOf(entry.getFileName());
+    Optional<DirectoryMaker> maker =
+        name.startsWith(PREFIX) ? DirectoryMaker.ofTemporary(name) : Optional.empty();
+    try {
+      return maker.isPresent()
+          && maker.get().hasAbandoned(entry)
+          && Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)
+          && Ownership.of(entry).isOursToRemove();
+    } catch (NoSuchFileException removedMeanwhile) {
+      return false;
+    }
+  }
+}

@@ -1,0 +1,193 @@
+package dev.gpuprocess;
+
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.doctor.Diagnosis;
+import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.options.HostMemory;
+import dev.gpuprocess.progress.Step;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The host memory in which the GPU memory of suspended processes is. */
+@RequiresRoot("traces other processes")
+class HostMemoryTest {
+
+  private static final int MIB = 160;
+  private static final Path TMPFS = Path.of("/dev/shm");
+  private static final String POLLS = "polls wait for the unlock";
+  private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
+
+  @TempDir Path state;
+
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void start() {
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
+  }
+
+  @AfterEach
+  void stop() {
+    machine.clearFaults();
+    machine.close();
+  }
+
+  private Pattern start(int mebibytes) {
+    return Pattern.launch(mebibytes).on(machine).notOurChild().start();
+  }
+
+  private static String note(CheckpointedProcess suspended) {
+    return suspended.steps().stream()
+        .filter(step -> step.name().equals("checkpoint"))
+        .map(Step::note)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  /** The threads that somebody traces. */
+  private static List<Integer> traced(Pattern pattern) {
+    return ProcFs.tasks(pattern.pid()).stream()
+        .map(ProcStat::pid)
+        .filter(task -> !ProcFs.status(task).getOrDefault("TracerPid", "0").equals("0"))
+        .toList();
+  }
+
+  private static List<String> threads(Pattern pattern) {
+    return ProcFs.tasks(pattern.pid()).stream().map(thread -> thread.name()).sorted().toList();
+  }
+
+  /** What the process maps of files in memory that have no name. */
+  private static long saved(Pattern pattern) {
+    return SaveFileMappings.bytes((int) pattern.pid());
+  }
+
+  @Test
+  void suspends_intoMemoryMadeBefore_andNothingStays() {
+    GpuCheckpoints here = checkpoints.toBuilder().hostMemory(HostMemory.in(TMPFS)).build();
+    try (Pattern pattern = start(MIB)) {
+      List<String> before = threads(pattern);
+      for (int round = 0; round < 3; round++) {
+        CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
+        assertTrue(
+            note(suspended)
+                .matches(POLLS + "; .* copied by \\d+ threads into memory that was made before"),
+            note(suspended));
+        assertTrue(saved(pattern) >= (long) MIB << 20);
+        assertEquals(before, threads(pattern));
+        assertEquals(List.of(), traced(pattern));
+        suspended.resume();
+        assertEquals(0, saved(pattern));
+        assertEquals(WHOLE, pattern.verify());
+        assertEquals(before, threads(pattern));
+      }
+    }
+  }
+
+  @Test
+  void memoryKeptReady_isUsedAndMadeAnew() {
+    HostMemory ready = HostMemory.in(TMPFS).ready(512L << 20);
+    GpuCheckpoints here = checkpoints.toBuilder().hostMemory(ready).build();
+    HostMemoryPool pool = here.context().hostMemory();
+    await().until(() -> pool.readyBytes() >= 512L << 20);
+    try (Pattern pattern = start(MIB)) {
+      CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
+      assertTrue(note(suspended).contains("made before"), note(suspended));
+      await().until(() -> pool.readyBytes() >= 512L << 20);
+      suspended.resume();
+      assertEquals(WHOLE, pattern.verify());
+    } finally {
+      pool.close();
+    }
+  }
+
+  private static String copies(Diagnosis diagnosis) {
+    return diagnosis.findings().stream()
+        .filter(finding -> finding.subject().equals("copies"))
+        .map(Finding::what)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  @Test
+  void doctor_tellsBeforehandWhichWayTheMemoryGoes() {
+    try (Pattern pattern = start(MIB)) {
+      GpuCheckpoints.Builder builder = checkpoints.toBuilder();
+      String prepared =
+          copies(builder.hostMemory(HostMemory.in(TMPFS)).build().doctor(pattern.pid()));
+      assertTrue(prepared.contains("into host memory that is made before"), prepared);
+      String mapped = copies(builder.hostMemory(HostMemory.none()).build().doctor(pattern.pid()));
+      assertTrue(mapped.contains("memory that the driver maps"), mapped);
+      String alone = copies(builder.driverHook(false).build().doctor(pattern.pid()));
+      assertTrue(alone.contains("by its own thread alone: the settings say so"), alone);
+    }
+  }
+
+  @Test
+  void noHostMemory_theDriverMapsIt() {
+    GpuCheckpoints here = checkpoints.toBuilder().hostMemory(HostMemory.none()).build();
+    try (Pattern pattern = start(MIB)) {
+      CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
+      assertTrue(note(suspended).contains("into memory that the driver mapped"), note(suspended));
+      assertEquals(0, saved(pattern));
+      suspended.resume();
+      assertEquals(WHOLE, pattern.verify());
+    }
+  }
+
+  @Test
+  void switchedOff_theDriverWorksAlone() {
+    try (Pattern pattern = start(MIB)) {
+      GpuCheckpoints alone = checkpoints.toBuilder().driverHook(false).build();
+      CheckpointedProcess suspended = alone.process(pattern.pid()).suspend();
+      assertEquals(POLLS, note(suspended));
+      suspended.resume();
+      assertEquals(WHOLE, pattern.verify());
+    }
+  }
+
+  @Test
+  void little_theDriverWorksAlone() {
+    try (Pattern pattern = start(8)) {
+      String note = note(checkpoints.process(pattern.pid()).suspend());
+      assertEquals(List.of(), traced(pattern));
+      assertEquals(POLLS, note);
+    }
+  }
+
+  @Test
+  void checkpointFails_nothingStays() {
+    try (Pattern pattern = start(MIB)) {
+      List<String> before = threads(pattern);
+      machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));
+      RunningProcess running = checkpoints.process(pattern.pid());
+      assertThrows(GpuCheckpointException.class, running::suspend);
+      machine.clearFaults();
+      assertEquals(before, threads(pattern));
+    }
+  }
+}

@@ -1,0 +1,84 @@
+package dev.gpuprocess.examples.bus;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.progress.Step;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** Through this library, whose images are checksummed, durable, and verified at a restore. */
+final class Library implements Way {
+
+  private final GpuCheckpoints checkpoints;
+  private final int pid;
+  private @Nullable CheckpointedProcess suspended;
+  private @Nullable ProcessImage image;
+  private List<Step> taken = List.of();
+
+  Library(GpuCheckpoints checkpoints, int pid) {
+    this.checkpoints = checkpoints;
+    this.pid = pid;
+  }
+
+  @Override
+  public void suspend() {
+    suspended = checkpoints.process(pid).suspend();
+    taken = suspended.steps();
+  }
+
+  @Override
+  public void resume() {
+    taken = Objects.requireNonNull(suspended).resume().steps();
+  }
+
+  @Override
+  public void dump(Path place) {
+    image = Objects.requireNonNull(suspended).dump(place);
+    taken = image.steps();
+  }
+
+  @Override
+  public void restore() {
+    taken = Objects.requireNonNull(image).restore().resume().steps();
+  }
+
+  /**
+   * Makes an image of the process, which goes on.
+   *
+   * @return for how many seconds it stood still
+   */
+  double snapshot(Path place) {
+    ProcessImage made = checkpoints.process(pid).snapshot(place);
+    taken = made.steps();
+    return made.snapshotTimes().orElseThrow().pause().toNanos() / 1e9;
+  }
+
+  /** How large the image is. */
+  long bytes() {
+    return Objects.requireNonNull(image).manifest().bytes();
+  }
+
+  /** How long the steps of a name took, of those that were taken last, in seconds. */
+  double seconds(String step) {
+    return taken.stream()
+        .filter(each -> each.name().equals(step))
+        .mapToDouble(each -> each.duration().toNanos() / 1e9)
+        .sum();
+  }
+
+  @Override
+  public String steps() {
+    return taken.stream().map(Library::text).collect(Collectors.joining(", "));
+  }
+
+  private static String text(Step step) {
+    String note = step.note().isEmpty() ? "" : " (" + step.note() + ")";
+    return String.format(
+        Locale.ROOT, "%s %.2f s%s", step.name(), step.duration().toNanos() / 1e9, note);
+  }
+}

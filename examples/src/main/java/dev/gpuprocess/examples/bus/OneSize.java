@@ -1,0 +1,170 @@
+package dev.gpuprocess.examples.bus;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.options.HostMemory;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.util.OptionalDouble;
+
+/**
+ * The measurements with one size of GPU memory, in three processes whose memory is verified at the
+ * end of each: one for what leaves it alive and the raw image on the tmpfs, one for the library's
+ * image there, and one for that on the disk.
+ */
+final class OneSize {
+
+  private final Machine machine;
+  private final Place place;
+  private final Table table;
+  private final PrintStream out;
+  private final Size size;
+  private final GpuCheckpoints here;
+  private double rawSuspend;
+  private double rawPause;
+
+  OneSize(Machine machine, Place place, Table table, PrintStream out, Size size) {
+    this.machine = machine;
+    this.place = place;
+    this.table = table;
+    this.out = out;
+    this.size = size;
+    this.here = machine.checkpoints().toBuilder().hostMemory(HostMemory.in(place.tmpfs())).build();
+  }
+
+  void run() throws IOException, InterruptedException {
+    boolean imageInMemory = place.hasMemoryFor(size);
+    boolean imageOnDisk = place.hasDiskFor(size);
+    int count = 1 + (imageInMemory ? 1 : 0) + (imageOnDisk ? 1 : 0);
+    try (Patterns patterns = new Patterns(machine, size, count, out)) {
+      Pattern first = patterns.next();
+      int pid = (int) first.pid();
+      double resume = rawSuspendAndResume(pid, imageOnDisk);
+      OptionalDouble ready = suspendReady(pid, resume);
+      double cold = suspendCold(pid);
+      if (imageOnDisk) {
+        snapshot(pid);
+      }
+      if (imageInMemory) {
+        Trip raw = trip(raw(pid), "raw", first, place.onTmpfs());
+        // What comes first may be slower for no fault of its own.
+        rawSuspend = Math.min(rawSuspend, raw.suspend());
+        tmpfs(patterns.next(), raw);
+      } else {
+        out.printf("  %s: not enough memory for an image on the tmpfs%n", size);
+      }
+      ready.ifPresent(seconds -> table.add(size, Figure.SUSPEND, rawSuspend, seconds));
+      table.add(size, Figure.COLD_SUSPEND, rawSuspend, cold);
+      if (imageOnDisk) {
+        disk(patterns.next());
+      } else {
+        out.printf("  %s: not enough room for an image on the disk%n", size);
+      }
+      patterns.verify();
+    }
+  }
+
+  private Raw raw(int pid) {
+    return new Raw(machine.checkpoints().cuda(), pid);
+  }
+
+  /** With the image of a snapshot in between, where there is room for it. */
+  private double rawSuspendAndResume(int pid, boolean withImage)
+      throws IOException, InterruptedException {
+    Raw raw = raw(pid);
+    try (Scratch scratch = place.onDisk()) {
+      Stopwatch whole = new Stopwatch();
+      Stopwatch watch = new Stopwatch();
+      raw.suspend();
+      rawSuspend = watch.seconds();
+      if (withImage) {
+        raw.dumpAndLeave(scratch.resolve("image"));
+      }
+      watch = new Stopwatch();
+      raw.resume();
+      double resume = watch.seconds();
+      rawPause = whole.seconds();
+      if (withImage) {
+        // Lest what is still to be written disturbs the next measurement.
+        raw.sync();
+      }
+      say(withImage ? "raw, snapshot" : "raw", raw);
+      return resume;
+    }
+  }
+
+  private OptionalDouble suspendReady(int pid, double rawResume) throws IOException {
+    try (ReadyMemory memory =
+        ReadyMemory.of(
+            machine.checkpoints(), place.tmpfs(), 1, size.bytes() + place.besides(machine))) {
+      if (!memory.await()) {
+        out.printf("  %s: the memory that was to be kept ready was not made in time%n", size);
+        return OptionalDouble.empty();
+      }
+      Library library = new Library(memory.checkpoints(), pid);
+      Stopwatch watch = new Stopwatch();
+      library.suspend();
+      double suspend = watch.seconds();
+      memory.settle();
+      watch = new Stopwatch();
+      library.resume();
+      double resume = watch.seconds();
+      say("library, memory ready", library);
+      table.add(size, Figure.RESUME, rawResume, resume);
+      return OptionalDouble.of(suspend);
+    }
+  }
+
+  private double suspendCold(int pid) {
+    Library library = new Library(here, pid);
+    Stopwatch watch = new Stopwatch();
+    library.suspend();
+    double suspend = watch.seconds();
+    library.resume();
+    say("library, cold", library);
+    return suspend;
+  }
+
+  private void snapshot(int pid) throws IOException {
+    try (Scratch scratch = place.onDisk()) {
+      Library library = new Library(here, pid);
+      double pause = library.snapshot(scratch.resolve("image"));
+      say("library, snapshot", library);
+      table.add(size, Figure.PAUSE, rawPause, pause);
+    }
+  }
+
+  private void tmpfs(Pattern pattern, Trip raw) throws IOException, InterruptedException {
+    Library library = new Library(here, (int) pattern.pid());
+    Trip trip = trip(library, "library", pattern, place.onTmpfs());
+    table.add(size, Figure.DUMP, raw.suspend() + raw.dump(), trip.suspend() + trip.dump());
+    table.add(size, Figure.RESTORE, raw.restore(), trip.restore());
+  }
+
+  private void disk(Pattern pattern) throws IOException, InterruptedException {
+    DirectIo direct;
+    try (Scratch scratch = place.onDisk()) {
+      direct = DirectIo.measure(scratch.resolve(""), size);
+    }
+    Library library = new Library(here, (int) pattern.pid());
+    Trip trip = trip(library, "library", pattern, place.onDisk());
+    table.add(size, Figure.TO_DISK, library.bytes() / direct.written(), trip.dump());
+    // Read and verified; what follows is in the rows of the tmpfs.
+    table.add(size, Figure.FROM_DISK, library.bytes() / direct.read(), library.seconds("verify"));
+  }
+
+  private Trip trip(Way way, String who, Pattern pattern, Scratch directory)
+      throws IOException, InterruptedException {
+    try (directory) {
+      Trip trip = Trip.of(way, pattern, directory.resolve("image"));
+      say(who + ", image in " + directory.resolve("").getParent(), way);
+      return trip;
+    }
+  }
+
+  private void say(String who, Way way) {
+    out.printf("  %s: %s%n", who, way.steps());
+  }
+}

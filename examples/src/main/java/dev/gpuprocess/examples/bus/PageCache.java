@@ -1,0 +1,43 @@
+package dev.gpuprocess.examples.bus;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** Has the files of an image in the page cache, or nothing of them. */
+final class PageCache {
+
+  private PageCache() {}
+
+  /** Reads all of them. */
+  static void fill(Path image) throws IOException, InterruptedException {
+    forEach(image, List.of("of=/dev/null", "bs=4M"));
+  }
+
+  /** Drops them ({@code posix_fadvise} by dd). */
+  static void drop(Path image) throws IOException, InterruptedException {
+    forEach(image, List.of("iflag=nocache", "count=0"));
+  }
+
+  private static void forEach(Path image, List<String> operands)
+      throws IOException, InterruptedException {
+    List<Path> files;
+    try (Stream<Path> all = Files.walk(image)) {
+      files = all.filter(Files::isRegularFile).toList();
+    }
+    for (Path file : files) {
+      List<String> command =
+          Stream.concat(Stream.of("dd", "if=" + file), operands.stream()).toList();
+      Process dd =
+          new ProcessBuilder(command)
+              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+              .redirectError(ProcessBuilder.Redirect.DISCARD)
+              .start();
+      if (dd.waitFor() != 0) {
+        throw new IOException(command + " failed");
+      }
+    }
+  }
+}

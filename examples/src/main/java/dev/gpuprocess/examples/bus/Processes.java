@@ -1,0 +1,79 @@
+package dev.gpuprocess.examples.bus;
+
+import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.fixtures.Pattern;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.function.IntFunction;
+
+/** So much GPU memory in one and in several processes, moved at the same time by a thread each. */
+final class Processes {
+
+  private static final List<Integer> COUNTS = List.of(1, 2, 4, 8);
+
+  private final Machine machine;
+  private final Place place;
+  private final Table table;
+  private final PrintStream out;
+
+  Processes(Machine machine, Place place, Table table, PrintStream out) {
+    this.machine = machine;
+    this.place = place;
+    this.table = table;
+    this.out = out;
+  }
+
+  /** Seconds from the first call to the last answer. */
+  private record Times(double suspend, double resume) {}
+
+  void run(Size all) throws IOException, InterruptedException {
+    for (int count : COUNTS) {
+      run(all, count);
+    }
+  }
+
+  private void run(Size all, int count) throws IOException, InterruptedException {
+    Size each = new Size(Math.max(1, all.mebibytes() / count));
+    long bytes = each.bytes() + place.besides(machine);
+    try (Patterns filled = new Patterns(machine, each, count, out);
+        ReadyMemory memory = ReadyMemory.of(machine.checkpoints(), place.tmpfs(), count, bytes)) {
+      if (!filled.areTogether()) {
+        out.printf("  %s: not enough GPU memory for %s processes%n", all, count);
+        return;
+      }
+      List<Pattern> patterns = new ArrayList<>();
+      for (int i = 0; i < count; i++) {
+        patterns.add(filled.next());
+      }
+      if (!memory.await()) {
+        out.println("  the memory that was to be kept ready was not made in time");
+      }
+      Times raw = moved(patterns, pid -> new Raw(machine.checkpoints().cuda(), pid), "raw", memory);
+      Times here =
+          moved(patterns, pid -> new Library(memory.checkpoints(), pid), "library", memory);
+      String processes = count == 1 ? "1 process" : count + " processes";
+      table.add(all, "suspend, " + processes, raw.suspend, here.suspend);
+      table.add(all, "resume, " + processes, raw.resume, here.resume);
+      filled.verify();
+    }
+  }
+
+  private Times moved(List<Pattern> patterns, IntFunction<Way> way, String who, ReadyMemory memory)
+      throws IOException, InterruptedException {
+    List<Way> ways = patterns.stream().map(pattern -> way.apply((int) pattern.pid())).toList();
+    double suspend = Parallel.seconds(ways, Way::suspend);
+    memory.settle();
+    double resume = Parallel.seconds(ways, Way::resume);
+    out.printf(
+        Locale.ROOT,
+        "  %s: suspend %.2f s, resume %.2f s; the first: %s%n",
+        who,
+        suspend,
+        resume,
+        ways.get(0).steps());
+    return new Times(suspend, resume);
+  }
+}

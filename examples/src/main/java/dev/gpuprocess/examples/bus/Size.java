@@ -1,0 +1,29 @@
+package dev.gpuprocess.examples.bus;
+
+/**
+ * How much memory.
+ *
+ * @param mebibytes at least 1
+ */
+record Size(int mebibytes) {
+
+  /**
+   * Reads one.
+   *
+   * @param text such as {@code 512m} or {@code 16g}; without a letter it is in GiB
+   */
+  static Size of(String text) {
+    int number = Integer.parseInt(text.replaceFirst("[gm]$", ""));
+    return new Size(text.endsWith("m") ? number : Math.multiplyExact(number, 1024));
+  }
+
+  /** The same in bytes. */
+  long bytes() {
+    return (long) mebibytes << 20;
+  }
+
+  @Override
+  public String toString() {
+    return mebibytes % 1024 == 0 ? mebibytes / 1024 + " GiB" : mebibytes + " MiB";
+  }
+}

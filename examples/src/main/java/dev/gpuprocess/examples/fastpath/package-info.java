@@ -1,6 +1,0 @@
-/**
- * What {@code bin/gpu-fast-path} and {@code bin/gpu-serving-engine} print: this library against the
- * driver's calls and CRIU's command.
- */
-@org.jspecify.annotations.NullMarked
-package dev.gpuprocess.examples.fastpath;

@@ -1,0 +1,49 @@
+package dev.gpuprocess.examples.bus;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.examples.demo.Machine;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The program for GPU machines, tried on a simulated GPU with a process without PyTorch. */
+@RequiresCriu
+@RequiresRoot("runs CRIU's command")
+class GpuServingEngineTest {
+
+  @TempDir Path directory;
+
+  @Test
+  void itAnswersTheSameFromEachImage() throws Exception {
+    assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
+    assumeTrue(Files.isExecutable(Path.of("/usr/bin/python3")), "no python3");
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (Machine machine = Machine.simulated("for a test");
+        PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8)) {
+      new GpuServingEngine(machine, out).run(directory, Size.of("4m"), Size.of("4m"));
+    }
+    List<String> lines = bytes.toString(StandardCharsets.UTF_8).lines().toList();
+    String times = "[0-9.]+ s from the page cache, [0-9.]+ s cold from disk";
+    String last = lines.get(lines.size() - 1);
+    assertTrue(
+        last.matches(
+            "serving engine, 4 MiB on the GPU and 4 MiB in host memory, restore to first answer: "
+                + times
+                + "; raw "
+                + times),
+        last);
+    try (var left = Files.list(directory)) {
+      assertEquals(List.of(), left.toList());
+    }
+  }
+}
