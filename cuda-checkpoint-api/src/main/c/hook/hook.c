@@ -1,10 +1,10 @@
-/* Runs inside of a process while its GPU memory is checkpointed or restored, in the place of the memcpy, memmove and
- * mmap that libcuda calls. The driver's restore thread copies in pieces of 2 MiB; here each is divided among threads
+/* Runs inside of a process while its GPU memory is checkpointed or restored, instead of the memcpy, memmove and mmap
+ * that libcuda calls. The driver's restore thread copies in pieces of 2 MiB; here each is divided among threads
  * that wait for it, and the memory that the driver asks for is memory that is there already. All other calls, and all
  * other threads, get what they got before.
  *
  * Position independent, with no library and no data of its own, and it may be left behind: when the controller is
- * killed the threads end by themselves, and what calls this copies as the C library does. */
+ * killed the threads end after a while, and this copies as the C library does. */
 #include "hook.h"
 
 #include <emmintrin.h>
@@ -128,7 +128,7 @@ static void divide(struct hook_data *h, void *to, const void *from, size_t bytes
   uint64_t piece = (bytes / share + PAGE) & ~(uint64_t)(PAGE - 1);
   uint64_t pieces = (bytes + piece - 1) / piece;
   uint32_t number = h->number + 1;
-  /* Whoever still looks at the last copy must not take a piece of it any more. */
+  /* A thread that still looks at the last copy must not take a piece of it any more. */
   __atomic_store_n(&h->ticket, (uint64_t)h->number << 32 | CLOSED, __ATOMIC_SEQ_CST);
   __atomic_store_n(&h->to, (uintptr_t)to, __ATOMIC_RELAXED);
   __atomic_store_n(&h->from, (uintptr_t)from, __ATOMIC_RELAXED);

@@ -15,11 +15,14 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.progress.Step;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -109,7 +112,7 @@ class HostMemoryTest {
   }
 
   @Test
-  void memoryKeptReady_isUsedAndMadeAnew() {
+  void memoryKeptReady_isUsedAndMadeAnew() throws IOException {
     HostMemory ready = HostMemory.in(TMPFS).ready(512L << 20);
     GpuCheckpoints here = checkpoints.toBuilder().hostMemory(ready).build();
     HostMemoryPool pool = here.context().hostMemory();
@@ -117,6 +120,11 @@ class HostMemoryTest {
     try (Pattern pattern = start(MIB)) {
       CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
       assertTrue(note(suspended).contains("made before"), note(suspended));
+      // The rest of a file that was ready is free again, but for less than a huge page.
+      for (Mapping each : SaveFileMappings.candidates((int) pattern.pid())) {
+        long mapped = each.offset() + each.addresses().bytes();
+        assertTrue(fileBytes(pattern, each) <= mapped + (2 << 20), each.toString());
+      }
       await().until(() -> pool.readyBytes() >= 512L << 20);
       suspended.resume();
       assertEquals(WHOLE, pattern.verify());
@@ -145,6 +153,10 @@ class HostMemoryTest {
       String alone = copies(builder.driverHook(false).build().doctor(pattern.pid()));
       assertTrue(alone.contains("by its own thread alone: the settings say so"), alone);
     }
+  }
+
+  private static long fileBytes(Pattern pattern, Mapping mapping) throws IOException {
+    return Files.size(Path.of("/proc", Long.toString(pattern.pid()), "map_files", mapping.range()));
   }
 
   @Test

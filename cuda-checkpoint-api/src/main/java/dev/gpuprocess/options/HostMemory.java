@@ -12,10 +12,10 @@ import org.jspecify.annotations.Nullable;
  * <p>The driver moves GPU memory into host memory that it maps for that. It is given memory that is
  * there already, in huge pages, made by several threads, which takes a tenth of the time; and since
  * the memory is a file, a dump need not copy it out of the process. The kernel charges it to the
- * control group of this JVM and not to that of the process. It is free again when the process has
- * come back or has ended, whatever becomes of this JVM.
+ * control group of this JVM and not to that of the process. The kernel frees it when the process
+ * has been resumed or has ended, even if this JVM was killed before.
  *
- * <p>Where it cannot be had the driver maps memory itself, as it always did, and the {@link
+ * <p>If it is not available the driver maps its own memory, and the {@link
  * dev.gpuprocess.progress.Step#note() note} of the step says why.
  */
 public final class HostMemory {
@@ -41,7 +41,7 @@ public final class HostMemory {
 
   /**
    * On a tmpfs of huge pages that the library mounts at {@code /run/gpuprocess/memory} when it is
-   * first needed, if it may; it is empty while nobody is suspended. Where it may not mount, on
+   * first needed, if it may; it is empty while no process is suspended. Where it may not mount, on
    * {@code /dev/shm} if that has huge pages.
    *
    * @return the default
@@ -72,7 +72,7 @@ public final class HostMemory {
 
   /**
    * Keeps memory ready, so that a suspend need not make it, which takes about 0.4 s for 16 GiB. It
-   * is made in the background, is used by whichever process is suspended next, and is made anew
+   * is made in the background, is used by the next process that is suspended, and is made again
    * after that.
    *
    * @param bytes how much; 0, the default, for none

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A checkpoint or restore of the driver during which its copies are divided among threads. Where
- * the hook cannot be set the driver copies by itself, as it always did.
+ * the hook cannot be set the driver copies on its own thread.
  */
 public final class DividedCopy {
 
@@ -22,6 +22,8 @@ public final class DividedCopy {
 
   /** The driver copies less in the time that setting the hook takes. */
   public static final long LEAST_BYTES = 256L << 20;
+
+  private static final long HUGE_PAGE = 2 << 20;
 
   /**
    * What was done.
@@ -63,26 +65,36 @@ public final class DividedCopy {
       throw e;
     } finally {
       if (answered) {
-        outcome = removed(process, hook, threads, saves);
+        outcome = removed(process, hook, memory, threads, saves);
       }
     }
     return outcome;
   }
 
   private static Outcome removed(
-      ProcessIdentity process, DriverHook hook, int threads, boolean saves) {
+      ProcessIdentity process, DriverHook hook, PreparedMemory memory, int threads, boolean saves) {
     Outcome outcome = new Outcome("", List.of());
     long began = System.nanoTime();
     try {
       DriverHook.Work work = hook.work();
       outcome = new Outcome(note(work, threads, saves), work.areas());
       hook.remove();
+      memory.trim(used(work)); // the hook has unmapped the rest
       LOG.debug("process {}: hook removed in {} us", process.pid(), microsSince(began));
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       // It copies as the C library does. The next verb takes it away.
       LOG.info("process {}: the hook of its libcuda stays", process.pid(), e);
     }
     return outcome;
+  }
+
+  /** Each save area begins at a huge page. */
+  private static long used(DriverHook.Work work) {
+    return work.prepared() == 0
+        ? 0
+        : work.areas().stream()
+            .mapToLong(area -> (area.bytes() + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE)
+            .sum();
   }
 
   private static long microsSince(long began) {

@@ -33,10 +33,10 @@ import org.slf4j.LoggerFactory;
  * ({@code hook.c}, {@link HookPages}). Each is stored at once by a thread of the process, and the
  * page that it is in, read-only since the program's start, is made writable for that moment.
  *
- * <p>If this JVM is killed at any moment the process goes on: threads of the hook end by themselves
- * when nothing is copied for a while, and what is left behind copies as the C library does, also in
- * a child that was forked meanwhile and in a process restored from an image. {@link #removeFrom}
- * takes it away. For one thread.
+ * <p>If this JVM is killed at any moment the process goes on. The threads of the hook end when
+ * nothing has been copied for ten seconds. The code that stays copies as the C library does, also
+ * in a child that was forked during the copy and in a process restored from an image. {@link
+ * #removeFrom} takes it away. For one thread.
  */
 public final class DriverHook {
 
@@ -451,7 +451,7 @@ public final class DriverHook {
     private static void storeReadOnly(BorrowedThread thread, HookPages pages, long slot, long value)
         throws UntraceableException, IOException {
       long page = slot & -HookPages.PAGE;
-      // Whoever dies here, the page is read-only afterwards.
+      // If this JVM or the process dies here, the page is read-only afterwards.
       thread.onTheWayHome(SystemCall.MPROTECT, page, HookPages.PAGE, READ);
       thread.call(SystemCall.MPROTECT, page, HookPages.PAGE, READ_WRITE);
       thread.store(pages.storeRoutine(), slot, value);

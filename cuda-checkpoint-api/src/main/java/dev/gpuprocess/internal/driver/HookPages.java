@@ -236,7 +236,7 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     writeInt(memory, PARTICIPANTS, threads + 1);
   }
 
-  /** Tells the threads to end; whoever sleeps is to be woken at {@link #number}. */
+  /** Tells the threads to end. The caller must wake those that wait at {@link #number}. */
   void stop(ProcessMemory memory) throws NativeCallException {
     writeInt(memory, STOP, 1);
     writeInt(memory, NUMBER, (int) memory.readLong(number()) + 1);

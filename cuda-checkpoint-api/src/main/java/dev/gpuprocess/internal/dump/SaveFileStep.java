@@ -157,7 +157,7 @@ final class SaveFileStep implements AutoCloseable {
   }
 
   /**
-   * Puts the files into the image, unless that was done. The process may run meanwhile.
+   * Puts the files into the image, unless that was done. The process may be running.
    *
    * @param undo called when that ends after this has thrown
    */
@@ -248,7 +248,7 @@ final class SaveFileStep implements AutoCloseable {
     }
   }
 
-  /** CRIU has seen the names: nobody needs them any more. */
+  /** Removes the names, which are not needed after CRIU has seen them. */
   void hideNames() {
     if (files != null) {
       files.hide();

@@ -62,7 +62,7 @@ final class SaveFileSteps implements AutoCloseable {
     all.forEach(each -> each.requireRecorded(images));
   }
 
-  /** CRIU has seen the names: nobody needs them any more. */
+  /** Removes the names, which are not needed after CRIU has seen them. */
   void hideNames() {
     all.forEach(SaveFileStep::hideNames);
   }

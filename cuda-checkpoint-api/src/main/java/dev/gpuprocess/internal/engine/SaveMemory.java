@@ -17,7 +17,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The host memory that takes the GPU memory of several processes: there is enough for all of them,
- * or the driver maps it as it always did. The processes keep it when this is closed.
+ * or the driver maps its own. The processes keep it when this is closed.
  */
 final class SaveMemory implements AutoCloseable {
 
@@ -85,7 +85,7 @@ final class SaveMemory implements AutoCloseable {
   String during(Member member, Runnable checkpoint) {
     TrackedProcess target = member.target();
     long bytes = target.held().bytes();
-    // What is not known may be much.
+    // An unknown amount may be large.
     if (!target.context.driverHook() || (bytes > 0 && bytes < DividedCopy.LEAST_BYTES)) {
       checkpoint.run();
       return "";

@@ -28,7 +28,7 @@ public final class HostMemoryPool implements AutoCloseable {
 
   private static final long HUGE_PAGE = 2 << 20;
 
-  /** What is kept ready is of this size, so that it suits a process of any size. */
+  /** The size of the files that are kept ready. A process gets as many of them as it needs. */
   private static final long SEGMENT = 512 << 20;
 
   /** What one thread makes at a time. */
@@ -52,7 +52,7 @@ public final class HostMemoryPool implements AutoCloseable {
     refill();
   }
 
-  /** Whether anybody wants some. */
+  /** Whether host memory is switched on. */
   public boolean isUsed() {
     return wanted.isUsed();
   }
@@ -74,7 +74,7 @@ public final class HostMemoryPool implements AutoCloseable {
     return HugeTmpfs.mayBeMounted() ? Optional.empty() : Optional.of(NO_PLACE);
   }
 
-  /** Where a file is made; empty when there is no place, or nobody wants one. */
+  /** The directory for the files; empty if there is none, or host memory is switched off. */
   public Optional<Path> directory() {
     if (!wanted.isUsed()) {
       return Optional.empty();
@@ -112,7 +112,7 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
-  /** From what is ready, and the rest in a file of the size that is needed. */
+  /** Takes files that are ready, and creates more for the rest. */
   private List<NamelessFile> files(Path directory, long bytes, List<NamelessFile> toMake)
       throws IOException {
     List<NamelessFile> files = new ArrayList<>();
@@ -195,10 +195,7 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
-  /**
-   * Makes anew, in the background and by one thread, what was taken of the memory that is kept
-   * ready.
-   */
+  /** Fills the ready memory up again, on one background thread. */
   public void refill() {
     synchronized (ready) {
       if (making || missing() == 0) {
@@ -219,7 +216,7 @@ public final class HostMemoryPool implements AutoCloseable {
     return Math.max(0, wanted.ready() - there);
   }
 
-  /** One file after the other, so that a suspend that comes meanwhile has those that are made. */
+  /** Adds one file at a time, so that a suspend can already use the finished ones. */
   private void fill() {
     try {
       Path directory = requireDirectory();
@@ -306,7 +303,7 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
-  /** Lets go what is ready; nothing is kept ready any more. */
+  /** Frees the ready memory. No more is made. */
   @Override
   public void close() {
     synchronized (ready) {

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.memory;
 
 import dev.gpuprocess.internal.os.NamelessFile;
+import dev.gpuprocess.internal.os.NativeCallException;
 import java.util.List;
 
 /**
@@ -12,6 +13,22 @@ public record PreparedMemory(List<NamelessFile> files) implements AutoCloseable 
 
   /** None. */
   public static final PreparedMemory NONE = new PreparedMemory(List.of());
+
+  /**
+   * Frees the memory behind a save area. No process may map it.
+   *
+   * @param used how much the save area needs, in bytes
+   * @throws NativeCallException when a file cannot be shortened
+   */
+  public void trim(long used) throws NativeCallException {
+    long left = used;
+    for (NamelessFile file : files) {
+      if (left < file.bytes()) {
+        file.truncate(Math.max(0, left));
+      }
+      left -= file.bytes();
+    }
+  }
 
   @Override
   public void close() {

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * A file without a name on a file system in memory ({@code O_TMPFILE}): its memory is free when
@@ -27,6 +28,7 @@ public final class NamelessFile implements AutoCloseable {
 
   private final int descriptor;
   private final long bytes;
+  private final AtomicBoolean closed = new AtomicBoolean();
 
   private NamelessFile(int descriptor, long bytes) {
     this.descriptor = descriptor;
@@ -102,6 +104,17 @@ public final class NamelessFile implements AutoCloseable {
     }
   }
 
+  /**
+   * Frees the pages behind a position. They must not be mapped.
+   *
+   * @throws NativeCallException when the file cannot be shortened
+   */
+  public void truncate(long position) throws NativeCallException {
+    if (LIBRARY.ftruncate(descriptor, position) != 0) {
+      throw Libc.failure("ftruncate of a file in memory", Libc.errno());
+    }
+  }
+
   /** For kernels before 5.14, which cannot populate. */
   private void allocate(long from, long to, int errno) throws NativeCallException {
     if (errno != EINVAL) {
@@ -132,8 +145,11 @@ public final class NamelessFile implements AutoCloseable {
     }
   }
 
+  /** Closes it. Does nothing the second time: its number may be another file's by then. */
   @Override
   public void close() {
-    Descriptors.close(descriptor);
+    if (!closed.getAndSet(true)) {
+      Descriptors.close(descriptor);
+    }
   }
 }

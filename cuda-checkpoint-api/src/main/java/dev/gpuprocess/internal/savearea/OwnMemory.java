@@ -20,10 +20,10 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * Gives a process memory of its own in the place of files that CRIU could not find, piece by piece:
- * each piece is copied elsewhere in the process and then moved over the file in one step, so the
- * process has its bytes at every moment. The process must not write to that memory meanwhile, as it
- * does not while it is suspended: only the driver knows its address.
+ * Gives a process memory of its own instead of files that CRIU could not find, piece by piece: each
+ * piece is copied elsewhere in the process and then moved over the file in one step, so the process
+ * has its bytes at every moment. The process must not write to that memory during this; it does not
+ * while it is suspended: only the driver knows its address.
  */
 public final class OwnMemory {
 
@@ -72,7 +72,7 @@ public final class OwnMemory {
       thread.unmap(fresh, piece.bytes());
       throw e;
     }
-    // Moved away and unmapped on the way home it could be somebody else's by then.
+    // After the move these addresses may belong to another mapping: do not unmap them later.
     thread.notOnTheWayHome();
     try {
       long unused =

@@ -86,7 +86,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
     }
   }
 
-  /** It as a manifest has it, with the checksums of what is in it now. */
+  /** Computes the checksums of its present content, for the manifest. */
   ImageFile sums(Checksum checksum, CopyLimit limit) throws IOException {
     return sums(IoExecutor.copying(), checksum, limit, null);
   }

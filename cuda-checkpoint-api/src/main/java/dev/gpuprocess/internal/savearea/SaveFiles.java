@@ -66,7 +66,7 @@ public final class SaveFiles implements AutoCloseable {
   /** Under which name CRIU finds each of them. */
   private final Map<SaveFile, Path> names = new HashMap<>();
 
-  /** Those that have a name in the image already. */
+  /** The files that were linked into the image. */
   private final Set<SaveFile> linked = new HashSet<>();
 
   private final List<AddressRange> areas;
@@ -137,7 +137,7 @@ public final class SaveFiles implements AutoCloseable {
         return Optional.of("it has a mount namespace of its own, where they are not seen");
       }
       if (SaveFileMappings.haveOwnPages(process.pid(), areas)) {
-        return Optional.of("the process has changed what it has from them");
+        return Optional.of("the process has written to memory that is mapped from them");
       }
       for (SaveFile file : files) {
         if (!file.isNameless()
@@ -172,8 +172,8 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Gives those that have just got a name another one in an image, where that is on the same file
-   * system. To be called after {@link #name}, before {@link #hide}.
+   * Links the files that {@link #name} has named into an image, if it is on the same file system.
+   * To be called after {@link #name}, before {@link #hide}.
    *
    * @param directory of memory files of the image
    */
@@ -305,7 +305,7 @@ public final class SaveFiles implements AutoCloseable {
         });
   }
 
-  /** Lets them go. The process keeps what it maps. */
+  /** Closes the files. The process keeps its mappings. */
   @Override
   public void close() {
     hide();
