@@ -132,8 +132,8 @@ public final class CheckpointedJob extends LiveJob implements GpuJob, AutoClosea
   /**
    * Writes the tree of the root to disk with CRIU as one image, after which it is gone, unless the
    * options say otherwise. The image is made as {@link CheckpointedProcess#dump(Path, DumpOptions)}
-   * says of one process; what is handed over of each member is in a file of its own. When this
-   * throws, all members are still checkpointed.
+   * says of one process; the GPU memory of each member is in files of its own. When this throws,
+   * all members are still checkpointed.
    *
    * @param directory where the image will be: it must not exist yet, or be empty; missing
    *     directories above it are created

@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 /**
  * A step on the way into an image, and how long it took. Immutable.
  *
- * @param name such as {@code lock}, {@code checkpoint} or {@code hand over}; CRIU's own dump is not
+ * @param name such as {@code lock}, {@code checkpoint} or {@code write}; CRIU's own dump is not
  *     among them, as it ends after the image has been described
  * @param pid the member of the job that it was a step of, or the root, as the controller saw it
  * @param microseconds how long it took; steps of several members overlap

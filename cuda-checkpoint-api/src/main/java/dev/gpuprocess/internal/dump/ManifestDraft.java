@@ -28,7 +28,7 @@ final class ManifestDraft {
   /**
    * Collects it from a process that CRIU holds; it may run or be gone when the files are known.
    *
-   * @param memory what was handed over; null for nothing
+   * @param memory the files with GPU memory; null for none
    * @param machine what it needs of a machine
    * @param steps that led into the image
    * @param now when the image is made

@@ -16,11 +16,11 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * The memory in which the driver keeps the GPU memory of a checkpointed process: private anonymous
- * memory of the process itself, which may also have other such memory. With one GPU it is one
- * mapping, wholly resident, without a name (measured on an H200); the kernel may have merged it
- * with its neighbours. So the largest range of such memory is a bound for what the process held.
- * For several GPUs, where nothing was measured, the bound is all such memory together. What a
- * hand-over has put into files of an image is no such memory any more, and comes on top.
+ * memory of the process, or files in memory that it maps. With one GPU it is one mapping, wholly
+ * resident (measured on an H200 and an H100); the kernel may have merged anonymous memory with its
+ * neighbours. So the largest range of anonymous memory is a bound for what the process held, and
+ * what is in files comes on top. For several GPUs, where nothing was measured, the bound is all
+ * anonymous memory together.
  */
 final class SaveArea {
 

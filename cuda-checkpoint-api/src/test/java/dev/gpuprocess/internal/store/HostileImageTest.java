@@ -69,7 +69,7 @@ class HostileImageTest {
   private ImageKey key;
   private Path plain;
   private Path signed;
-  private Path handedOver;
+  private Path withMemory;
   private final Map<Path, Map<String, String>> originals = new TreeMap<>();
   private final Map<Verdict, Integer> counts = new TreeMap<>();
   private final List<String> failures = new ArrayList<>();
@@ -83,11 +83,11 @@ class HostileImageTest {
     key = TestImages.key(root.resolve("key"), 5);
     plain = root.resolve("plain");
     signed = root.resolve("signed");
-    handedOver = root.resolve("handed-over");
+    withMemory = root.resolve("with-memory");
     TestImages.publish(plain, null);
     TestImages.publish(signed, key);
-    TestImages.publishHandedOver(handedOver);
-    originals.put(handedOver, fingerprint(handedOver));
+    TestImages.publishWithMemory(withMemory);
+    originals.put(withMemory, fingerprint(withMemory));
     originals.put(plain, fingerprint(plain));
     originals.put(signed, fingerprint(signed));
   }
@@ -108,10 +108,10 @@ class HostileImageTest {
       judge(victim, signed, key, FileMutants.ofEach(signedFiles, random));
       judge(victim, plain, null, FileMutants.ofDirectories());
       judge(victim, signed, key, FileMutants.ofDirectories());
-      judge(victim, handedOver, null, FileMutants.ofEach(List.of(TestImages.MEMORY), random));
-      judge(victim, handedOver, null, FileMutants.ofMemoryDirectory());
-      byte[] itsManifest = Files.readAllBytes(handedOver.resolve(ManifestFile.NAME));
-      judge(victim, handedOver, null, part(ManifestMutants.of(itsManifest)));
+      judge(victim, withMemory, null, FileMutants.ofEach(List.of(TestImages.MEMORY), random));
+      judge(victim, withMemory, null, FileMutants.ofMemoryDirectory());
+      byte[] itsManifest = Files.readAllBytes(withMemory.resolve(ManifestFile.NAME));
+      judge(victim, withMemory, null, part(ManifestMutants.of(itsManifest)));
       byte[] plainManifest = Files.readAllBytes(plain.resolve(ManifestFile.NAME));
       byte[] signedManifest = Files.readAllBytes(signed.resolve(ManifestFile.NAME));
       judge(victim, plain, null, part(ManifestMutants.of(plainManifest)));

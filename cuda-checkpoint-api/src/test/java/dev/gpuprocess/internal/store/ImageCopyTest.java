@@ -137,9 +137,9 @@ class ImageCopyTest {
 
   @Test
   void memoryFilesAndSignaturesAreCopied() throws IOException {
-    Path handedOver = root.resolve("handed-over");
-    copy(TestImages.publishHandedOver(handedOver), null);
-    assertSame(handedOver, null);
+    Path withMemory = root.resolve("with-memory");
+    copy(TestImages.publishWithMemory(withMemory), null);
+    assertSame(withMemory, null);
     ImageDirectory first = ImageDirectory.open(target);
     assertTrue(first.manifest().files().stream().anyMatch(f -> f.path().startsWith("gpu/")));
 

@@ -197,9 +197,9 @@ class StorePruneTest {
 
   @Test
   void whatAProcessMapsStays() throws IOException {
-    ImageDirectory mapped = TestImages.publishHandedOver(images.resolve("mapped"), FIRST);
-    TestImages.publishHandedOver(images.resolve("not mapped"), FIRST.plusSeconds(1));
-    TestImages.publishHandedOver(images.resolve("new"), FIRST.plusSeconds(2));
+    ImageDirectory mapped = TestImages.publishWithMemory(images.resolve("mapped"), FIRST);
+    TestImages.publishWithMemory(images.resolve("not mapped"), FIRST.plusSeconds(1));
+    TestImages.publishWithMemory(images.resolve("new"), FIRST.plusSeconds(2));
     try (FileChannel memory = FileChannel.open(mapped.path().resolve(TestImages.MEMORY))) {
       MappedByteBuffer process = memory.map(FileChannel.MapMode.READ_ONLY, 0, memory.size());
       PruneReport report = keepLast(1);

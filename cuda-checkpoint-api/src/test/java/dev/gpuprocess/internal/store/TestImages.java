@@ -120,12 +120,12 @@ public final class TestImages {
   }
 
   /** Publishes an image with a memory file. */
-  static ImageDirectory publishHandedOver(Path directory) {
-    return publishHandedOver(directory, CREATED);
+  static ImageDirectory publishWithMemory(Path directory) {
+    return publishWithMemory(directory, CREATED);
   }
 
   /** The same of one that was made then. */
-  static ImageDirectory publishHandedOver(Path directory, Instant created) {
+  static ImageDirectory publishWithMemory(Path directory, Instant created) {
     try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, null)) {
       fill(staged.images(), new Random(1));
       byte[] memory = bytes(new Random(2), MEMORY_BYTES);
@@ -134,7 +134,7 @@ public final class TestImages {
       sum.add(ByteBuffer.wrap(memory));
       staged.addMemory(new ImageFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
       ImageDirectory image =
-          staged.publish(files -> made(handedOver(files), created, List.of("/usr/bin/python3")));
+          staged.publish(files -> made(withMemory(files), created, List.of("/usr/bin/python3")));
       staged.logUnwanted();
       return image;
     } catch (IOException e) {
@@ -142,7 +142,7 @@ public final class TestImages {
     }
   }
 
-  private static Manifest handedOver(List<ImageFile> files) {
+  private static Manifest withMemory(List<ImageFile> files) {
     return manifest(
         Manifest.FORMAT_WITH_MEMORY,
         null,
