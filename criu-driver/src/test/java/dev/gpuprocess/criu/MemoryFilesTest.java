@@ -265,6 +265,28 @@ class MemoryFilesTest {
     assertNothingIsTaken();
   }
 
+  /** As on a tmpfs that takes no more files: what was copied is not in the image twice. */
+  @Test
+  void filesThatCannotBeNamedAreDumpedByCriu() throws IOException {
+    Path point = Files.createDirectory(directory.resolve("full"));
+    try (TmpFs full = TmpFs.mount(point, "size=700m,nr_inodes=3")) {
+      ProcessImage image =
+          checkpoints.toBuilder()
+              .hostMemory(HostMemory.in(full.point()))
+              .build()
+              .process(job.pid())
+              .suspend()
+              .dump(image(), OPTIONS);
+      Step copied = step(image, "copy to own memory");
+      assertTrue(copied.note().contains("its files cannot be given a name: "), copied.note());
+      assertEquals(List.of(), image.manifest().memoryFiles());
+      assertFalse(Files.exists(image().resolve("gpu")));
+      image.verify();
+      image.restore().resume();
+      assertRight();
+    }
+  }
+
   /** The restore has read it into memory. */
   @Test
   void aProcessWhoseImageWasRemovedIsDumpedAgain() {

@@ -46,7 +46,9 @@ final class SaveFileStep implements AutoCloseable {
   private final DumpOptions options;
   private final StepRecorder steps;
   private @Nullable SaveFiles files;
-  private boolean isWritten;
+
+  /** What is in the image of them; null before they were put there. */
+  private @Nullable List<ImageFile> written;
 
   /** Prepares; nothing is done yet. */
   SaveFileStep(Member member, DumpOptions options) {
@@ -164,16 +166,16 @@ final class SaveFileStep implements AutoCloseable {
   void write(
       StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
     SaveFiles found = files;
-    if (found == null || isWritten) {
+    if (found == null || written != null) {
       return;
     }
-    isWritten = true;
     List<ImageFile> made =
         steps.run(
             "write",
             () -> written(found, image, disk, limit, undo),
             files -> files.stream().mapToLong(ImageFile::bytes).sum());
     made.forEach(image::addMemory);
+    written = made;
   }
 
   private static List<ImageFile> written(
@@ -213,6 +215,7 @@ final class SaveFileStep implements AutoCloseable {
               .map(Mapping::addresses)
               .toList();
       giveOwnMemory(ranges, "its files cannot be given a name: " + e.getMessage());
+      removeFrom(image, disk);
       return;
     }
     boolean unused =
@@ -223,6 +226,21 @@ final class SaveFileStep implements AutoCloseable {
               return true;
             },
             late -> image.close());
+  }
+
+  /** CRIU has what was copied. */
+  private void removeFrom(StagedImage image, BoundedDiskTask disk) {
+    List<ImageFile> copied = written;
+    if (copied != null) {
+      boolean unused =
+          disk.run(
+              "remove",
+              () -> {
+                image.removeMemory(copied);
+                return true;
+              },
+              late -> image.close());
+    }
   }
 
   /** What is in files, for the manifest. */

@@ -189,16 +189,18 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Leaves a memory file out of the image: removes what there is of it, and the directory too
-   * unless another one was added.
+   * Removes memory files that were added, and their directory after the last one.
    *
-   * @param name the name of the file in its directory
-   * @throws ImageException when it cannot be removed
+   * @param files some that were added
+   * @throws ImageException when they cannot be removed
    */
-  public void removeMemory(String name) {
+  public void removeMemory(List<ImageFile> files) {
     Path directory = staging.held().path().resolve(MemoryFile.DIRECTORY);
     try {
-      Files.deleteIfExists(directory.resolve(name));
+      for (ImageFile each : files) {
+        Files.deleteIfExists(staging.held().path().resolve(each.path()));
+      }
+      memory.removeAll(files);
       if (memory.isEmpty()) {
         DurableFiles.delete(directory);
       }

@@ -252,7 +252,9 @@ class StagedImageTest {
       ImageException e =
           assertThrows(ImageException.class, () -> staged.publish(TestImages::manifest).verify());
       assertTrue(e.getMessage().contains("memory-1.bin: does not belong"), e.getMessage());
-      staged.removeMemory("memory-1.bin");
+      ImageFile file = new ImageFile("gpu/memory-1.bin", 1, staged.checksum(), List.of("00000000"));
+      staged.addMemory(file);
+      staged.removeMemory(List.of(file));
       staged.publish(TestImages::manifest).verify();
     }
   }
