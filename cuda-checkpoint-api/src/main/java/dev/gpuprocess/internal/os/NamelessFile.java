@@ -55,6 +55,11 @@ public final class NamelessFile implements AutoCloseable {
     return bytes;
   }
 
+  /** A path of it for this JVM, as long as it is open. */
+  public Path path() {
+    return Path.of("/proc/self/fd/" + descriptor);
+  }
+
   /** Its descriptor, open as long as this is. */
   public int descriptor() {
     return descriptor;

@@ -3,21 +3,17 @@ package dev.gpuprocess.internal.savearea;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
-import dev.gpuprocess.internal.os.AlignedBuffer;
 import dev.gpuprocess.internal.os.BlockFile;
-import dev.gpuprocess.internal.os.CopyBuffers;
 import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.NamelessFile;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
-import dev.gpuprocess.internal.store.RunningChecksum;
+import dev.gpuprocess.internal.store.SummedCopy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -109,42 +105,10 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   }
 
   private ImageFile sums(
-      IoExecutor workers, Checksum checksum, CopyLimit limit, @Nullable BlockFile to)
+      IoExecutor threads, Checksum checksum, CopyLimit limit, @Nullable BlockFile to)
       throws IOException {
-    try (IoExecutor threads = workers) {
-      List<CompletableFuture<String>> chunks = new ArrayList<>();
-      for (long at = 0; at < bytes(); at += ImageFile.CHUNK_BYTES) {
-        long from = at;
-        long end = Math.min(bytes(), at + ImageFile.CHUNK_BYTES);
-        chunks.add(threads.start(() -> chunk(from, end, checksum, limit, to)));
-      }
-      List<String> sums = new ArrayList<>();
-      for (CompletableFuture<String> chunk : chunks) {
-        sums.add(IoExecutor.await(chunk));
-      }
-      return new ImageFile(path(), bytes(), checksum, sums);
-    }
-  }
-
-  private String chunk(
-      long from, long end, Checksum checksum, CopyLimit limit, @Nullable BlockFile to)
-      throws IOException {
-    RunningChecksum sum = RunningChecksum.of(checksum);
-    AlignedBuffer buffer = CopyBuffers.take();
-    try {
-      for (long at = from; at < end; at += buffer.size()) {
-        limit.requireTime();
-        int count = (int) Math.min(buffer.size(), end - at);
-        file.read(buffer, count, at);
-        sum.add(buffer.first(count));
-        if (to != null) {
-          to.write(buffer, count, at);
-        }
-      }
-    } finally {
-      CopyBuffers.give(buffer);
-    }
-    return sum.text();
+    return new SummedCopy(offset -> file, to, limit::requireTime)
+        .run(path(), bytes(), checksum, threads);
   }
 
   @Override

@@ -4,21 +4,17 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
-import dev.gpuprocess.internal.os.AlignedBuffer;
 import dev.gpuprocess.internal.os.BlockFile;
-import dev.gpuprocess.internal.os.CopyBuffers;
 import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.NamelessFile;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.CompletableFuture;
 
 /**
  * The memory files of an image in host memory, where they are written while they are verified: a
@@ -66,8 +62,7 @@ final class MemoryCopies implements AutoCloseable {
 
   /** A path of the copy of a file, as long as this is open; empty when there is none. */
   Optional<Path> path(MemoryFile file) {
-    return Optional.ofNullable(files.get(file.file()))
-        .map(copy -> Path.of("/proc/self/fd/" + copy.descriptor()));
+    return Optional.ofNullable(files.get(file.file())).map(NamelessFile::path);
   }
 
   /** Whether a file is copied. */
@@ -89,51 +84,14 @@ final class MemoryCopies implements AutoCloseable {
     Path path = image.path().resolve(file.path());
     try (BlockFile cached = BlockFile.openToRead(path, false);
         BlockFile direct = BlockFile.openToRead(path, true);
-        BlockFile to = BlockFile.open(Path.of("/proc/self/fd/" + copy.descriptor()), false)) {
+        BlockFile to = BlockFile.open(copy.path(), false)) {
       to.prepare(0, file.bytes());
-      return copy(file, cached, direct, to, reading);
+      // A disk has its best number of readers, and memory more of them.
+      IoExecutor threads = cached.isCached(0) ? IoExecutor.copying() : IoExecutor.streaming();
+      return new SummedCopy(
+              offset -> cached.isCached(offset) ? cached : direct, to, reading::requireTime)
+          .run(file.path(), file.bytes(), file.checksum(), threads);
     }
-  }
-
-  /** A disk has its best number of readers, and memory more of them. */
-  private static ImageFile copy(
-      ImageFile file, BlockFile cached, BlockFile direct, BlockFile to, ReadLimit reading)
-      throws IOException {
-    try (IoExecutor threads = cached.isCached(0) ? IoExecutor.copying() : IoExecutor.streaming()) {
-      List<CompletableFuture<String>> chunks = new ArrayList<>();
-      for (long at = 0; at < file.bytes(); at += ImageFile.CHUNK_BYTES) {
-        long from = at;
-        long end = Math.min(file.bytes(), at + ImageFile.CHUNK_BYTES);
-        chunks.add(
-            threads.start(
-                () ->
-                    copied(file, cached.isCached(from) ? cached : direct, to, from, end, reading)));
-      }
-      List<String> sums = new ArrayList<>();
-      for (CompletableFuture<String> chunk : chunks) {
-        sums.add(IoExecutor.await(chunk));
-      }
-      return new ImageFile(file.path(), file.bytes(), file.checksum(), sums);
-    }
-  }
-
-  private static String copied(
-      ImageFile file, BlockFile from, BlockFile to, long begin, long end, ReadLimit reading)
-      throws IOException {
-    RunningChecksum sum = RunningChecksum.of(file.checksum());
-    AlignedBuffer buffer = CopyBuffers.take();
-    try {
-      for (long at = begin; at < end; at += buffer.size()) {
-        reading.requireTime();
-        int count = (int) Math.min(buffer.size(), end - at);
-        from.read(buffer, count, at);
-        sum.add(buffer.first(count));
-        to.write(buffer, count, at);
-      }
-    } finally {
-      CopyBuffers.give(buffer);
-    }
-    return sum.text();
   }
 
   @Override
