@@ -106,21 +106,15 @@ public final class DriverHook {
   public static DriverHook set(
       ProcessIdentity process, List<NamelessFile> prepared, int threads, boolean saves)
       throws UntraceableException, IOException {
-    ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
-    List<Mapping> mappings = ProcFs.memory(process.pid());
-    List<DriverLibrary.Import> imports = imports(process, memory, mappings);
-    Optional<HookPages> there =
-        HookPages.in(memory, mappings).filter(pages -> pages.isFor(imports));
-    if (there.isPresent()) {
-      DriverHook left = new DriverHook(process, memory, there.get());
+    Place place = Place.in(process);
+    ProcessMemory memory = place.memory();
+    if (place.pages().isPresent()) {
+      DriverHook left = new DriverHook(process, memory, place.pages().get());
       if (left.isSet()) {
         left.remove();
       }
-    } else if (!areOfOtherLibraries(memory, mappings, imports)) {
-      throw new IOException(
-          "libcuda of process %s has the hook of another tool".formatted(process.pid()));
     }
-    int restoreThread = RestoreThread.numberIn(process);
+    int restoreThread = RestoreThread.of(process);
     int started = Math.min(threads, HookPages.MOST_THREADS);
     try {
       HookPages pages =
@@ -129,7 +123,7 @@ public final class DriverHook {
               BORROWING,
               thread ->
                   new Setting(thread, memory, restoreThread, started, saves)
-                      .run(there, imports, prepared));
+                      .run(place.pages(), place.imports(), prepared));
       return new DriverHook(process, memory, pages);
     } catch (UntraceableException | IOException | RuntimeException e) {
       boolean unused = removeFrom(process);
@@ -145,14 +139,9 @@ public final class DriverHook {
    */
   public static boolean removeFrom(ProcessIdentity process) {
     try {
-      ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
-      List<Mapping> mappings = ProcFs.memory(process.pid());
-      Optional<HookPages> pages = HookPages.in(memory, mappings);
-      if (pages.isPresent()) {
-        DriverHook left = new DriverHook(process, memory, pages.get());
-        if (left.isSet()) {
-          left.remove();
-        }
+      Optional<DriverHook> left = in(process);
+      if (left.isPresent() && left.get().isSet()) {
+        left.get().remove();
       }
       return true;
     } catch (UntraceableException | IOException | RuntimeException e) {
@@ -170,39 +159,75 @@ public final class DriverHook {
     return pages.hasThreads(memory) || pages.region(memory).isPresent();
   }
 
-  private static List<DriverLibrary.Import> imports(
-      ProcessIdentity process, ProcessMemory memory, List<Mapping> mappings) throws IOException {
-    List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
-    if (libraries.size() != 1) {
-      throw new IOException(
-          "process %s has %s copies of libcuda mapped".formatted(process.pid(), libraries.size()));
-    }
-    List<DriverLibrary.Import> imports = libraries.get(0).imports(Set.copyOf(HookPages.FUNCTIONS));
-    long names = imports.stream().map(DriverLibrary.Import::name).distinct().count();
-    boolean copies = imports.stream().anyMatch(each -> each.name().equals("memcpy"));
-    boolean unresolved = imports.stream().anyMatch(each -> libraries.get(0).isCode(each.target()));
-    if (!copies || unresolved || names != imports.size()) {
-      throw new IOException(
-          "libcuda of process %s does not import memcpy in the expected way"
-              .formatted(process.pid()));
-    }
-    return imports;
+  /** The one whose pages are in a process, set or not. */
+  private static Optional<DriverHook> in(ProcessIdentity process) {
+    ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
+    return HookPages.in(memory, ProcFs.memory(process.pid()))
+        .map(pages -> new DriverHook(process, memory, pages));
   }
 
-  /** Not in memory without a file, where tools put code of theirs. */
-  private static boolean areOfOtherLibraries(
-      ProcessMemory memory, List<Mapping> mappings, List<DriverLibrary.Import> imports) {
-    return HookPages.in(memory, mappings).isEmpty()
-        && imports.stream()
-            .allMatch(
-                each ->
-                    mappings.stream()
-                        .anyMatch(
-                            mapping ->
-                                mapping.inode() != 0
-                                    && mapping.permissions().contains("x")
-                                    && mapping.start() <= each.target()
-                                    && each.target() < mapping.end()));
+  /**
+   * Where a hook can be set.
+   *
+   * @param imports of libcuda
+   * @param pages of an earlier hook for them; empty for none
+   */
+  private record Place(
+      ProcessMemory memory, List<DriverLibrary.Import> imports, Optional<HookPages> pages) {
+
+    /**
+     * Looks at a process.
+     *
+     * @throws IOException when its libcuda is not as it is expected to be
+     */
+    static Place in(ProcessIdentity process) throws IOException {
+      ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
+      List<Mapping> mappings = ProcFs.memory(process.pid());
+      List<DriverLibrary.Import> imports = imports(process, memory, mappings);
+      Optional<HookPages> found = HookPages.in(memory, mappings);
+      Optional<HookPages> ours = found.filter(pages -> pages.isFor(imports));
+      if (ours.isEmpty() && (found.isPresent() || !areOfOtherLibraries(mappings, imports))) {
+        throw new IOException(
+            "libcuda of process %s has the hook of another tool".formatted(process.pid()));
+      }
+      return new Place(memory, imports, ours);
+    }
+
+    private static List<DriverLibrary.Import> imports(
+        ProcessIdentity process, ProcessMemory memory, List<Mapping> mappings) throws IOException {
+      List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+      if (libraries.size() != 1) {
+        throw new IOException(
+            "process %s has %s copies of libcuda mapped"
+                .formatted(process.pid(), libraries.size()));
+      }
+      DriverLibrary library = libraries.get(0);
+      List<DriverLibrary.Import> imports = library.imports(Set.copyOf(HookPages.FUNCTIONS));
+      long names = imports.stream().map(DriverLibrary.Import::name).distinct().count();
+      boolean copies = imports.stream().anyMatch(each -> each.name().equals("memcpy"));
+      boolean unresolved = imports.stream().anyMatch(each -> library.isCode(each.target()));
+      if (!copies || unresolved || names != imports.size()) {
+        throw new IOException(
+            "libcuda of process %s does not import memcpy in the expected way"
+                .formatted(process.pid()));
+      }
+      return imports;
+    }
+
+    /** Not in memory without a file, where tools put code of theirs. */
+    private static boolean areOfOtherLibraries(
+        List<Mapping> mappings, List<DriverLibrary.Import> imports) {
+      return imports.stream()
+          .allMatch(
+              each ->
+                  mappings.stream()
+                      .anyMatch(
+                          mapping ->
+                              mapping.inode() != 0
+                                  && mapping.permissions().contains("x")
+                                  && mapping.start() <= each.target()
+                                  && each.target() < mapping.end()));
+    }
   }
 
   /**
@@ -213,15 +238,8 @@ public final class DriverHook {
    */
   public static Optional<String> obstacle(ProcessIdentity process) {
     try {
-      ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
-      List<Mapping> mappings = ProcFs.memory(process.pid());
-      List<DriverLibrary.Import> imports = imports(process, memory, mappings);
-      boolean isOurs =
-          HookPages.in(memory, mappings).filter(each -> each.isFor(imports)).isPresent();
-      if (!isOurs && !areOfOtherLibraries(memory, mappings, imports)) {
-        return Optional.of("its libcuda has the hook of another tool");
-      }
-      int unused = RestoreThread.numberIn(process);
+      Place unused = Place.in(process);
+      int unusedThread = RestoreThread.of(process);
       return Optional.empty();
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       return Optional.of(String.valueOf(e.getMessage()));
@@ -236,9 +254,8 @@ public final class DriverHook {
    */
   public static List<AddressRange> areas(ProcessIdentity process) {
     try {
-      ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
-      Optional<HookPages> pages = HookPages.in(memory, ProcFs.memory(process.pid()));
-      return pages.isPresent() ? pages.get().work(memory).areas() : List.of();
+      Optional<DriverHook> last = in(process);
+      return last.isPresent() ? last.get().work().areas() : List.of();
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("process {} does not tell where its memory was saved", process.pid(), e);
       return List.of();
@@ -307,10 +324,17 @@ public final class DriverHook {
       Optional<AddressRange> region = region(prepared);
       HookPages pages = there.isPresent() ? there.get() : create(imports);
       requireAllowed(pages);
-      RestoreThread.requireFiltersOf(thread);
+      RestoreThread.requireFiltersOf(restoreThread, thread);
       thread.call(SystemCall.MADVISE, pages.data(), HookPages.PAGE, MADV_WIPEONFORK);
       Optional<AddressRange> stacks = stacks();
-      pages.prepare(memory, restoreThread, region, stacks, threads, IDLE_SECONDS, saves);
+      pages.prepare(
+          memory,
+          RestoreThread.ownNumber(restoreThread),
+          region,
+          stacks,
+          threads,
+          IDLE_SECONDS,
+          saves);
       // From here on it is what a hook that is left behind is: its last thread unmaps the region.
       if (stacks.isPresent()) {
         thread.notOnTheWayHome();

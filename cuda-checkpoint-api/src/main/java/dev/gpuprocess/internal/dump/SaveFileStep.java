@@ -28,8 +28,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The GPU memory of one process on its way into an image: it is in files in memory since the
@@ -37,8 +35,6 @@ import org.slf4j.LoggerFactory;
  * given memory of its own, which CRIU dumps. For one thread.
  */
 final class SaveFileStep implements AutoCloseable {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final String BY_CRIU = "CRIU dumps the GPU memory: ";
 
@@ -76,9 +72,9 @@ final class SaveFileStep implements AutoCloseable {
       if (mapped.isEmpty()) {
         return 0;
       }
-      Optional<String> obstacle = unwanted(criu).or(() -> open(first));
+      Optional<String> obstacle = unwanted(criu).or(() -> open(mapped, first));
       if (obstacle.isPresent()) {
-        giveOwnMemory(mapped.stream().map(Mapping::addresses).toList(), obstacle.get());
+        giveOwnMemory(mapped, obstacle.get());
       }
     } catch (ProcessUnreadableException e) {
       throw unsupported(e.getMessage(), e);
@@ -97,9 +93,9 @@ final class SaveFileStep implements AutoCloseable {
   }
 
   /** Returns why they cannot be used; empty when they can. */
-  private Optional<String> open(int first) {
+  private Optional<String> open(List<Mapping> mapped, int first) {
     try {
-      SaveFiles found = SaveFiles.of(target.identity, target.areas(), first);
+      SaveFiles found = SaveFiles.open(target.identity, mapped, first);
       Optional<String> obstacle = found.obstacle();
       if (obstacle.isPresent()) {
         found.close();
@@ -112,7 +108,8 @@ final class SaveFileStep implements AutoCloseable {
     }
   }
 
-  private void giveOwnMemory(List<AddressRange> ranges, String why) {
+  private void giveOwnMemory(List<Mapping> mapped, String why) {
+    List<AddressRange> ranges = mapped.stream().map(Mapping::addresses).toList();
     steps.runNoted(
         "copy to own memory",
         ranges.stream().mapToLong(AddressRange::bytes).sum(),
@@ -210,11 +207,9 @@ final class SaveFileStep implements AutoCloseable {
     } catch (IOException | UntraceableException e) {
       files = null;
       found.close();
-      List<AddressRange> ranges =
-          SaveFiles.mappings(target.identity, target.areas()).stream()
-              .map(Mapping::addresses)
-              .toList();
-      giveOwnMemory(ranges, "its files cannot be given a name: " + e.getMessage());
+      giveOwnMemory(
+          SaveFiles.mappings(target.identity, target.areas()),
+          "its files cannot be given a name: " + e.getMessage());
       removeFrom(image, disk);
       return;
     }
@@ -280,7 +275,6 @@ final class SaveFileStep implements AutoCloseable {
     files = null;
     if (found != null) {
       found.close();
-      LOG.debug("the files of process {} are let go", target.pid());
     }
   }
 }

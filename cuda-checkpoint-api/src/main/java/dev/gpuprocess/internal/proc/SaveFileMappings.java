@@ -41,9 +41,11 @@ public final class SaveFileMappings {
    * @param areas where the driver has saved GPU memory
    */
   public static boolean is(Mapping mapping, List<AddressRange> areas) {
-    return is(mapping)
-        && (!isNameless(mapping.name())
-            || areas.stream().anyMatch(area -> area.and(mapping.addresses()).isPresent()));
+    return is(mapping) && (!isNameless(mapping.name()) || isIn(mapping, areas));
+  }
+
+  private static boolean isIn(Mapping mapping, List<AddressRange> ranges) {
+    return ranges.stream().anyMatch(range -> range.and(mapping.addresses()).isPresent());
   }
 
   private static boolean isPrivate(Mapping mapping) {
@@ -109,11 +111,13 @@ public final class SaveFileMappings {
    * Whether a process has written to what it has privately from such files, so that the files no
    * longer have all of its bytes. The kernel counts pages for that.
    *
-   * @param areas where the driver has saved GPU memory
+   * @param mappings of the process
    * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
    */
-  public static boolean haveOwnPages(int pid, List<AddressRange> areas) {
-    OwnPages counted = new OwnPages(areas);
+  public static boolean haveOwnPages(int pid, List<Mapping> mappings) {
+    OwnPages counted =
+        new OwnPages(
+            mappings.stream().filter(SaveFileMappings::isPrivate).map(Mapping::addresses).toList());
     ProcFile.lines(Path.of("/proc", Integer.toString(pid), "smaps"), counted::add);
     return counted.found;
   }
@@ -124,19 +128,19 @@ public final class SaveFileMappings {
     private static final String SWAP = "Swap:";
     private static final Pattern NONE = Pattern.compile("\\S+\\s+0 kB");
 
-    private final List<AddressRange> areas;
+    private final List<AddressRange> ranges;
     private boolean counts;
     private boolean found;
 
-    private OwnPages(List<AddressRange> areas) {
-      this.areas = areas;
+    private OwnPages(List<AddressRange> ranges) {
+      this.ranges = ranges;
     }
 
     private void add(String line) {
       if (line.startsWith(ANONYMOUS) || line.startsWith(SWAP)) {
         found |= counts && !NONE.matcher(line.strip()).matches();
       } else {
-        Mapping.parse(line).ifPresent(mapping -> counts = is(mapping, areas) && isPrivate(mapping));
+        Mapping.parse(line).ifPresent(mapping -> counts = is(mapping) && isIn(mapping, ranges));
       }
     }
   }

@@ -33,6 +33,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -69,12 +70,9 @@ public final class SaveFiles implements AutoCloseable {
   /** The files that were linked into the image. */
   private final Set<SaveFile> linked = new HashSet<>();
 
-  private final List<AddressRange> areas;
-
-  private SaveFiles(ProcessIdentity process, List<SaveFile> files, List<AddressRange> areas) {
+  private SaveFiles(ProcessIdentity process, List<SaveFile> files) {
     this.process = process;
     this.files = files;
-    this.areas = areas;
   }
 
   /**
@@ -84,41 +82,36 @@ public final class SaveFiles implements AutoCloseable {
    * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
    */
   public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
-    return SaveFileMappings.of(process.pid(), allAreas(process, areas));
-  }
-
-  /** A controller that was killed at the checkpoint could not tell, but its hook can. */
-  private static List<AddressRange> allAreas(ProcessIdentity process, List<AddressRange> areas) {
     List<AddressRange> all = new ArrayList<>(areas);
+    // A controller that was killed at the checkpoint could not tell, but its hook can.
     all.addAll(DriverHook.areas(process));
-    return all;
+    return SaveFileMappings.of(process.pid(), all);
   }
 
   /**
-   * Finds and opens those of a process.
+   * Opens the files of a process.
    *
-   * @param areas what the driver mapped at the checkpoint, as far as its controller knew
+   * @param mappings of such files, as {@link #mappings} finds them
    * @param first the number of the first of them in the image
    * @throws IOException when one of them cannot be opened
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
    */
-  public static SaveFiles of(ProcessIdentity process, List<AddressRange> areas, int first)
+  public static SaveFiles open(ProcessIdentity process, List<Mapping> mappings, int first)
       throws IOException {
     Map<String, List<Mapping>> byFile = new LinkedHashMap<>();
-    for (Mapping each : mappings(process, areas)) {
+    for (Mapping each : mappings) {
       byFile
           .computeIfAbsent(each.device() + " " + each.inode(), none -> new ArrayList<>())
           .add(each);
     }
     List<SaveFile> files = new ArrayList<>();
     try {
-      for (List<Mapping> mappings : byFile.values()) {
+      for (List<Mapping> ofFile : byFile.values()) {
         // The file that is mapped, whatever name it has or had.
-        Path open =
-            Path.of("/proc", Integer.toString(process.pid()), "map_files", mappings.get(0).range());
-        files.add(new SaveFile(first + files.size(), BlockFile.open(open, false), mappings));
+        Path mapped =
+            Path.of("/proc", Integer.toString(process.pid()), "map_files", ofFile.get(0).range());
+        files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
       }
-      return new SaveFiles(process, files, allAreas(process, areas));
+      return new SaveFiles(process, files);
     } catch (IOException e) {
       files.forEach(SaveFile::close);
       throw e;
@@ -136,7 +129,8 @@ public final class SaveFiles implements AutoCloseable {
       if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
         return Optional.of("it has a mount namespace of its own, where they are not seen");
       }
-      if (SaveFileMappings.haveOwnPages(process.pid(), areas)) {
+      List<Mapping> mapped = files.stream().flatMap(each -> each.mappings().stream()).toList();
+      if (SaveFileMappings.haveOwnPages(process.pid(), mapped)) {
         return Optional.of("the process has written to memory that is mapped from them");
       }
       for (SaveFile file : files) {
@@ -263,8 +257,7 @@ public final class SaveFiles implements AutoCloseable {
 
   private void mapPrivately(BorrowedThread thread, SaveFile file)
       throws IOException, UntraceableException {
-    Path name = names.get(file);
-    int descriptor = Descriptors.openToRead(name == null ? Path.of(file.shown()) : name);
+    int descriptor = Descriptors.openToRead(Objects.requireNonNull(names.get(file)));
     try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
       for (Mapping each : file.mappings()) {
         long bytes = each.addresses().bytes();

@@ -43,16 +43,11 @@ public final class RestoreThread {
   /**
    * Checks that seccomp allows it as much as it allows a borrowed thread, of which that is known.
    *
+   * @param thread its id
    * @throws UntraceableException when it has other filters
    */
-  public static void requireFiltersOf(BorrowedThread borrowed) throws UntraceableException {
-    ProcessIdentity process =
-        ProcessIdentity.of(borrowed.pid())
-            .orElseThrow(
-                () ->
-                    new UntraceableException(
-                        Untraceable.Reason.GONE, "process %s has ended".formatted(borrowed.pid())));
-    int thread = of(process);
+  public static void requireFiltersOf(int thread, BorrowedThread borrowed)
+      throws UntraceableException {
     if (!filters(thread).equals(filters(borrowed.task()))) {
       throw new UntraceableException(
           Untraceable.Reason.SECCOMP,
@@ -68,13 +63,11 @@ public final class RestoreThread {
   }
 
   /**
-   * Finds its id as it is in the pid namespace of its process.
+   * Tells its id in the pid namespace of its process, which {@code gettid} returns in it.
    *
-   * @return the id that {@code gettid} returns in it
-   * @throws UntraceableException when there is none, or more than one
+   * @param thread its id here
    */
-  public static int numberIn(ProcessIdentity process) throws UntraceableException {
-    int thread = of(process);
+  public static int ownNumber(int thread) {
     String[] numbers =
         ProcFs.status(thread).getOrDefault("NSpid", Integer.toString(thread)).split("\\s+");
     return Integer.parseInt(numbers[numbers.length - 1]);
