@@ -4,11 +4,13 @@ import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /** The control group of a process (version 2). */
 public final class ControlGroup {
@@ -26,16 +28,34 @@ public final class ControlGroup {
    * @return bytes, not counting page cache; empty when no limit can be seen
    */
   public static OptionalLong memoryRoom(long pid) {
+    return memoryRoom(directories(pid));
+  }
+
+  static OptionalLong memoryRoom(Path root, String group) {
+    return memoryRoom(upwards(root, root.resolve(NativePath.of(group.substring(1)))));
+  }
+
+  private static OptionalLong memoryRoom(List<Path> directories) {
+    return directories.stream().flatMapToLong(directory -> ownRoom(directory).stream()).min();
+  }
+
+  /** Those of its group and of the groups above it; none where they cannot be seen. */
+  private static List<Path> directories(long pid) {
     Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));
     if (!group.find()) {
-      return OptionalLong.empty();
+      return List.of();
     }
     CgroupMounts mounts = CgroupMounts.ours();
     Optional<Path> root = mounts.unified();
     Optional<Path> directory = mounts.unified(group.group(1));
     return root.isPresent() && directory.isPresent()
-        ? memoryRoom(root.get(), "/" + root.get().relativize(directory.get()))
-        : OptionalLong.empty();
+        ? upwards(root.get(), directory.get())
+        : List.of();
+  }
+
+  private static List<Path> upwards(Path root, Path directory) {
+    return Stream.iterate(directory, at -> at != null && at.startsWith(root), Path::getParent)
+        .toList();
   }
 
   /**
@@ -45,20 +65,7 @@ public final class ControlGroup {
    * @return such as 1.5; empty when no quota can be seen
    */
   public static OptionalDouble processors(long pid) {
-    Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));
-    CgroupMounts mounts = CgroupMounts.ours();
-    Optional<Path> root = mounts.unified();
-    Optional<Path> directory = group.find() ? mounts.unified(group.group(1)) : Optional.empty();
-    OptionalDouble least = OptionalDouble.empty();
-    Path at = directory.orElse(null);
-    while (root.isPresent() && at != null && at.startsWith(root.get())) {
-      OptionalDouble quota = quota(at);
-      if (quota.isPresent() && (least.isEmpty() || quota.getAsDouble() < least.getAsDouble())) {
-        least = quota;
-      }
-      at = at.getParent();
-    }
-    return least;
+    return directories(pid).stream().flatMapToDouble(directory -> quota(directory).stream()).min();
   }
 
   /** Of {@code cpu.max}: {@code 150000 100000}, or {@code max 100000}. */
@@ -71,19 +78,6 @@ public final class ControlGroup {
     } catch (IOException noSuchControllerHere) {
       return OptionalDouble.empty();
     }
-  }
-
-  static OptionalLong memoryRoom(Path root, String group) {
-    OptionalLong least = OptionalLong.empty();
-    Path directory = root.resolve(NativePath.of(group.substring(1)));
-    while (directory != null && directory.startsWith(root)) {
-      OptionalLong room = ownRoom(directory);
-      if (room.isPresent() && (least.isEmpty() || room.getAsLong() < least.getAsLong())) {
-        least = room;
-      }
-      directory = directory.getParent();
-    }
-    return least;
   }
 
   private static OptionalLong ownRoom(Path directory) {
