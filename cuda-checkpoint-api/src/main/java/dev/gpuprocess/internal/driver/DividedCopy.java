@@ -21,7 +21,7 @@ public final class DividedCopy {
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** The driver copies less in the time that setting the hook takes. */
-  public static final long LEAST_BYTES = 256L << 20;
+  private static final long LEAST_BYTES = 256L << 20;
 
   private static final long HUGE_PAGE = 2 << 20;
 
@@ -34,6 +34,15 @@ public final class DividedCopy {
   public record Outcome(String note, List<AddressRange> areas) {}
 
   private DividedCopy() {}
+
+  /**
+   * Whether it takes less time to set a hook than it saves.
+   *
+   * @param bytes what the driver will copy; 0 if that is not known, as it may be much
+   */
+  public static boolean isWorthwhile(long bytes) {
+    return bytes == 0 || bytes >= LEAST_BYTES;
+  }
 
   /**
    * Runs a call of the driver.

@@ -178,13 +178,14 @@ public final class Resumption {
 
   /** The call has its own deadline; how its copies are made changes nothing of how it ends. */
   private String restored(TrackedProcess target, long bytes, Runnable restore) {
-    // What is not known may be much.
-    if (target.context.driverHook() && (bytes == 0 || bytes >= DividedCopy.LEAST_BYTES)) {
-      try (HostMemoryPool.Quiet quiet = target.context.hostMemory().quiet()) {
-        LOG.trace("{}", quiet);
+    if (target.context.driverHook() && DividedCopy.isWorthwhile(bytes)) {
+      HostMemoryPool.Quiet quiet = target.context.hostMemory().quiet();
+      try {
         return DividedCopy.during(
                 target.identity, PreparedMemory.NONE, members.size(), false, restore)
             .note();
+      } finally {
+        quiet.close();
       }
     }
     restore.run();

@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -44,10 +45,10 @@ final class SaveMemory implements AutoCloseable {
     SaveMemory memory = new SaveMemory(operation.job().context);
     if (memory.context.driverHook() && memory.context.hostMemory().isUsed()) {
       Optional<GpuReading> gpus = memory.context.inventory().read();
-      Map<TrackedProcess, Long> needs = new HashMap<>();
+      Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
       for (Member each : operation.members()) {
         long held = Holdings.of(each.target().pid(), gpus).bytes();
-        if (held >= DividedCopy.LEAST_BYTES) {
+        if (held > 0 && DividedCopy.isWorthwhile(held)) {
           needs.put(each.target(), held + BESIDE);
         }
       }
@@ -61,10 +62,7 @@ final class SaveMemory implements AutoCloseable {
   private String take(Map<TrackedProcess, Long> needs) {
     List<TrackedProcess> targets = List.copyOf(needs.keySet());
     try {
-      List<PreparedMemory> taken =
-          context
-              .hostMemory()
-              .take(targets.stream().map(each -> needs.getOrDefault(each, 0L)).toList());
+      List<PreparedMemory> taken = context.hostMemory().take(needs.values());
       for (int i = 0; i < taken.size(); i++) {
         prepared.put(targets.get(i), taken.get(i));
       }
@@ -84,9 +82,7 @@ final class SaveMemory implements AutoCloseable {
    */
   String during(Member member, Runnable checkpoint) {
     TrackedProcess target = member.target();
-    long bytes = target.held().bytes();
-    // An unknown amount may be large.
-    if (!target.context.driverHook() || (bytes > 0 && bytes < DividedCopy.LEAST_BYTES)) {
+    if (!context.driverHook() || !DividedCopy.isWorthwhile(target.held().bytes())) {
       checkpoint.run();
       return "";
     }
