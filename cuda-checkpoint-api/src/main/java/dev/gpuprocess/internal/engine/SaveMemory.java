@@ -33,28 +33,39 @@ final class SaveMemory implements AutoCloseable {
   private final EngineContext context;
   private final Map<TrackedProcess, PreparedMemory> prepared = new HashMap<>();
   private final HostMemoryPool.Quiet quiet;
+
+  /** How many of the processes have their copies divided, and share the processors. */
+  private final int copies;
+
   private String missing = "";
 
-  private SaveMemory(EngineContext context) {
+  private SaveMemory(EngineContext context, int copies) {
     this.context = context;
+    this.copies = copies;
     this.quiet = context.hostMemory().quiet();
   }
 
   /** Takes it for the members whose GPU memory is known, if that is worth while. */
   static SaveMemory take(JobOperation operation) {
-    SaveMemory memory = new SaveMemory(operation.job().context);
-    if (memory.context.driverHook() && memory.context.hostMemory().isUsed()) {
-      Optional<GpuReading> gpus = memory.context.inventory().read();
-      Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
-      for (Member each : operation.members()) {
-        long held = Holdings.of(each.target().pid(), gpus).bytes();
-        if (held > 0 && DividedCopy.isWorthwhile(held)) {
+    EngineContext context = operation.job().context;
+    if (!context.driverHook()) {
+      return new SaveMemory(context, 0);
+    }
+    Optional<GpuReading> gpus = context.inventory().read();
+    int copies = 0;
+    Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
+    for (Member each : operation.members()) {
+      long held = Holdings.of(each.target().pid(), gpus).bytes();
+      if (DividedCopy.isWorthwhile(held)) {
+        copies++;
+        if (held > 0) {
           needs.put(each.target(), held + BESIDE);
         }
       }
-      if (!needs.isEmpty()) {
-        operation.members().get(0).steps().runNoted("prepare", 0, () -> memory.take(needs));
-      }
+    }
+    SaveMemory memory = new SaveMemory(context, copies);
+    if (context.hostMemory().isUsed() && !needs.isEmpty()) {
+      operation.members().get(0).steps().runNoted("prepare", 0, () -> memory.take(needs));
     }
     return memory;
   }
@@ -88,7 +99,7 @@ final class SaveMemory implements AutoCloseable {
     }
     PreparedMemory own = prepared.getOrDefault(target, PreparedMemory.NONE);
     DividedCopy.Outcome outcome =
-        DividedCopy.during(target.identity, own, Math.max(1, prepared.size()), true, checkpoint);
+        DividedCopy.during(target.identity, own, Math.max(1, copies), true, checkpoint);
     target.nowSavedIn(outcome.areas());
     return outcome.note() + (own.files().isEmpty() ? missing : "");
   }

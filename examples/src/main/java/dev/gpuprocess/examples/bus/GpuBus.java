@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.stream.Stream;
 
 /**
  * Measures how fast GPU memory moves between a GPU, host memory and images: by this library and by
@@ -21,6 +22,8 @@ import java.util.Locale;
 public final class GpuBus {
 
   private static final int WARM_UP_MIB = 256;
+
+  private static final String SERVING = "--serving=";
 
   private final Machine machine;
   private final Place place;
@@ -37,7 +40,9 @@ public final class GpuBus {
    * Measures.
    *
    * @param args {@code --simulated} to try the program itself; {@code --processes} to measure with
-   *     several processes too; a directory on a tmpfs; one on a disk; sizes
+   *     several processes too; {@code --frameworks} with PyTorch and CuPy; {@code
+   *     --serving=GPU,HOST} a restore to its first answer; a directory on a tmpfs; one on a disk;
+   *     sizes
    * @throws IOException when an image cannot be made
    * @throws InterruptedException when interrupted
    */
@@ -45,15 +50,29 @@ public final class GpuBus {
     List<String> words = new ArrayList<>(List.of(args));
     boolean simulated = words.remove("--simulated");
     boolean processes = words.remove("--processes");
+    boolean frameworks = words.remove("--frameworks");
+    List<Size> serving =
+        words.stream()
+            .filter(word -> word.startsWith(SERVING))
+            .flatMap(word -> Stream.of(word.substring(SERVING.length()).split(",")))
+            .map(Size::of)
+            .toList();
+    words.removeIf(word -> word.startsWith(SERVING));
     Place place = new Place(Path.of(words.get(0)), Path.of(words.get(1)));
     List<Size> sizes = words.stream().skip(2).map(Size::of).toList();
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real()) {
       System.out.println(machine.headline("gpu-bus"));
-      new GpuBus(machine, place, System.out).run(sizes, processes);
+      if (!serving.isEmpty()) {
+        new FirstAnswer(machine, place, System.out).run(serving.get(0), serving.get(1));
+      }
+      if (!sizes.isEmpty()) {
+        new GpuBus(machine, place, System.out).run(sizes, processes, frameworks);
+      }
     }
   }
 
-  void run(List<Size> sizes, boolean processes) throws IOException, InterruptedException {
+  void run(List<Size> sizes, boolean processes, boolean frameworks)
+      throws IOException, InterruptedException {
     Stopwatch watch = new Stopwatch();
     Size main = Table.mainOf(sizes);
     out.printf(
@@ -70,6 +89,9 @@ public final class GpuBus {
       }
       if (processes) {
         new Processes(machine, place, table, out).run(main);
+      }
+      if (frameworks) {
+        new Frameworks(machine, place, table, out).run(main);
       }
     } finally {
       out.println();

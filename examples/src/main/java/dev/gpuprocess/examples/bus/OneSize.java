@@ -96,9 +96,7 @@ final class OneSize {
   }
 
   private OptionalDouble suspendReady(int pid, double rawResume) throws IOException {
-    try (ReadyMemory memory =
-        ReadyMemory.of(
-            machine.checkpoints(), place.tmpfs(), 1, size.bytes() + place.besides(machine))) {
+    try (ReadyMemory memory = readyMemory()) {
       if (!memory.await()) {
         out.printf("  %s: the memory that was to be kept ready was not made in time%n", size);
         return OptionalDouble.empty();
@@ -136,11 +134,20 @@ final class OneSize {
     }
   }
 
+  /** With host memory that is kept ready, as it is where suspends are expected. */
   private void tmpfs(Pattern pattern, Trip raw) throws IOException, InterruptedException {
-    Library library = new Library(here, (int) pattern.pid());
-    Trip trip = trip(library, "library", pattern, place.onTmpfs());
-    table.add(size, Figure.DUMP, raw.suspend() + raw.dump(), trip.suspend() + trip.dump());
-    table.add(size, Figure.RESTORE, raw.restore(), trip.restore());
+    try (ReadyMemory memory = readyMemory()) {
+      boolean unused = memory.await();
+      Library library = new Library(memory.checkpoints(), (int) pattern.pid());
+      Trip trip = trip(library, "library", pattern, place.onTmpfs());
+      table.add(size, Figure.DUMP, raw.suspend() + raw.dump(), trip.suspend() + trip.dump());
+      table.add(size, Figure.RESTORE, raw.restore(), trip.restore());
+    }
+  }
+
+  private ReadyMemory readyMemory() throws IOException {
+    return ReadyMemory.of(
+        machine.checkpoints(), place.tmpfs(), 1, size.bytes() + place.besides(machine));
   }
 
   private void disk(Pattern pattern) throws IOException, InterruptedException {

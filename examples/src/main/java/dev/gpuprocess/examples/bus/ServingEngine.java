@@ -43,8 +43,9 @@ final class ServingEngine implements AutoCloseable {
    * @param directory for its files, which stays as long as it runs
    * @param gpu memory that it holds there
    * @param host memory that it holds besides
+   * @param framework {@code torch} or {@code cupy}; none is used on a simulated machine
    */
-  static ServingEngine start(Machine machine, Path directory, Size gpu, Size host)
+  static ServingEngine start(Machine machine, Path directory, Size gpu, Size host, String framework)
       throws IOException {
     Path script = directory.resolve("serving_engine.py");
     Path ready = directory.resolve("ready");
@@ -62,7 +63,7 @@ final class ServingEngine implements AutoCloseable {
             ready.toString(),
             Integer.toString(gpu.mebibytes()),
             Integer.toString(host.mebibytes()),
-            machine.isSimulated() ? "driver" : "torch");
+            machine.isSimulated() ? "driver" : framework);
     ProcessBuilder builder =
         new ProcessBuilder(command)
             .redirectInput(Path.of("/dev/null").toFile())
@@ -115,6 +116,13 @@ final class ServingEngine implements AutoCloseable {
       return new String(in.readAllBytes(), StandardCharsets.US_ASCII).strip();
     } finally {
       connection.disconnect();
+    }
+  }
+
+  /** Fails unless two answers of an engine are the same. */
+  static void requireSame(String expected, String found) {
+    if (!found.equals(expected)) {
+      throw new IllegalStateException("the engine answers " + found + ", not " + expected);
     }
   }
 

@@ -1,6 +1,5 @@
 /**
- * What {@code bin/lab/gpu-bus} and {@code bin/gpu-serving-engine} print: this library against the
- * driver's calls and CRIU's command.
+ * What {@code bin/lab/gpu-bus} prints: this library against the driver's calls and CRIU's command.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.examples.bus;

@@ -2,8 +2,8 @@
 
 Holds so much random data on the GPU and in host memory, and answers GET / on a port of this machine, which it writes to
 the file READY, with a checksum that the GPU makes of all of its data and some of the host's. GET /all looks at all of
-both. BACKEND is torch, or driver where there is no PyTorch: then the data is copied back to be summed up. It knows nothing
-of checkpoints.
+both. BACKEND is torch, cupy, or driver where there is neither: then the data is copied back to be summed up. It knows
+nothing of checkpoints.
 """
 
 import ctypes
@@ -33,6 +33,25 @@ class Torch:
         for chunk in self.chunks:
             total += chunk.sum()
         return int(total)
+
+
+class Cupy:
+    """The same by CuPy."""
+
+    def __init__(self, size: int) -> None:
+        import cupy
+
+        random = cupy.random.RandomState(7)
+        self.chunks = [
+            random.randint(-(2**31), 2**31 - 1, min(CHUNK, size - at) // 8, dtype=cupy.int64)
+            for at in range(0, size, CHUNK)
+        ]
+        for chunk in self.chunks:
+            chunk *= 0x9E3779B97F4A7C1
+        cupy.get_default_memory_pool().free_all_blocks()
+
+    def checksum(self) -> int:
+        return sum(int(chunk.sum()) for chunk in self.chunks)
 
 
 class Driver:
@@ -66,7 +85,7 @@ class Driver:
 
 
 def main(ready: str, gpu: int, host: int, backend: str) -> None:
-    data = (Torch if backend == "torch" else Driver)(gpu << 20)
+    data = {"torch": Torch, "cupy": Cupy, "driver": Driver}[backend](gpu << 20)
     memory = bytearray(os.urandom(1 << 20) * host)
 
     class Answers(http.server.BaseHTTPRequestHandler):

@@ -52,7 +52,7 @@ class GpuBusTest {
         Scratch tmpfs = Scratch.of(Files.createTempDirectory(Path.of("/dev/shm"), "gpu-bus"));
         PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8)) {
       Place place = new Place(tmpfs.resolve(""), directory);
-      new GpuBus(machine, place, out).run(List.of(Size.of("16m")), false);
+      new GpuBus(machine, place, out).run(List.of(Size.of("16m")), false, false);
     }
     return bytes.toString(StandardCharsets.UTF_8);
   }

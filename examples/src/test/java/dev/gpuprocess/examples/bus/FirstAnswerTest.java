@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Scratch;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -19,7 +20,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The program for GPU machines, tried on a simulated GPU with a process without PyTorch. */
 @RequiresCriu
 @RequiresRoot("runs CRIU's command")
-class GpuServingEngineTest {
+class FirstAnswerTest {
 
   @TempDir Path directory;
 
@@ -29,11 +30,13 @@ class GpuServingEngineTest {
     assumeTrue(Files.isExecutable(Path.of("/usr/bin/python3")), "no python3");
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (Machine machine = Machine.simulated("for a test");
+        Scratch tmpfs = Scratch.of(Files.createTempDirectory(Path.of("/dev/shm"), "gpu-bus"));
         PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8)) {
-      new GpuServingEngine(machine, out).run(directory, Size.of("4m"), Size.of("4m"));
+      Place place = new Place(tmpfs.resolve(""), directory);
+      new FirstAnswer(machine, place, out).run(Size.of("4m"), Size.of("4m"));
     }
     List<String> lines = bytes.toString(StandardCharsets.UTF_8).lines().toList();
-    String times = "[0-9.]+ s from the page cache, [0-9.]+ s cold from disk";
+    String times = "[0-9.]+ s from tmpfs, [0-9.]+ s from the page cache, [0-9.]+ s cold from disk";
     String last = lines.get(lines.size() - 1);
     assertTrue(
         last.matches(
