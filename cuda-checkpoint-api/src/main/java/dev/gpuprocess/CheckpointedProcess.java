@@ -84,7 +84,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public LockedProcess restore(ResumeOptions options) {
     return whenThereIsRoom(
-        new RoomWait(self.job(), options),
+        new RoomWait(self.tree(), options),
         options,
         () ->
             self.bringBack(
@@ -106,7 +106,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
-    self.target().hasFallbackImage(directory);
+    self.tree().members().forEach(each -> each.hasFallbackImage(directory));
   }
 
   /**
@@ -128,7 +128,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @return the running process
    */
   public RunningProcess resume(ResumeOptions options) {
-    return resume(options, new RoomWait(self.job(), options));
+    return resume(options, new RoomWait(self.tree(), options));
   }
 
   private RunningProcess resume(ResumeOptions options, RoomWait wait) {
@@ -184,7 +184,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
-    return ProcessImage.of(self.target().context, Dump.of(self, directory, options));
+    return ProcessImage.of(self.tree().context, Dump.of(self, directory, options));
   }
 
   /**
@@ -200,9 +200,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   public void close() {
     self.close(
         () -> {
-          ResumeOptions options = RoomWait.asWhenClosing(self.target().context.timeouts());
+          ResumeOptions options = RoomWait.asWhenClosing(self.tree().context.timeouts());
           RunningProcess unused =
-              resume(options, new RoomWait(self.job(), options).despiteInterrupts());
+              resume(options, new RoomWait(self.tree(), options).despiteInterrupts());
         });
   }
 }

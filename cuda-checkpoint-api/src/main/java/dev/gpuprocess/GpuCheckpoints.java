@@ -3,7 +3,6 @@ package dev.gpuprocess;
 import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
@@ -19,11 +18,10 @@ import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.doctor.ProcessList;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.engine.TreeSearch;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
@@ -109,18 +107,26 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Takes a running process.
+   * Takes a running process with its descendants.
    *
-   * @param pid a process that uses CUDA
+   * @param pid of the root; it or a descendant uses CUDA
    * @return the process
    * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way that has
    *     taken it from running, in whatever JVM
    * @see GpuProcess#of
    */
   public RunningProcess process(long pid) {
+    return running(pid, () -> inspect(pid));
+  }
+
+  /** The same of a launched process, in which no process may have used CUDA yet. */
+  RunningProcess launched(long pid) {
+    return running(pid, () -> LiveProcess.found(TreeSearch.find(context, pid, "of")));
+  }
+
+  private static RunningProcess running(long pid, Supplier<GpuProcess> look) {
     GpuProcess found =
-        SettledState.look(
-            () -> inspect(pid), GpuProcess::state, each -> ((LiveProcess) each).self.job(), "of");
+        SettledState.look(look, GpuProcess::state, each -> ((LiveProcess) each).self.tree(), "of");
     if (found instanceof RunningProcess running) {
       return running;
     }
@@ -131,10 +137,11 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Takes a process in whatever state it is in. May be called often and from many threads: all who
-   * ask for the state of one process share one driver call, and no verb waits for it.
+   * Takes a process with its descendants in whatever state it is in. May be called often and from
+   * many threads: concurrent reads of the state of one process share one driver call, and delay no
+   * verb.
    *
-   * @param pid a process that uses CUDA
+   * @param pid of the root; it or a descendant uses CUDA
    * @return an object of the type of its state
    * @throws dev.gpuprocess.error.OperationInProgressException when a verb was under way for longer
    *     than {@link Timeouts#call()}; the state can only be read between two moves, and not while
@@ -142,57 +149,7 @@ public final class GpuCheckpoints {
    * @see GpuProcess#inspect
    */
   public GpuProcess inspect(long pid) {
-    DriverOperation operation = DriverOperation.reading(context, pid, "inspect");
-    ProcessState state = operation.look();
-    StateHandle self = StateHandle.next(operation.target(), List.of());
-    return switch (state) {
-      case RUNNING -> new RunningProcess(self);
-      case LOCKED -> new LockedProcess(self);
-      case CHECKPOINTED ->
-          operation.target().isPoisoned()
-              ? new PoisonedProcess(self)
-              : new CheckpointedProcess(self);
-      case FAILED -> new FailedProcess(self);
-      default -> {
-        self.job().requireNoVerb("inspect");
-        throw new WrongStateException(
-            "process %s is %s: wait until its controller is done".formatted(pid, state),
-            operation.failure(null, state));
-      }
-    };
-  }
-
-  /**
-   * Takes a running job: the CUDA processes of a tree.
-   *
-   * @param rootPid the root of the tree, which need not use CUDA itself
-   * @return the job
-   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way that has
-   *     taken a member from running, in whatever JVM
-   * @see GpuJob#of
-   */
-  public RunningJob job(long rootPid) {
-    GpuJob found =
-        SettledState.look(
-            () -> inspectJob(rootPid), GpuJob::state, each -> ((LiveJob) each).self.job(), "of");
-    if (found instanceof RunningJob running) {
-      return running;
-    }
-    throw new WrongStateException(
-        "job %s is %s already; take it with GpuJob.inspect(%s)"
-            .formatted(rootPid, found.state(), rootPid),
-        new Failure("of", rootPid, found.state(), found.state(), Duration.ZERO, null, null));
-  }
-
-  /**
-   * Takes a job in whatever state it is in.
-   *
-   * @param rootPid the root of the tree
-   * @return an object of the type of its state
-   * @see GpuJob#inspect
-   */
-  public GpuJob inspectJob(long rootPid) {
-    return LiveJob.found(JobSearch.find(context, rootPid, "inspect"));
+    return LiveProcess.found(TreeSearch.findWithMembers(context, pid, "inspect"));
   }
 
   /**
@@ -200,10 +157,10 @@ public final class GpuCheckpoints {
    *
    * @param rootPid the root of the tree, which need not use the GPU itself
    * @return the job
-   * @see AmdJob#of
+   * @see AmdProcess#of
    */
-  public AmdJob amdJob(long rootPid) {
-    return new AmdJob(StateHandle.next(AmdTree.find(context, rootPid), List.of()));
+  public AmdProcess amdProcess(long rootPid) {
+    return new AmdProcess(StateHandle.next(AmdTree.find(context, rootPid), List.of()));
   }
 
   /**
@@ -224,14 +181,12 @@ public final class GpuCheckpoints {
    * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
    *     Timeouts#call()}; nothing of it is left
    */
-  public LaunchedJob launch(LaunchOptions options) {
-    return new LaunchedJob(this, LaunchedProcess.launch(options, null, context));
+  public LaunchedProcess launch(LaunchOptions options) {
+    return new LaunchedProcess(this, LaunchedRoot.launch(options, null, context));
   }
 
   /**
-   * Starts a job that may ask for snapshots of itself, as {@link RequestPlan} says. As its root is
-   * a process of this library that uses no CUDA, it is taken with {@link LaunchedJob#job()} and not
-   * with {@link LaunchedJob#process()}.
+   * Starts a job that may ask for snapshots of itself, as {@link RequestPlan} says.
    *
    * @param options what to start, and how
    * @param plan where the snapshots go, and who is told; its directory is made if it does not exist
@@ -242,11 +197,11 @@ public final class GpuCheckpoints {
    * @throws dev.gpuprocess.error.ImageDirectoryException when the plan's directory cannot be made
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
-  public LaunchedJob launch(LaunchOptions options, RequestPlan plan) {
+  public LaunchedProcess launch(LaunchOptions options, RequestPlan plan) {
     plan.requireFor(context);
     plan.place().make();
-    RequestChannel channel = LaunchedProcess.requests(options);
-    LaunchedJob job = new LaunchedJob(this, LaunchedProcess.launch(options, channel, context));
+    RequestChannel channel = LaunchedRoot.requests(options);
+    LaunchedProcess job = new LaunchedProcess(this, LaunchedRoot.launch(options, channel, context));
     new RequestedSnapshots(this, job, plan, channel).begin();
     return job;
   }
@@ -263,25 +218,14 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Opens an image as that of a job, which that of a process is too.
-   *
-   * @param directory as given to {@link CheckpointedJob#dump(Path)}
-   * @return the image
-   * @see JobImage#open
-   */
-  public JobImage openJob(Path directory) {
-    return JobImage.open(context, directory);
-  }
-
-  /**
    * Opens an image as that of an AMD job.
    *
-   * @param directory as given to {@link AmdJob#dump(Path)}
+   * @param directory as given to {@link AmdProcess#dump(Path)}
    * @return the image
-   * @see AmdJobImage#open
+   * @see AmdImage#open
    */
-  public AmdJobImage openAmdJob(Path directory) {
-    return AmdJobImage.open(context, directory);
+  public AmdImage openAmd(Path directory) {
+    return AmdImage.open(context, directory);
   }
 
   /**
@@ -593,17 +537,15 @@ public final class GpuCheckpoints {
    * @throws dev.gpuprocess.error.StateDirectoryException when the journal cannot be read
    */
   public List<Recovered> recover() {
-    Map<StateHandle, CheckpointedJob> jobs = new HashMap<>();
+    Map<StateHandle, CheckpointedProcess> suspended = new HashMap<>();
     List<Recovered> all = new ArrayList<>();
     for (RecoveredProcess found : new Recovery(context).run()) {
       StateHandle left = found.suspended();
-      boolean isOfJob = left != null && left.job().isTree();
       all.add(
           new Recovered(
               found.process(),
               found.outcome(),
-              left == null || isOfJob ? null : new CheckpointedProcess(left),
-              isOfJob ? jobs.computeIfAbsent(left, CheckpointedJob::new) : null));
+              left == null ? null : suspended.computeIfAbsent(left, CheckpointedProcess::new)));
     }
     return all;
   }

@@ -1,31 +1,48 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import java.util.List;
 
 /**
- * A process that uses an NVIDIA GPU, in a known state. Each state has its own type. A verb exists
- * only on the state in which it is legal, and returns an object of the next state, so a wrong
- * sequence does not compile:
+ * A process with its descendants, in a known state. Those of them that have CUDA state, as the
+ * driver reports it, are its members and are moved together: a single CUDA process is a tree with
+ * one member, and a launcher with eight ranks is one with eight. Each state has its own type. A
+ * verb exists only on the state in which it is legal, and returns an object of the next state, so a
+ * wrong sequence does not compile:
  *
  * <pre>{@code
  * GpuProcess.of(pid).lock().checkpoint()
  * }</pre>
  *
+ * <p>The tree is searched again after the members are locked, since processes start and exit. A
+ * member whose parent has exited stays a member while this object or its journal entry exists.
+ *
+ * <p>All members are locked at the same time, so that ranks that wait for each other stop together,
+ * and checkpointed side by side. GPU memory for the way back is reserved for all or for none, and
+ * all are restored before any is unlocked. A verb that leads away from running and fails for one
+ * member is undone for all. A verb that leads back and fails keeps what it has done: it can be
+ * called again, and leaves out the members that are further. Whatever fails, {@link
+ * dev.gpuprocess.error.GpuCheckpointException#tree()} has where each of several members was left;
+ * several failures are one exception with the others suppressed in it.
+ *
  * <p>State objects are immutable and may be shared between threads. Once the process has moved on,
  * whether by a verb of this JVM or of another one, the objects of its earlier states are stale:
  * their verbs throw {@link dev.gpuprocess.error.StaleStateException}.
  *
- * <p>One verb at a time works on a process. While one does, a verb that would take the process
- * further from running is refused with {@link dev.gpuprocess.error.OperationInProgressException}; a
- * verb that brings it back first waits for up to {@link Timeouts#call()}. So does closing; and if
- * another verb of this JVM is still at work then, the process is brought back when that verb ends.
+ * <p>One verb at a time works on a member, and a verb needs all members. While another verb works
+ * on one, a verb that would take the process further from running is refused with {@link
+ * dev.gpuprocess.error.OperationInProgressException} before anything is touched; a verb that brings
+ * it back first waits for up to {@link Timeouts#call()} for all of them. So does closing; and if
+ * another verb of this JVM is still at work on a single process then, the process is brought back
+ * when that verb ends. A {@link dev.gpuprocess.progress.StepListener} is notified of the steps of
+ * several members at the same time, from several threads.
  *
- * <p>Every verb first checks that the pid still belongs to the same process, and that the process
- * is not stopped. Besides the exceptions it names, it may throw {@link
+ * <p>Every verb first checks that the pids still belong to the same processes, and that none of
+ * them is stopped. Besides the exceptions it names, it may throw {@link
  * dev.gpuprocess.error.NoSuchProcessException}, {@link
  * dev.gpuprocess.error.ProcessStoppedException}, {@link
  * dev.gpuprocess.error.OperationTimedOutException} and {@link
@@ -37,12 +54,12 @@ public sealed interface GpuProcess
   /**
    * Takes a running process, with the drivers of this machine.
    *
-   * @param pid a process that uses CUDA
+   * @param pid of the root, which need not use CUDA itself
    * @return the process
    * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
-   * @throws dev.gpuprocess.error.NotCudaProcessException when it does not use CUDA
-   * @throws dev.gpuprocess.error.WrongStateException when it is locked or checkpointed and no verb
-   *     is under way; use {@link #inspect}
+   * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
+   * @throws dev.gpuprocess.error.WrongStateException when a member is locked or checkpointed and no
+   *     verb is under way; use {@link #inspect}
    * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}, and when a verb
    *     is under way that has taken it from running, in whatever JVM
    * @throws dev.gpuprocess.error.NoCudaDriverException when there is no libcuda
@@ -62,16 +79,21 @@ public sealed interface GpuProcess
    * method waits for up to {@link Timeouts#call()}, and then throws an exception that says which
    * verb is under way and whose it is.
    *
-   * <p>A checkpointed process that the driver refuses to restore, because an earlier restore ran
-   * out of GPU memory, is a {@link PoisonedProcess}. The journal in the {@linkplain
-   * GpuCheckpoints#stateDirectory() state directory} tells which process is one.
+   * <p>A process whose members are in different states, because its controller died half way, is a
+   * {@link CheckpointedProcess} when one of them is checkpointed, otherwise a {@link LockedProcess}
+   * when one is locked; {@link CheckpointedProcess#resume()} and {@link LockedProcess#unlock()}
+   * mend it. With a member that the driver refuses to restore, because an earlier restore ran out
+   * of GPU memory, it is a {@link PoisonedProcess}: the journal in the {@linkplain
+   * GpuCheckpoints#stateDirectory() state directory} has that. With a member that the driver has
+   * given up it is a {@link FailedProcess}.
    *
-   * @param pid a process that uses CUDA
+   * @param pid of the root, which may have exited when members of its tree are suspended
    * @return an object of the type of its state
-   * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
-   * @throws dev.gpuprocess.error.NotCudaProcessException when it does not use CUDA
-   * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped: the driver would not
-   *     answer
+   * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process, and the
+   *     journal has no member of its tree
+   * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
+   * @throws dev.gpuprocess.error.ProcessStoppedException when a process of the tree is stopped that
+   *     may use CUDA: the driver would not answer
    * @throws dev.gpuprocess.error.OperationInProgressException when a verb, of this JVM or another,
    *     was under way for longer than {@link Timeouts#call()}: ask again when it is done
    * @throws dev.gpuprocess.error.OperationTimedOutException when the driver did not answer within
@@ -84,7 +106,37 @@ public sealed interface GpuProcess
   }
 
   /**
-   * Which process this is.
+   * Starts a process as a child of this JVM, prepared for being dumped and restored, with the
+   * drivers of this machine.
+   *
+   * @param options what to start, and how
+   * @return the process, which runs
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
+   *     Timeouts#call()}; nothing of it is left
+   * @see GpuCheckpoints#launch(LaunchOptions)
+   */
+  static LaunchedProcess launch(LaunchOptions options) {
+    return GpuCheckpoints.standard().launch(options);
+  }
+
+  /**
+   * Starts a process that may ask for snapshots of itself, with the drivers of this machine.
+   *
+   * @param options what to start, and how
+   * @param plan where the snapshots go, and which listener is notified
+   * @return the process, which runs
+   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
+   *     GpuCheckpoints#launch(LaunchOptions, RequestPlan)}
+   * @see GpuCheckpoints#launch(LaunchOptions, RequestPlan)
+   */
+  static LaunchedProcess launch(LaunchOptions options, RequestPlan plan) {
+    return GpuCheckpoints.standard().launch(options, plan);
+  }
+
+  /**
+   * Which process this is: the root of its tree.
    *
    * @return its pid and start time
    */
@@ -98,6 +150,13 @@ public sealed interface GpuProcess
   default int pid() {
     return identity().pid();
   }
+
+  /**
+   * Returns the CUDA processes that are known as members now and have not ended.
+   *
+   * @return the root first if it is one, parents before children
+   */
+  List<ProcessMember> members();
 
   /**
    * The state that this object stands for. The process itself may have moved on.

@@ -36,7 +36,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots}, {@link
- * RunningJob#repeatSnapshots} and {@link GpuCheckpoints#launch(
+ * RunningProcess#repeatSnapshots} and {@link GpuCheckpoints#launch(
  * dev.gpuprocess.options.LaunchOptions, RequestPlan)} make, and images that were put there. Its
  * images are told from everything else in it, which is named and left alone: half images,
  * directories and files of others, and links, which are not followed.
@@ -111,19 +111,6 @@ public final class ImageStore {
   }
 
   /**
-   * Opens an image of the list as that of a job, which that of a process is too.
-   *
-   * @param image of this store
-   * @return the image, its files not yet verified
-   * @throws ImageMissingException when it is not a complete image, or was removed since
-   * @throws ImageException as {@link JobImage#open}
-   */
-  public JobImage openJob(StoredImage image) {
-    requireComplete(image);
-    return JobImage.open(context, image.directory());
-  }
-
-  /**
    * Reads what an image of the list holds.
    *
    * @param image of this store
@@ -131,7 +118,7 @@ public final class ImageStore {
    * @throws ImageException as {@link #open} and {@link ProcessImage#describe}
    */
   public DumpedTree describe(StoredImage image) {
-    return openJob(image).describe();
+    return open(image).describe();
   }
 
   /**
@@ -173,7 +160,7 @@ public final class ImageStore {
    *
    * <p>An image that is here already, as after a call that was not known to have succeeded, is
    * verified and returned. A call that failed or whose JVM ended is continued by the next one, as
-   * {@link SavedImage#copyTo(Path, Cancellation) copyTo} says. The step {@code fetch} is reported
+   * {@link ProcessImage#copyTo(Path, Cancellation) copyTo} says. The step {@code fetch} is reported
    * to the listener, with the bytes that were copied. An interrupt does not stop this; the thread
    * stays interrupted.
    *
@@ -215,7 +202,7 @@ public final class ImageStore {
     make();
     try {
       ImageDirectory made =
-          SavedImage.copied(context, source, target, "fetch", cancellation).directory();
+          ProcessImage.copied(context, source, target, "fetch", cancellation).directory();
       known.written(made);
       return new StoredImage(made.path(), made.manifest(), null);
     } catch (ImageDirectoryException e) {
@@ -309,25 +296,6 @@ public final class ImageStore {
   }
 
   /**
-   * Finds the newest image that verifies, which it reads in full, as one of a job, which that of a
-   * process is too.
-   *
-   * @param skipped told of each newer one that does not verify, and of everything else in the
-   *     directory that is not a complete image
-   * @return the image
-   * @throws ImageMissingException when none does; the message names the newest that do not
-   * @throws ImageException when the directory cannot be read
-   */
-  public JobImage newestJobThatVerifies(Consumer<StoredImage> skipped) {
-    return newest(
-        image -> {
-          raise(known.faultNow(image));
-          return ofJob(image);
-        },
-        skipped);
-  }
-
-  /**
    * Restores the newest image that verifies. It is read once, and nobody removes it in between.
    *
    * @param options how to restore; an image that is not the one they expect is skipped
@@ -342,28 +310,9 @@ public final class ImageStore {
     return newest(image -> ofProcess(image).restore(options), skipped);
   }
 
-  /**
-   * Restores the newest image that verifies as a job, which that of a process is too. It is read
-   * once, and nobody removes it in between.
-   *
-   * @param options how to restore; an image that is not the one they expect is skipped
-   * @param skipped told of each newer one that does not verify, and of everything else in the
-   *     directory that is not a complete image
-   * @return the checkpointed job
-   * @throws ImageMissingException when none verifies; the message names the newest that do not
-   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link JobImage#restore(RestoreOptions)}
-   */
-  public CheckpointedJob restoreNewestJob(RestoreOptions options, Consumer<StoredImage> skipped) {
-    return newest(image -> ofJob(image).restore(options), skipped);
-  }
-
-  private JobImage ofJob(ImageDirectory image) {
-    ImageKind.require(image, null, "open");
-    return JobImage.of(context, new DumpedImage(image, List.of(), null));
-  }
-
   private ProcessImage ofProcess(ImageDirectory image) {
-    return ProcessImage.ofProcess(context, new DumpedImage(image, List.of(), null));
+    ImageKind.require(image, null, "open");
+    return ProcessImage.of(context, new DumpedImage(image, List.of(), null));
   }
 
   private <T> T newest(Function<ImageDirectory, T> attempt, Consumer<StoredImage> skipped) {
@@ -428,7 +377,7 @@ public final class ImageStore {
   }
 
   /** An image that was made there just now. */
-  void made(SavedImage image) {
+  void made(ProcessImage image) {
     known.written(new ImageDirectory(image.directory(), image.manifest()));
   }
 

@@ -1,16 +1,35 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.engine.GpuMemoryLostException;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** What the objects of all states have in common. */
 abstract class LiveProcess {
+
+  private static final Set<ProcessState> SETTLED =
+      Set.of(
+          ProcessState.RUNNING,
+          ProcessState.LOCKED,
+          ProcessState.CHECKPOINTED,
+          ProcessState.FAILED);
 
   final StateHandle self;
   private final ProcessState state;
@@ -21,12 +40,72 @@ abstract class LiveProcess {
   }
 
   /**
-   * Which process this is.
+   * The object for the state in which a tree was found: that of the member furthest from running.
+   */
+  static GpuProcess found(TrackedTree tree) {
+    Set<ProcessState> states =
+        tree.members().stream()
+            .flatMap(each -> Stream.ofNullable(each.lastKnown()))
+            .collect(Collectors.toSet());
+    StateHandle self = StateHandle.next(tree, List.of());
+    if (!SETTLED.containsAll(states)) {
+      tree.requireNoVerb("inspect");
+      throw new WrongStateException(
+          "process %s has the members %s: wait until their controllers are done"
+              .formatted(tree.root.pid(), tree.members().stream().map(LiveProcess::text).toList()),
+          Failure.of("inspect", tree.root.pid()));
+    }
+    if (states.contains(ProcessState.FAILED)) {
+      return new FailedProcess(self);
+    }
+    if (tree.members().stream().anyMatch(LiveProcess::isPoisoned)) {
+      return new PoisonedProcess(self);
+    }
+    if (states.contains(ProcessState.CHECKPOINTED)) {
+      return new CheckpointedProcess(self);
+    }
+    return states.contains(ProcessState.LOCKED)
+        ? new LockedProcess(self)
+        : new RunningProcess(self);
+  }
+
+  private static String text(TrackedProcess member) {
+    return member.pid() + " " + member.lastKnown();
+  }
+
+  static boolean isPoisoned(TrackedProcess member) {
+    return member.lastKnown() == ProcessState.CHECKPOINTED && member.isPoisoned();
+  }
+
+  /**
+   * Which process this is: the root of its tree.
    *
    * @return pid and start time
    */
   public final ProcessIdentity identity() {
-    return self.target().identity;
+    return self.tree().root;
+  }
+
+  /**
+   * Returns the CUDA processes that are known as members now and have not ended.
+   *
+   * @return the root first if it is one, parents before children
+   */
+  public final List<ProcessMember> members() {
+    Optional<GpuReading> reading = self.tree().context.inventory().read();
+    return self.tree().members().stream()
+        .filter(each -> each.identity.isAlive())
+        .map(each -> member(each, reading))
+        .toList();
+  }
+
+  private static ProcessMember member(TrackedProcess process, Optional<GpuReading> reading) {
+    Holdings held =
+        process.lastKnown() == ProcessState.CHECKPOINTED
+            ? process.held()
+            : Holdings.of(process.pid(), reading);
+    return new ProcessMember(
+        process.identity, ProcFs.commandLine(process.pid()), held.known(), process.lastKnown());
   }
 
   /**
@@ -39,7 +118,7 @@ abstract class LiveProcess {
   }
 
   /**
-   * What was done to get here since the process was taken, oldest first.
+   * What was done to get here since the process was taken, in the order in which it ended.
    *
    * @return the steps with their durations and bytes
    */
@@ -48,27 +127,22 @@ abstract class LiveProcess {
   }
 
   /**
-   * Runs a verb that may restore to the GPU. What it poisoned is handed to the user as what is left
+   * Runs a verb that may restore to the GPU. If a member was poisoned, the caller gets what is left
    * of the process.
    */
   final <T> T orPoisoned(Supplier<T> verb) {
     try {
       return verb.get();
-    } catch (GpuMemoryLostException e) {
-      throw poisoned(e);
     } catch (RuntimeException e) {
-      for (Throwable suppressed : e.getSuppressed()) {
-        if (suppressed instanceof GpuMemoryLostException lost) {
-          e.addSuppressed(poisoned(lost));
-        }
+      boolean isLost =
+          Stream.concat(Stream.of(e), Arrays.stream(e.getSuppressed()))
+              .anyMatch(GpuMemoryLostException.class::isInstance);
+      if (!isLost) {
+        throw e;
       }
-      throw e;
+      StateHandle left = StateHandle.next(self.tree(), List.of());
+      throw PoisonedProcessException.of(e, new PoisonedProcess(left));
     }
-  }
-
-  private PoisonedProcessException poisoned(GpuMemoryLostException e) {
-    StateHandle left = StateHandle.next(self.job(), List.of());
-    return new PoisonedProcessException(e, new PoisonedProcess(left));
   }
 
   /** How the state is called in a sentence. */
@@ -78,6 +152,11 @@ abstract class LiveProcess {
 
   @Override
   public final String toString() {
-    return "process " + identity().pid() + ", " + condition();
+    int members = self.tree().members().size();
+    return "process "
+        + identity().pid()
+        + ", "
+        + condition()
+        + (self.tree().isSingle() ? "" : ", " + members + (members == 1 ? " member" : " members"));
   }
 }

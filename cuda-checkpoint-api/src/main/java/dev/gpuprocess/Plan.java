@@ -72,7 +72,7 @@ abstract sealed class Plan permits SnapshotPlan, RequestPlan {
   }
 
   /** An image was made just now: tells of it, and removes what is not to stay. */
-  final void keep(SavedImage image) {
+  final void keep(ProcessImage image) {
     place.made(image);
     tell(to -> to.made(image));
     place.prune(

@@ -3,18 +3,22 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
- * A process whose GPU restore ran out of memory. The driver calls it checkpointed and refuses every
- * later restore (NVIDIA/cuda-checkpoint issue 44). {@link GpuProcess#inspect} knows it by the
- * journal in the state directory, for as long as the process lives; {@link
- * dev.gpuprocess.PoisonedProcessException#process()} is the same object. The way back is an image
- * of it.
+ * A process of which the GPU restore of a member ran out of memory. The driver calls it
+ * checkpointed and refuses every later restore (NVIDIA/cuda-checkpoint issue 44). {@link
+ * GpuProcess#inspect} knows it by the journal in the state directory, for as long as the process
+ * lives; {@link dev.gpuprocess.PoisonedProcessException#process()} is the same object. The way back
+ * is an image of it.
  */
 public final class PoisonedProcess extends LiveProcess implements GpuProcess {
 
@@ -35,7 +39,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
    */
   public CheckpointedProcess replaceWith(ProcessImage image) {
-    if (!self.target().isIn(image.manifest())) {
+    if (!self.tree().isIn(image.manifest())) {
       throw new IllegalArgumentException(
           image + " was made of another process than " + identity() + ": nothing was touched");
     }
@@ -48,11 +52,12 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Ends the process with SIGKILL and waits until it is gone, or a zombie of its parent. Looks
-   * first: one that came back all the same is not ended. Does nothing when it has ended.
+   * Ends the process and its descendants with SIGKILL and waits until they are gone, or the process
+   * is a zombie of its parent. Looks first: a process whose poisoned members came back all the same
+   * is not ended. Does nothing when it has ended.
    *
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed, or
-   *     this object is not the newest one
+   * @throws dev.gpuprocess.error.StaleStateException when a poisoned member is no longer
+   *     checkpointed, or this object is not the newest one
    * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped, and cannot be looked
    *     at
    */
@@ -68,7 +73,21 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @return where the image was made; empty for none. It may have been moved or removed since
    */
   public Optional<Path> fallbackImage() {
-    return Optional.ofNullable(self.target().fallbackImage());
+    return self.tree().members().stream()
+        .flatMap(each -> Stream.ofNullable(each.fallbackImage()))
+        .findFirst();
+  }
+
+  /**
+   * Returns the members that the driver refuses to restore.
+   *
+   * @return at least one, unless they have ended
+   */
+  public List<ProcessIdentity> poisoned() {
+    return self.tree().members().stream()
+        .filter(TrackedProcess::isPoisoned)
+        .map(each -> each.identity)
+        .toList();
   }
 
   /**

@@ -1,9 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.dump.ImageRestore;
@@ -13,12 +11,13 @@ import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 
 /**
- * A process on disk: a directory with CRIU's image files and a manifest, complete and durable. It
- * can be restored any number of times, but only once at a time, since the process gets the pid that
- * it had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one gets
- * any pid that is free, and can be restored many times at once. Immutable; may be shared between
- * threads. A restore has a deadline; methods that only read or remove files take as long as the
- * disk does.
+ * A process with its descendants on disk: a directory with CRIU's image files and a manifest that
+ * names the members ({@link dev.gpuprocess.image.Manifest#cudaProcesses()}), complete and durable.
+ * It can be restored any number of times, but only once at a time, since its processes get the pids
+ * that they had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one
+ * gets any pids that are free, and can be restored many times at once. Immutable; may be shared
+ * between threads. A restore has a deadline; methods that only read or remove files take as long as
+ * the disk does.
  */
 public final class ProcessImage extends SavedImage {
 
@@ -34,7 +33,7 @@ public final class ProcessImage extends SavedImage {
    * @return the image
    * @throws dev.gpuprocess.error.ImageMissingException when there is no image
    * @throws dev.gpuprocess.error.ImageFormatException when another version of this library wrote it
-   * @throws ImageMismatchException when it is the image of a job; use {@link JobImage#open}
+   * @throws ImageMismatchException when it is of an AMD process; use {@link AmdImage#open}
    * @throws dev.gpuprocess.error.ImageCorruptException when the manifest was altered
    * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
    */
@@ -43,19 +42,7 @@ public final class ProcessImage extends SavedImage {
   }
 
   static ProcessImage open(EngineContext context, Path directory) {
-    return ofProcess(context, opened(context, directory));
-  }
-
-  /** Refuses the image of a job. */
-  static ProcessImage ofProcess(EngineContext context, DumpedImage opened) {
-    Manifest manifest = opened.directory().manifest();
-    if (manifest.isOfJob()) {
-      throw new ImageMismatchException(
-          "%s is the image of a job with %s CUDA processes: open it with JobImage.open"
-              .formatted(opened.directory().path(), manifest.cudaProcesses().size()),
-          Failure.of("open", manifest.pid()));
-    }
-    return of(context, opened);
+    return of(context, opened(context, directory));
   }
 
   static ProcessImage of(EngineContext context, DumpedImage made) {
@@ -105,8 +92,7 @@ public final class ProcessImage extends SavedImage {
    */
   public CheckpointedProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
-    return new CheckpointedProcess(
-        new ImageRestore(context, directory, recorder).run(options, false));
+    return new CheckpointedProcess(new ImageRestore(context, directory, recorder).run(options));
   }
 
   @Override

@@ -10,12 +10,8 @@ import org.jspecify.annotations.Nullable;
  * @param process which process
  * @param outcome what was done; {@link GpuProcess#inspect} gives a FAILED one as a {@link
  *     FailedProcess}, and a POISONED one as a {@link PoisonedProcess}
- * @param suspended the process, when it waits to be resumed by itself; else null
- * @param job the job that it is a member of, when that waits to be resumed: the same object for all
+ * @param suspended the process tree, when it waits to be resumed: the same object for all its
  *     members, to be resumed once; else null
  */
 public record Recovered(
-    ProcessIdentity process,
-    RecoveryOutcome outcome,
-    @Nullable CheckpointedProcess suspended,
-    @Nullable CheckpointedJob job) {}
+    ProcessIdentity process, RecoveryOutcome outcome, @Nullable CheckpointedProcess suspended) {}

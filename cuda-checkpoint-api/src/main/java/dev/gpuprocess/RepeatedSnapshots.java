@@ -53,7 +53,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
    *
    * @return empty until there is one; it may have been removed since
    */
-  public Optional<SavedImage> last() {
+  public Optional<ProcessImage> last() {
     return series.last();
   }
 
@@ -70,17 +70,17 @@ public final class RepeatedSnapshots implements AutoCloseable {
    * Makes one now, on this thread, besides those that are due. The listener is told as of any
    * other.
    *
-   * @return a {@link ProcessImage} of a process, and a {@link JobImage} of a job
+   * @return a {@link ProcessImage} of a process, and a {@link ProcessImage} of a job
    * @throws OperationInProgressException when one is being made, or another verb is at work
    * @throws NoSuchProcessException when the process or the root of the job has ended
    * @throws dev.gpuprocess.error.WrongStateException when the process, or a member of the job, is
    *     not running
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#snapshot(
-   *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)} and {@link RunningJob#snapshot(
-   *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}
+   *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)} and {@link
+   *     RunningProcess#snapshot( java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}
    * @throws IllegalStateException when this was closed
    */
-  public SavedImage snapshotNow() {
+  public ProcessImage snapshotNow() {
     if (!repetition.tryTake()) {
       throw refusal();
     }

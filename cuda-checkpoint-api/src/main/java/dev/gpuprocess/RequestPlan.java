@@ -14,7 +14,7 @@ package dev.gpuprocess;
  *   <li>takes SIGUSR1 as a request for a snapshot at the next moment at which the GPUs are idle:
  *       they are locked for at most 50 ms, at first four times a second and later every other
  *       second, until that succeeds and no other verb has the job;
- *   <li>takes SIGUSR2 as a request for a snapshot now: as {@link RunningJob#snapshot(
+ *   <li>takes SIGUSR2 as a request for a snapshot now: as {@link RunningProcess#snapshot(
  *       java.nio.file.Path, DumpOptions)}, which holds CUDA calls back until GPU work has ended. It
  *       makes a request that waits for idle GPUs urgent;
  *   <li>listens on a UNIX stream socket, whose path the job has in {@code GPUPROCESS_SOCKET}, for
@@ -32,11 +32,11 @@ package dev.gpuprocess;
  *       128 and the signal's number when a signal has ended the command.
  * </ul>
  *
- * <p>The pid to be signalled is that of {@link LaunchedJob#identity()}; the job has it, as it sees
- * it, in {@code GPUPROCESS_ROOT}. A signal that cannot be served now, as when a snapshot is being
- * made, is lost. The command leads a process group of its own in the session of the job. After a
- * restore that brings the job back for the JVM that has launched it, requests are taken again;
- * after any other, and in further copies of an isolated job, they are refused.
+ * <p>The pid to be signalled is that of {@link LaunchedProcess#identity()}; the job has it, as it
+ * sees it, in {@code GPUPROCESS_ROOT}. A signal that cannot be served now, as when a snapshot is
+ * being made, is lost. The command leads a process group of its own in the session of the job.
+ * After a restore that brings the job back for the JVM that has launched it, requests are taken
+ * again; after any other, and in further copies of an isolated job, they are refused.
  *
  * <p>The snapshots are made by daemon threads of this JVM, which end with the job. One that failed
  * and left the job suspended has it resumed. Nothing that fails ends this.

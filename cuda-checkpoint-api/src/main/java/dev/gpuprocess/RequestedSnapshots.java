@@ -38,14 +38,14 @@ final class RequestedSnapshots {
   private static final long BRING_BACK_NANOS = 1_000_000_000;
 
   private final GpuCheckpoints checkpoints;
-  private final LaunchedJob job;
+  private final LaunchedProcess job;
   private final RequestPlan plan;
   private final RequestChannel channel;
   private @Nullable Request newest;
   private boolean over;
 
   RequestedSnapshots(
-      GpuCheckpoints checkpoints, LaunchedJob job, RequestPlan plan, RequestChannel channel) {
+      GpuCheckpoints checkpoints, LaunchedProcess job, RequestPlan plan, RequestChannel channel) {
     this.checkpoints = checkpoints;
     this.job = job;
     this.plan = plan;
@@ -116,7 +116,7 @@ final class RequestedSnapshots {
     for (int attempts = 1; isWanted(request, root); attempts++) {
       boolean urgent = isUrgent(request);
       SnapshotAttempt attempt = attempt(request, root, urgent);
-      SavedImage image;
+      ProcessImage image;
       try {
         image = attempt.make();
       } catch (RuntimeException | Error e) {
@@ -175,7 +175,7 @@ final class RequestedSnapshots {
     if (!urgent) {
       settings.timeouts(checkpoints.context().timeouts().toBuilder().lock(IDLE).build());
     }
-    return new SnapshotAttempt(new SnapshotSubject(settings.build().context(), root, true), plan);
+    return new SnapshotAttempt(new SnapshotSubject(settings.build().context(), root), plan);
   }
 
   /** Who asks once the GPUs are locked gets no part in this snapshot, and must be told so. */

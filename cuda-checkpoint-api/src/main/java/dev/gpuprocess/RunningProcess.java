@@ -25,7 +25,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @see #lock(Duration)
    */
   public LockedProcess lock() {
-    return lock(self.target().context.timeouts().lock());
+    return lock(self.tree().context.timeouts().lock());
   }
 
   /**
@@ -132,7 +132,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
     return orPoisoned(
-        () -> ProcessImage.of(self.target().context, RunningDump.dump(self, directory, options)));
+        () -> ProcessImage.of(self.tree().context, RunningDump.dump(self, directory, options)));
   }
 
   /**
@@ -191,7 +191,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
     return orPoisoned(
         () ->
             ProcessImage.of(
-                self.target().context, RunningDump.snapshot(self, directory, options, clock)));
+                self.tree().context, RunningDump.snapshot(self, directory, options, clock)));
   }
 
   /**
@@ -215,7 +215,6 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
   public RepeatedSnapshots repeatSnapshots(SnapshotPlan plan) {
-    return RepeatedSnapshots.begin(
-        new SnapshotSubject(self.target().context, identity(), false), plan);
+    return RepeatedSnapshots.begin(new SnapshotSubject(self.tree().context, identity()), plan);
   }
 }

@@ -23,11 +23,8 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/**
- * An image of a process or of a job: what a snapshot makes, whosever it is. Immutable; may be
- * shared between threads.
- */
-public abstract sealed class SavedImage permits ProcessImage, JobImage, AmdJobImage {
+/** What the images of both kinds of processes have in common. */
+abstract sealed class SavedImage permits ProcessImage, AmdImage {
 
   final EngineContext context;
   final ImageDirectory directory;

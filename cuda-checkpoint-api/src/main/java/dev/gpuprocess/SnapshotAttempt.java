@@ -35,7 +35,7 @@ final class SnapshotAttempt {
   }
 
   /** Makes the image. Nobody is told. */
-  SavedImage make() {
+  ProcessImage make() {
     StateHandle now = subject.running();
     running = now;
     return subject.snapshot(now, plan.place().next(subject.root().pid()), plan.options());
@@ -81,10 +81,7 @@ final class SnapshotAttempt {
           LOG.info("{} runs again, after a snapshot that failed", subject.name());
         }
         return;
-      } catch (NoSuchProcessException
-          | StaleStateException
-          | PoisonedProcessException
-          | PoisonedJobException e) {
+      } catch (NoSuchProcessException | StaleStateException | PoisonedProcessException e) {
         LOG.info("nothing is to be brought back: {}", e.getMessage());
         return;
       } catch (GpuCheckpointException e) {

@@ -18,10 +18,9 @@ public interface SnapshotListener {
    * An image was made; it is durable, and the process or job runs on. A job that asked for it was
    * told.
    *
-   * @param image a {@link ProcessImage} of a process and a {@link JobImage} of a job, with its
-   *     steps and times
+   * @param image with its steps and times
    */
-  default void made(SavedImage image) {}
+  default void made(ProcessImage image) {}
 
   /**
    * A snapshot failed; nothing is left of its image. The series goes on. A job that asked for it

@@ -23,14 +23,14 @@ final class SnapshotSeries implements Repetition.Work {
 
   private final SnapshotSubject subject;
   private final SnapshotPlan plan;
-  private volatile @Nullable SavedImage last;
+  private volatile @Nullable ProcessImage last;
 
   SnapshotSeries(SnapshotSubject subject, SnapshotPlan plan) {
     this.subject = subject;
     this.plan = plan;
   }
 
-  Optional<SavedImage> last() {
+  Optional<ProcessImage> last() {
     return Optional.ofNullable(last);
   }
 
@@ -46,7 +46,7 @@ final class SnapshotSeries implements Repetition.Work {
   @Override
   public void run(Repetition by) {
     try {
-      SavedImage image = make(by);
+      ProcessImage image = make(by);
       LOG.debug("{} is made", image);
     } catch (RuntimeException | Error e) {
       LOG.debug("the listener was told of this", e);
@@ -58,9 +58,9 @@ final class SnapshotSeries implements Repetition.Work {
    *
    * @param by for how long to go on with bringing it back, if it did not come back
    */
-  SavedImage make(Repetition by) {
+  ProcessImage make(Repetition by) {
     SnapshotAttempt attempt = new SnapshotAttempt(subject, plan);
-    SavedImage image;
+    ProcessImage image;
     try {
       image = attempt.make();
     } catch (RuntimeException | Error e) {

@@ -5,11 +5,10 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.JobSearch;
 import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.store.ImageNaming;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -22,19 +21,16 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A process or job of which snapshots are made again and again. Others may move it in between, so
- * it is found anew each time.
- *
- * @param root of the job; the process itself when it is a single one
- * @param isJob whether it is taken with its tree
+ * A process of which snapshots are made again and again. Other controllers may move it in between,
+ * so it is found anew each time.
  */
-record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJob) {
+record SnapshotSubject(EngineContext context, ProcessIdentity root) {
 
   private static final String VERB = "snapshot";
 
   /** What it is called in a sentence. */
   String name() {
-    return (isJob ? "job " : "process ") + root.pid();
+    return "process " + root.pid();
   }
 
   /**
@@ -45,7 +41,7 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJo
    *     taken it from running
    */
   StateHandle running() {
-    TrackedJob now = SettledState.look(this::find, SnapshotSubject::state, each -> each, VERB);
+    TrackedTree now = SettledState.look(this::find, SnapshotSubject::state, each -> each, VERB);
     ProcessState state = state(now);
     if (state != ProcessState.RUNNING) {
       throw new WrongStateException(
@@ -63,18 +59,11 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJo
     return state == ProcessState.LOCKED || state == ProcessState.CHECKPOINTED;
   }
 
-  private TrackedJob find() {
+  private TrackedTree find() {
     requireSame(root.isAlive());
-    TrackedJob found = isJob ? JobSearch.find(context, root.pid(), VERB) : process();
+    TrackedTree found = TreeSearch.find(context, root.pid(), VERB);
     requireSame(found.root.equals(root));
     return found;
-  }
-
-  private TrackedJob process() {
-    DriverOperation looking = DriverOperation.reading(context, root.pid(), VERB);
-    requireSame(looking.target().identity.equals(root));
-    looking.target().isAt(looking.look());
-    return TrackedJob.of(looking.target());
   }
 
   private void requireSame(boolean same) {
@@ -88,7 +77,7 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJo
   }
 
   /** That of the member that is the furthest from running. */
-  private static ProcessState state(TrackedJob job) {
+  private static ProcessState state(TrackedTree job) {
     return job.members().stream()
         .flatMap(each -> Stream.ofNullable(each.lastKnown()))
         .max(Comparator.naturalOrder())
@@ -96,20 +85,14 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root, boolean isJo
   }
 
   /** Makes an image of it. */
-  SavedImage snapshot(StateHandle running, ImageNaming.Place place, DumpOptions options) {
+  ProcessImage snapshot(StateHandle running, ImageNaming.Place place, DumpOptions options) {
     InstantSource clock = InstantSource.fixed(place.created());
-    return isJob
-        ? new RunningJob(running).snapshot(place.directory(), options, clock)
-        : new RunningProcess(running).snapshot(place.directory(), options, clock);
+    return new RunningProcess(running).snapshot(place.directory(), options, clock);
   }
 
   /** Brings back what a snapshot left suspended, unless others have moved it since. */
   void resume(StateHandle left, ResumeOptions options) {
-    StateHandle suspended = StateHandle.next(left.job(), List.of());
-    if (isJob) {
-      RunningJob unused = new CheckpointedJob(suspended).resume(options);
-    } else {
-      RunningProcess unused = new CheckpointedProcess(suspended).resume(options);
-    }
+    StateHandle suspended = StateHandle.next(left.tree(), List.of());
+    RunningProcess unused = new CheckpointedProcess(suspended).resume(options);
   }
 }

@@ -80,8 +80,9 @@ class EarlyEndTest {
     return tellingOf(job.checkpoints(), job.machine().directory(), function).process(job.pid());
   }
 
-  private RunningJob tellingOfLock(Job launched) {
-    return tellingOf(tree.checkpoints(), tree.machine().directory(), "lock").job(launched.pid());
+  private RunningProcess tellingOfLock(Job launched) {
+    return tellingOf(tree.checkpoints(), tree.machine().directory(), "lock")
+        .process(launched.pid());
   }
 
   private SuspendOptions patient() {
@@ -253,7 +254,7 @@ class EarlyEndTest {
     tree.machine()
         .faults(
             Fault.in("cuCheckpointProcessLock").pid(launched.member(1)).call(1).after().hangs());
-    RunningJob running = tellingOfLock(launched);
+    RunningProcess running = tellingOfLock(launched);
     Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
     cancellation.cancel();
@@ -262,7 +263,7 @@ class EarlyEndTest {
     await()
         .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(() -> tree.checkpoints().inspectJob(launched.pid()) instanceof RunningJob);
+        .until(() -> tree.checkpoints().inspect(launched.pid()) instanceof RunningProcess);
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
     assertEquals(0, tree.entries());
   }
@@ -273,7 +274,7 @@ class EarlyEndTest {
     tree.machine()
         .faults(
             Fault.in("cuCheckpointProcessLock").pid(launched.member(1)).call(1).after().hangs());
-    RunningJob running = tellingOfLock(launched);
+    RunningProcess running = tellingOfLock(launched);
     Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
     suspend.thread.interrupt();
@@ -283,7 +284,7 @@ class EarlyEndTest {
     await()
         .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(() -> tree.checkpoints().inspectJob(launched.pid()) instanceof RunningJob);
+        .until(() -> tree.checkpoints().inspect(launched.pid()) instanceof RunningProcess);
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
   }
 

@@ -112,7 +112,7 @@ final class ExitingController implements AutoCloseable {
     return switch (verb) {
       case "suspend" -> checkpoints.process(pid).suspend();
       case "lock" -> checkpoints.process(pid).lock();
-      case "job" -> checkpoints.job(pid).suspend();
+      case "job" -> checkpoints.process(pid).suspend();
       default -> throw new IllegalArgumentException(verb);
     };
   }

@@ -53,7 +53,7 @@ class ForgedEntriesTest {
   /** Of a restore that a dead controller began before the process was there. */
   private void writeRestore(int pid, Path log) throws IOException {
     new Journal(job.checkpoints().context().state())
-        .writeRestore(pid, Holdings.UNKNOWN, job.directory().resolve("image"), log, false);
+        .writeRestore(pid, Holdings.UNKNOWN, job.directory().resolve("image"), log);
     Path written = files(".process").get(0);
     String text =
         Files.readString(written)

@@ -37,6 +37,7 @@ import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.ResumeOptions;
@@ -178,7 +179,10 @@ class GpuProcessTest {
       ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
       ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
       TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, Holdings.UNKNOWN);
-      RunningProcess stranger = new RunningProcess(StateHandle.next(target, List.of()));
+      RunningProcess stranger =
+          new RunningProcess(
+              StateHandle.next(
+                  TrackedTree.of(target.context, target.identity, List.of(target)), List.of()));
       NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
       assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
       assertRuns(counter, 101);

@@ -41,7 +41,7 @@ final class Launcher {
     System.exit(0);
   }
 
-  private static LaunchedJob launch(LaunchOptions.Builder options) {
+  private static LaunchedProcess launch(LaunchOptions.Builder options) {
     return GpuCheckpoints.standard().launch(options.build());
   }
 
@@ -50,9 +50,9 @@ final class Launcher {
     LaunchOptions.Builder options =
         LaunchOptions.builder("sh", "-c", "echo oops >&2; ls -l /proc/self/fd")
             .output(Output.toCaller());
-    LaunchedJob joined = launch(options);
+    LaunchedProcess joined = launch(options);
     String first = new String(joined.output().orElseThrow().readAllBytes(), StandardCharsets.UTF_8);
-    LaunchedJob apart = launch(options.error(Output.toCaller()));
+    LaunchedProcess apart = launch(options.error(Output.toCaller()));
     String second =
         new String(apart.output().orElseThrow().readAllBytes(), StandardCharsets.UTF_8)
             + new String(apart.error().orElseThrow().readAllBytes(), StandardCharsets.UTF_8);
@@ -70,7 +70,7 @@ final class Launcher {
 
   /** What is left of a job of which others than the root end as orphans. */
   private static String orphans() {
-    LaunchedJob job =
+    LaunchedProcess job =
         launch(LaunchOptions.builder("sh", "-c", "(sh -c 'kill -9 $$' & sleep 1000 &) ; exit 4"));
     String code = job.awaitExit(PATIENCE).orElseThrow().code().toString();
     job.end(PATIENCE);
@@ -79,7 +79,7 @@ final class Launcher {
 
   private static String longJob(boolean survives, Path directory) throws IOException {
     Path child = directory.resolve("child");
-    LaunchedJob job =
+    LaunchedProcess job =
         launch(
             LaunchOptions.builder(
                     "sh",

@@ -164,7 +164,7 @@ class NcclTest {
     RunningProcess process = checkpoints.process(rank.pid());
     UnsupportedByDriverException refused =
         assertThrows(UnsupportedByDriverException.class, process::suspend);
-    RunningJob job = checkpoints.job(rank.pid());
+    RunningProcess job = checkpoints.process(rank.pid());
     assertThrows(UnsupportedByDriverException.class, job::suspend);
     assertEquals(ProcessState.RUNNING, checkpoints.inspect(rank.pid()).state());
     return refused;

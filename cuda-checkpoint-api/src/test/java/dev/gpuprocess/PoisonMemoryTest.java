@@ -126,9 +126,9 @@ class PoisonMemoryTest {
 
   @Test
   void jobWithItIsRefusedWithTheCure() {
-    PoisonedJobException e =
-        assertThrows(PoisonedJobException.class, () -> controller().inspectJob(pattern.pid()));
-    assertEquals(List.of(found().identity()), e.poisoned());
+    PoisonedProcessException e =
+        assertThrows(PoisonedProcessException.class, () -> controller().inspect(pattern.pid()));
+    assertEquals(List.of(found().identity()), e.process().poisoned());
     assertTrue(e.getMessage().contains("end the job and restore an image"), e.getMessage());
   }
 

@@ -14,6 +14,7 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -88,7 +89,10 @@ class PoisonTest {
   @Test
   void endOfAFailedProcess_looksFirst() {
     TrackedProcess target = TrackedProcess.of(job.checkpoints().context(), job.pid(), "test");
-    FailedProcess healthy = new FailedProcess(StateHandle.next(target, List.of()));
+    FailedProcess healthy =
+        new FailedProcess(
+            StateHandle.next(
+                TrackedTree.of(target.context, target.identity, List.of(target)), List.of()));
     assertThrows(StaleStateException.class, healthy::end);
     assertEquals(101, job.counter().increment());
     job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));

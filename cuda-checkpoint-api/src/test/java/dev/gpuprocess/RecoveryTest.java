@@ -170,11 +170,7 @@ class RecoveryTest {
   private ProcessKey leaveRestoreEntry(long pid) {
     return new Journal(new StateDirectory(state))
         .writeRestore(
-            Math.toIntExact(pid),
-            Holdings.UNKNOWN,
-            state.resolve("image"),
-            state.resolve("log"),
-            false);
+            Math.toIntExact(pid), Holdings.UNKNOWN, state.resolve("image"), state.resolve("log"));
   }
 
   /** As one does that could not see what became of it, for want of descriptors. */

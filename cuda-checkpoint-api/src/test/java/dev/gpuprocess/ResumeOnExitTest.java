@@ -83,7 +83,7 @@ class ResumeOnExitTest {
             tree.machine(), tree.state(), launched.pid(), true, "block", "job")) {
       end(controller);
     }
-    assertInstanceOf(RunningJob.class, tree.checkpoints().inspectJob(launched.pid()));
+    assertInstanceOf(RunningProcess.class, tree.checkpoints().inspect(launched.pid()));
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
     assertEquals(0, tree.entries());
   }

@@ -13,7 +13,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.JobFailure;
+import dev.gpuprocess.error.TreeFailure;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.options.DumpOptions;
@@ -131,15 +131,15 @@ class RunningDumpTest {
   void dumpOfARunningJobThatFailsResumesAllMembers() {
     Job launched = tree.launch(0);
     GpuCheckpoints failing = tree.checkpoints().toBuilder().criu(new FailingCriu()).build();
-    RunningJob running = failing.job(launched.pid());
+    RunningProcess running = failing.process(launched.pid());
     ImageException failed =
         assertThrows(ImageException.class, () -> running.dump(tree.directory().resolve("image")));
     assertEquals(ProcessState.RUNNING, failed.failure().before());
     assertEquals(ProcessState.RUNNING, failed.failure().after());
-    JobFailure left = failed.job().orElseThrow();
+    TreeFailure left = failed.tree().orElseThrow();
     assertEquals(
         List.of(ProcessState.RUNNING, ProcessState.RUNNING, ProcessState.RUNNING),
-        left.members().stream().map(JobFailure.Member::state).toList());
+        left.members().stream().map(TreeFailure.Member::state).toList());
     assertTrue(String.valueOf(failed.getMessage()).endsWith("(" + left + ")"), failed::getMessage);
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
     assertEquals(0, tree.entries());

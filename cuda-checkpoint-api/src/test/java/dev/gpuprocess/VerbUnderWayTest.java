@@ -95,11 +95,12 @@ class VerbUnderWayTest {
     GpuCheckpoints checkpoints = tree.checkpoints();
     Instant begun = now();
     try (HeldVerb other =
-        HeldVerb.start(checkpoints, there -> there.job(launched.pid()).suspend().resume())) {
+        HeldVerb.start(checkpoints, there -> there.process(launched.pid()).suspend().resume())) {
       long self = ProcessHandle.current().pid();
       assertNames(
           assertThrows(
-              OperationInProgressException.class, () -> checkpoints.job(launched.pid()).suspend()),
+              OperationInProgressException.class,
+              () -> checkpoints.process(launched.pid()).suspend()),
           self,
           begun);
       for (int i = 0; i < LaunchedTree.MEMBERS; i++) {
@@ -112,7 +113,7 @@ class VerbUnderWayTest {
       }
       other.letGo();
     }
-    checkpoints.job(launched.pid()).suspend().resume();
+    checkpoints.process(launched.pid()).suspend().resume();
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
   }
 

@@ -47,11 +47,11 @@ import java.util.List;
  * <p>Cheap to create: CRIU is looked for at the first call and remembered once found. Calls block,
  * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is never
  * loaded; this library handles the CUDA state itself. Its plugin for AMD GPUs is loaded for {@link
- * dev.gpuprocess.AmdJob} alone, by itself. It is looked for in the directory that was {@linkplain
- * #withPlugins named}, or else that the system property {@value PluginFinder#PROPERTY} or the
- * environment variable {@value PluginFinder#VARIABLE} names, or else in {@code /usr/lib/criu} and
- * the other places where CRIU's packages put plugins. As CRIU runs as root, nobody else may be able
- * to change the file.
+ * dev.gpuprocess.AmdProcess} alone, by itself. It is looked for in the directory that was
+ * {@linkplain #withPlugins named}, or else that the system property {@value PluginFinder#PROPERTY}
+ * or the environment variable {@value PluginFinder#VARIABLE} names, or else in {@code
+ * /usr/lib/criu} and the other places where CRIU's packages put plugins. As CRIU runs as root,
+ * nobody else may be able to change the file.
  */
 public final class RpcCriuDriver implements CriuDriver {
 

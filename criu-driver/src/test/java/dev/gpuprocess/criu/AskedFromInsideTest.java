@@ -9,14 +9,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
-import dev.gpuprocess.JobImage;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RequestPlan;
-import dev.gpuprocess.RunningJob;
-import dev.gpuprocess.SavedImage;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -93,7 +93,7 @@ class AskedFromInsideTest {
   private Trainer trainer;
   private GatedGpu gpu;
   private GpuCheckpoints checkpoints;
-  private LaunchedJob job;
+  private LaunchedProcess job;
   private Path place;
   private final ToldSnapshots told = new ToldSnapshots();
   private final List<ProcessIdentity> restored = new ArrayList<>();
@@ -192,15 +192,15 @@ class AskedFromInsideTest {
     Signal.send(name, pid);
   }
 
-  private RunningJob restoreNewest() {
-    RunningJob again =
-        restore(() -> store().restoreNewestJob(RestoreOptions.ofDefaults(), one -> {}));
-    restored.add(again.root());
+  private RunningProcess restoreNewest() {
+    RunningProcess again =
+        restore(() -> store().restoreNewest(RestoreOptions.ofDefaults(), one -> {}));
+    restored.add(again.identity());
     return again;
   }
 
   /** Others reap what is left of a job that has ended, and a verb on it may be about to end. */
-  private static RunningJob restore(Callable<CheckpointedJob> restore) {
+  private static RunningProcess restore(Callable<CheckpointedProcess> restore) {
     return await()
         .atMost(PATIENCE)
         .ignoreExceptionsMatching(
@@ -261,7 +261,7 @@ class AskedFromInsideTest {
     ask(client("a"), "now");
     assertEquals("original", answer(client("a")));
     awaitMade(1);
-    SavedImage image = told.made.get(0);
+    ProcessImage image = told.made.get(0);
     assertEquals(job.identity().pid(), image.manifest().pid());
     assertEquals(1, image.manifest().cudaProcesses().size());
     try (var lines = Files.lines(image.directory().resolve("criu").resolve("carried.txt"))) {
@@ -270,13 +270,13 @@ class AskedFromInsideTest {
     job.end(Duration.ZERO);
     assertTrue(Files.notExists(socket), "removed at the end");
 
-    RunningJob again = restoreNewest();
+    RunningProcess again = restoreNewest();
     assertEquals("restored", answer(client("a")));
     awaitMore(place.resolve("count"), then);
     ask(client("b"), "idle");
     assertEquals(NOBODY, answer(client("b")));
     assertEquals(1, told.made.size());
-    assertEquals(again.root().pid(), image.manifest().pid());
+    assertEquals(again.identity().pid(), image.manifest().pid());
   }
 
   private static String permissions(Path path) throws IOException {
@@ -344,11 +344,11 @@ class AskedFromInsideTest {
     gpu.busy = true;
     ask(client("a"), "idle");
     await().atMost(PATIENCE).until(() -> gpu.refused.get() > 0);
-    JobImage image = parked();
+    ProcessImage image = parked();
     assertTrue(job.isDumped());
     assertFalse(Files.exists(answerFile(client("a"))));
     // The snapshot that was asked for may be about to find that the job is gone.
-    RunningJob unused = restore(image::restore);
+    RunningProcess unused = restore(image::restore);
     assertEquals("restored", answer(client("a")));
     assertFalse(job.isDumped());
     gpu.busy = false;
@@ -361,10 +361,10 @@ class AskedFromInsideTest {
     assertEquals(List.of(false), told.ended);
   }
 
-  private JobImage parked() {
+  private ProcessImage parked() {
     while (true) {
       try {
-        return job.job().suspend().dump(directory.resolve("parked"));
+        return job.process().suspend().dump(directory.resolve("parked"));
       } catch (OperationInProgressException anAttemptWasUnderWay) {
         Thread.onSpinWait();
       }
@@ -430,7 +430,7 @@ class AskedFromInsideTest {
     assertEquals("original", answer(original.resolve("a")));
     awaitMade(1);
     for (int copy = 0; copy < 2; copy++) {
-      Path there = seen(restoreNewest().root().pid());
+      Path there = seen(restoreNewest().identity().pid());
       asked.put(there.resolve("a"), 1);
       assertEquals("restored", answer(there.resolve("a")));
       awaitMore(there.resolve("count"), dumped);
@@ -475,7 +475,7 @@ class AskedFromInsideTest {
     awaitMade(2);
     job.end(Duration.ZERO);
     Files.delete(answer);
-    restored.add(restore(() -> checkpoints.openJob(told.made.get(0).directory()).restore()).root());
+    restored.add(restore(() -> checkpoints.open(told.made.get(0).directory()).restore()).identity());
     awaitText(answer);
     assertEquals("restored", Files.readString(answer).strip());
     kill(restored.get(0));

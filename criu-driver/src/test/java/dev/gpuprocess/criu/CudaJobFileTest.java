@@ -9,10 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.CheckpointedJob;
-import dev.gpuprocess.JobImage;
-import dev.gpuprocess.LaunchedJob;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.JobFileException;
@@ -50,7 +50,7 @@ class CudaJobFileTest {
 
   @TempDir Path directory;
   private Trainer trainer;
-  private LaunchedJob job;
+  private LaunchedProcess job;
   private final List<ProcessIdentity> roots = new ArrayList<>();
 
   @BeforeEach
@@ -130,7 +130,7 @@ class CudaJobFileTest {
     assertEquals(List.of(file()), in(files()));
     assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file())));
     final byte[] before = Files.readAllBytes(file());
-    CheckpointedJob parked = job.job().suspend();
+    CheckpointedProcess parked = job.process().suspend();
     assertEquals(2, parked.members().size());
     final byte[] away = Files.readAllBytes(file());
     assertEquals(before.length, away.length);
@@ -152,13 +152,13 @@ class CudaJobFileTest {
     launch();
     Path three = directory.resolve("three");
     Path four = directory.resolve("four");
-    LaunchedJob other = trainer.checkpoints.launch(trainer.script(BOTH, three, four).build());
+    LaunchedProcess other = trainer.checkpoints.launch(trainer.script(BOTH, three, four).build());
     try {
       awaitBothGoOn(three, four);
       assertEquals(2, in(files()).size());
-      List<CompletableFuture<RunningJob>> moves =
+      List<CompletableFuture<RunningProcess>> moves =
           Stream.of(job, other)
-              .map(each -> CompletableFuture.supplyAsync(() -> each.job().suspend().resume()))
+              .map(each -> CompletableFuture.supplyAsync(() -> each.process().suspend().resume()))
               .toList();
       moves.forEach(CompletableFuture::join);
       awaitBothGoOn(one(), two());
@@ -172,7 +172,7 @@ class CudaJobFileTest {
   void imageCarriesTheFileAndIsRestoredTwice() throws IOException {
     launch();
     final Path file = file();
-    JobImage image = job.job().suspend().dump(directory.resolve("image"));
+    ProcessImage image = job.process().suspend().dump(directory.resolve("image"));
     final Path carried = image.directory().resolve("criu/carried.txt");
     final byte[] kept = Files.readAllBytes(carried);
     assertTrue(Files.readString(carried).matches("(?s).*cuda-job 0:0:[0-9,]* 600 .*"));
@@ -182,7 +182,7 @@ class CudaJobFileTest {
     awaitBothGoOn(one(), two());
     assertEquals(List.of(file), in(files()));
     // What the driver has written there since is of no use to the image.
-    job.job().suspend().resume();
+    job.process().suspend().resume();
     List<Integer> pids = tree(job.identity());
     job.end(PATIENCE);
     assertEquals(List.of(), in(files()));
@@ -191,14 +191,14 @@ class CudaJobFileTest {
     Files.delete(one());
     Files.delete(two());
 
-    RunningJob again = image.restore().resume();
-    roots.add(again.root());
+    RunningProcess again = image.restore().resume();
+    roots.add(again.identity());
     awaitBothGoOn(one(), two());
     assertArrayEquals(kept, Files.readAllBytes(carried));
     image.verify();
     assertEquals(List.of(), trainer.checkpoints.recover());
     assertEquals(List.of(file), in(files()));
-    end(again.root());
+    end(again.identity());
     assertEquals(List.of(), trainer.checkpoints.recover());
     assertEquals(List.of(), in(files()), "a recovery removes it when nobody uses it any more");
   }
@@ -212,12 +212,12 @@ class CudaJobFileTest {
     int pid = job.identity().pid();
     awaitBothGoOn(seen(pid, one), seen(pid, two));
     assertTrue(file().startsWith("/dev/shm"));
-    JobImage image = job.job().snapshot(directory.resolve("image"));
+    ProcessImage image = job.process().snapshot(directory.resolve("image"));
     for (int copy = 0; copy < 2; copy++) {
-      roots.add(image.restore().resume().root());
+      roots.add(image.restore().resume().identity());
     }
     for (ProcessIdentity root : List.of(roots.get(0), roots.get(1), job.identity())) {
-      trainer.checkpoints.job(root.pid()).suspend().resume();
+      trainer.checkpoints.process(root.pid()).suspend().resume();
       awaitBothGoOn(seen(root.pid(), one), seen(root.pid(), two));
     }
     assertFalse(Files.exists(files()));
@@ -234,7 +234,7 @@ class CudaJobFileTest {
     awaitBothGoOn(one(), two());
     assertFalse(Files.exists(files()));
     assertTrue(Files.size(mine) > 0);
-    JobImage image = job.job().suspend().dump(directory.resolve("image"));
+    ProcessImage image = job.process().suspend().dump(directory.resolve("image"));
     Files.delete(mine);
     Files.createDirectory(mine);
     JobFileException e = assertThrows(JobFileException.class, image::restore);
@@ -254,12 +254,12 @@ class CudaJobFileTest {
     launch(trainer.script(BOTH, one(), two()).environment(VARIABLE, link.toString()));
     awaitBothGoOn(one(), two());
     final byte[] before = Files.readAllBytes(real);
-    RunningJob running = job.job();
+    RunningProcess running = job.process();
     JobFileException e =
         assertThrows(JobFileException.class, () -> running.snapshot(directory.resolve("image")));
     assertTrue(e.getMessage().contains(link.toString()), e.getMessage());
     assertArrayEquals(before, Files.readAllBytes(real), "no checkpoint was tried");
-    job.job().suspend().resume();
+    job.process().suspend().resume();
     awaitBothGoOn(one(), two());
   }
 
@@ -268,7 +268,7 @@ class CudaJobFileTest {
     launch(trainer.script(BOTH, one(), two()).removeEnvironment(VARIABLE));
     awaitBothGoOn(one(), two());
     assertFalse(Files.exists(files()));
-    job.job().suspend().resume();
+    job.process().suspend().resume();
   }
 
   @Test
@@ -278,7 +278,7 @@ class CudaJobFileTest {
     launch();
     assertEquals(Set.of(), Environment.of(job.identity().pid(), Set.of(VARIABLE)).keySet());
     assertFalse(Files.exists(directory.resolve("580/state/jobs.d")));
-    job.job().suspend().resume();
+    job.process().suspend().resume();
     awaitBothGoOn(one(), two());
   }
 }

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
@@ -55,7 +55,7 @@ class IsolatedJobTest {
 
   @TempDir Path directory;
   private Trainer trainer;
-  private LaunchedJob job;
+  private LaunchedProcess job;
 
   private final List<ProcessIdentity> copies = new ArrayList<>();
 
@@ -85,7 +85,7 @@ class IsolatedJobTest {
     return Path.of("/proc/" + pid + "/root" + FILE);
   }
 
-  private LaunchedJob launch() {
+  private LaunchedProcess launch() {
     job = trainer.checkpoints.launch(trainer.isolated(FILE, 1).build());
     Trainer.awaitMore(file(job.identity().pid()), 0);
     Trainer.awaitMore(Trainer.loader(file(job.identity().pid()), 1), 0);
@@ -192,7 +192,7 @@ class IsolatedJobTest {
 
   @Test
   void isolatedJobHasPidsProcAndSharedMemoryOfItsOwn() throws IOException {
-    LaunchedJob shell =
+    LaunchedProcess shell =
         trainer.checkpoints.launch(
             LaunchOptions.builder(
                     "sh", "-c", "echo $$; ls -d /proc/[0-9]*; ls /dev/shm | wc -l; exit 6")
@@ -213,7 +213,7 @@ class IsolatedJobTest {
   /** The kernel gives the first process of a namespace no signal that it does not handle. */
   @Test
   void deafJobIsKilledAtOnce() {
-    LaunchedJob deaf =
+    LaunchedProcess deaf =
         trainer.checkpoints.launch(LaunchOptions.builder("sleep", "1000").isolated(true).build());
     assertEquals(OptionalInt.of(9), deaf.end(Duration.ofDays(1)).orElseThrow().signal());
   }

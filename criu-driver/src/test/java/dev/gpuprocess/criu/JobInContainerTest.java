@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
@@ -71,7 +71,7 @@ class JobInContainerTest {
       Path file = directory.resolve("count");
       try (Trainer trainer = new Trainer(directory)) {
         assertEquals(1, ProcessHandle.current().pid());
-        LaunchedJob job = trainer.launch(file, 2);
+        LaunchedProcess job = trainer.launch(file, 2);
         for (int round = 1; round <= 2; round++) {
           int dumped = Trainer.count(file);
           ProcessImage image = job.process().suspend().dump(directory.resolve("image" + round));
@@ -100,7 +100,7 @@ class JobInContainerTest {
   @Test
   void isolatedImageIsRestoredWhereNobodyKnowsOfItsJob() throws Exception {
     try (Trainer trainer = new Trainer(directory)) {
-      LaunchedJob job = trainer.checkpoints.launch(trainer.isolated(FILE, 1).build());
+      LaunchedProcess job = trainer.checkpoints.launch(trainer.isolated(FILE, 1).build());
       try {
         int pid = job.identity().pid();
         Path file = Path.of("/proc/" + pid + "/root" + FILE);

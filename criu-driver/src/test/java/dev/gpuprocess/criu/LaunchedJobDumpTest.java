@@ -10,7 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
@@ -43,7 +43,7 @@ class LaunchedJobDumpTest {
 
   @TempDir Path directory;
   private Trainer trainer;
-  private LaunchedJob job;
+  private LaunchedProcess job;
 
   @BeforeEach
   void buildTrainer() {
@@ -175,7 +175,7 @@ class LaunchedJobDumpTest {
   /** As when somebody has cleaned up, or the image has come from another host. */
   @Test
   void libraryThatIsMappedIsThereAgainForTheRestore() throws IOException {
-    LaunchedJob other = trainer.launch(directory.resolve("other"), 0);
+    LaunchedProcess other = trainer.launch(directory.resolve("other"), 0);
     Path usual = library(other);
     other.end(Duration.ZERO);
     Path library = directory.resolve("there").resolve(usual.getFileName());
@@ -200,7 +200,7 @@ class LaunchedJobDumpTest {
     awaitMore(file(), dumped);
   }
 
-  private static Path library(LaunchedJob of) {
+  private static Path library(LaunchedProcess of) {
     return ProcFs.memory(of.identity().pid()).stream()
         .filter(mapping -> mapping.name().contains("gpuprocess-fork-handler-"))
         .map(mapping -> Path.of(mapping.name()))

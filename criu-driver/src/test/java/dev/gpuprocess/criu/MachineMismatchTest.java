@@ -7,8 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -174,10 +173,10 @@ class MachineMismatchTest {
     String script = Trainer.LEAVE_MOUNTS_OF_TESTS + "exec \"$0\" 1000";
     LaunchOptions options =
         LaunchOptions.builder("sh", "-c", script, program.toString()).isolated(true).build();
-    LaunchedJob job = checkpoints.launch(options);
+    LaunchedProcess job = checkpoints.launch(options);
     try {
       Awaitility.await().until(() -> ProcFs.commandLine(job.identity().pid()).contains("1000"));
-      JobImage image = job.job().suspend().dump(directory.resolve("image"));
+      ProcessImage image = job.process().suspend().dump(directory.resolve("image"));
       List<String> files =
           requireNonNull(image.manifest().machine()).files().stream()
               .map(MappedFile::path)

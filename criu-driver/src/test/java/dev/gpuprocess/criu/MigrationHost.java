@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.TestJvm;
@@ -114,12 +114,12 @@ final class MigrationHost implements AutoCloseable {
           yield "ok";
         }
         case "copy" -> {
-          checkpoints.openJob(Path.of(words[1])).copyTo(Path.of(words[2]));
+          checkpoints.open(Path.of(words[1])).copyTo(Path.of(words[2]));
           yield "ok";
         }
         case "restore" -> {
           ImageStore store = checkpoints.store(Path.of(words[2]));
-          yield resumed(store.openJob(store.fetch(Path.of(words[1]))).restore(), words);
+          yield resumed(store.open(store.fetch(Path.of(words[1]))).restore(), words);
         }
         case "ask" -> ask(words);
         case "end" -> {
@@ -141,12 +141,12 @@ final class MigrationHost implements AutoCloseable {
           .formatted(workload.pid(), address.getAddress().getHostAddress(), address.getPort());
     }
 
-    private CheckpointedJob suspended(String pid) {
-      return checkpoints.job(Long.parseLong(pid)).suspend();
+    private CheckpointedProcess suspended(String pid) {
+      return checkpoints.process(Long.parseLong(pid)).suspend();
     }
 
     /** With its GPUs swapped if a last word says so. */
-    private String resumed(CheckpointedJob job, String[] words) {
+    private String resumed(CheckpointedProcess job, String[] words) {
       ResumeOptions.Builder options = ResumeOptions.builder();
       if (words[words.length - 1].equals("swapped")) {
         List<GpuUuid> all =

@@ -5,10 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
@@ -109,7 +107,7 @@ class ReleaseInheritedGpuTest {
     assertTrue(
         loaders.stream().anyMatch(loader -> e.getMessage().contains("child " + loader + " ")),
         e.getMessage());
-    assertTrue(e.getMessage().contains("GpuJob.launch"), e.getMessage());
+    assertTrue(e.getMessage().contains("GpuProcess.launch"), e.getMessage());
     assertTrue(e.getMessage().contains("DumpOptions.releaseInheritedGpu"), e.getMessage());
 
     ProcessImage image = suspended.dump(image(), RELEASE);
@@ -128,9 +126,9 @@ class ReleaseInheritedGpuTest {
   void loadersOfAJobGoOnAfterDumpAndRestore() {
     forkLoaders();
     assertTraffic();
-    CheckpointedJob suspended = checkpoints.job(trainer.pid()).suspend();
+    CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
     assertThrows(CudaChildException.class, () -> suspended.dump(image()));
-    JobImage image = suspended.dump(image(), RELEASE);
+    ProcessImage image = suspended.dump(image(), RELEASE);
     assertEquals(note(LOADERS, 2), release(image.steps()).note());
     assertFalse(trainer.isAlive());
     image.restore().resume();

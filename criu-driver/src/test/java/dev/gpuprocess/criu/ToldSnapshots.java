@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import static org.awaitility.Awaitility.await;
 
-import dev.gpuprocess.SavedImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.progress.SkippedSnapshot;
@@ -16,7 +16,7 @@ public class ToldSnapshots implements SnapshotListener {
 
   private static final Duration PATIENCE = Duration.ofSeconds(50);
 
-  public final List<SavedImage> made = new CopyOnWriteArrayList<>();
+  public final List<ProcessImage> made = new CopyOnWriteArrayList<>();
   public final List<Throwable> failed = new CopyOnWriteArrayList<>();
   public final List<SkippedSnapshot> skipped = new CopyOnWriteArrayList<>();
   public final List<PruneReport> pruned = new CopyOnWriteArrayList<>();
@@ -24,7 +24,7 @@ public class ToldSnapshots implements SnapshotListener {
   public final List<Boolean> ended = new CopyOnWriteArrayList<>();
 
   @Override
-  public void made(SavedImage image) {
+  public void made(ProcessImage image) {
     made.add(image);
   }
 

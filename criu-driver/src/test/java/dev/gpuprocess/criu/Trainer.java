@@ -3,7 +3,7 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -88,8 +88,8 @@ final class Trainer implements AutoCloseable {
   }
 
   /** Starts one, and waits until it and its loaders count. */
-  LaunchedJob launch(Path file, int loaders) {
-    LaunchedJob job = checkpoints.launch(options(file, loaders).build());
+  LaunchedProcess launch(Path file, int loaders) {
+    LaunchedProcess job = checkpoints.launch(options(file, loaders).build());
     awaitMore(file, 0);
     for (int loader = 1; loader <= loaders; loader++) {
       awaitMore(loader(file, loader), 0);

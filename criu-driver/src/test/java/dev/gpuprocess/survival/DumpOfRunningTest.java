@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.RealCriu;
@@ -80,7 +79,7 @@ class DumpOfRunningTest {
   void aJobIsGoneAndItsImageComesBack() {
     try (SimulatedMachine other = new SimulatedMachine(directory.resolve("job"), JobSubject.GPUS);
         JobSubject job = JobSubject.start(other.driver)) {
-      JobImage image = other.checkpoints().job(job.pid()).dump(other.image());
+      ProcessImage image = other.checkpoints().process(job.pid()).dump(other.image());
       assertFalse(job.isAlive());
       image.restore().resume();
       assertEquals(Optional.empty(), job.fault());

@@ -1,7 +1,6 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
@@ -45,11 +44,7 @@ final class DyingSnapshot {
     long pid = Long.parseLong(args[2]);
     Path image = Path.of(args[3]);
     DumpOptions options = DumpOptions.ofDefaults();
-    if (args[7].equals(JOB)) {
-      JobImage unused = checkpoints.job(pid).snapshot(image, options);
-    } else {
-      ProcessImage unused = checkpoints.process(pid).snapshot(image, options);
-    }
+    ProcessImage unused = checkpoints.process(pid).snapshot(image, options);
     Signals.killSelf();
   }
 

@@ -1,10 +1,10 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.FileTree;
@@ -99,13 +99,13 @@ final class JobCrash {
         return Optional.of("recovery does not come to an end");
       }
       if (!job.isAlive()) {
-        Optional<JobImage> image = newestImage();
+        Optional<ProcessImage> image = newestImage();
         if (image.isEmpty()) {
           return Optional.of("it is gone without an image");
         }
         Workload.await(() -> isBack(image.get()), "its pids to be free");
-      } else if (!(checkpoints.inspectJob(job.pid()) instanceof RunningJob)) {
-        return Optional.of("recovery left it " + checkpoints.inspectJob(job.pid()));
+      } else if (!(checkpoints.inspect(job.pid()) instanceof RunningProcess)) {
+        return Optional.of("recovery left it " + checkpoints.inspect(job.pid()));
       }
       return job.fault().or(this::untidy);
     } finally {
@@ -131,7 +131,7 @@ final class JobCrash {
   private boolean isRecovered() {
     List<Recovered> found = checkpoints.recover();
     found.stream()
-        .map(Recovered::job)
+        .map(Recovered::suspended)
         .filter(Objects::nonNull)
         .distinct()
         .forEach(JobCrash::resume);
@@ -144,7 +144,7 @@ final class JobCrash {
                     || outcome == RecoveryOutcome.SUSPENDED);
   }
 
-  private static void resume(CheckpointedJob parked) {
+  private static void resume(CheckpointedProcess parked) {
     try {
       parked.resume();
     } catch (NoSuchProcessException e) {
@@ -153,24 +153,24 @@ final class JobCrash {
     }
   }
 
-  private static boolean isBack(JobImage image) {
+  private static boolean isBack(ProcessImage image) {
     try {
-      RunningJob unused = image.restore().resume();
+      RunningProcess unused = image.restore().resume();
       return true;
     } catch (PidTakenException busy) {
       return false;
     }
   }
 
-  private Optional<JobImage> newestImage() {
+  private Optional<ProcessImage> newestImage() {
     return SimulatedMachine.names(machine.images()).stream()
         .flatMap(name -> whole(machine.images().resolve(name)))
         .max(Comparator.comparing(image -> image.manifest().created()));
   }
 
-  private Stream<JobImage> whole(Path directory) {
+  private Stream<ProcessImage> whole(Path directory) {
     try {
-      JobImage image = checkpoints.openJob(directory);
+      ProcessImage image = checkpoints.open(directory);
       image.verify();
       return Stream.of(image);
     } catch (ImageException e) {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.criu.FileTree;
 import java.nio.file.Path;
 
@@ -24,12 +24,13 @@ final class JobCrashController {
     int pid = Integer.parseInt(args[3]);
     System.out.println(BEGINS);
     for (int number = 1; ; number++) {
-      checkpoints.job(pid).lock().unlock();
-      checkpoints.job(pid).suspend().resume();
-      JobImage image = checkpoints.job(pid).suspend().dump(images.resolve("dump-" + number));
+      checkpoints.process(pid).lock().unlock();
+      checkpoints.process(pid).suspend().resume();
+      ProcessImage image =
+          checkpoints.process(pid).suspend().dump(images.resolve("dump-" + number));
       image.restore().resume();
       FileTree.remove(image.directory());
-      JobImage backup = checkpoints.job(pid).snapshot(images.resolve("backup-" + number));
+      ProcessImage backup = checkpoints.process(pid).snapshot(images.resolve("backup-" + number));
       FileTree.remove(backup.directory());
     }
   }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.criu.FileTree;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,7 +44,7 @@ final class JobCycles {
       GpuCheckpoints checkpoints = machine.checkpoints();
       List<String> faults = new ArrayList<>();
       for (int cycle = 1; cycle <= cycles; cycle++) {
-        JobImage image = checkpoints.job(job.pid()).suspend().dump(machine.image());
+        ProcessImage image = checkpoints.process(job.pid()).suspend().dump(machine.image());
         image.restore().resume();
         int number = cycle;
         job.fault().ifPresent(why -> faults.add("cycle " + number + ": " + why));

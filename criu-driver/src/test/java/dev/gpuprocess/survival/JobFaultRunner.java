@@ -1,12 +1,11 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.LockedJob;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
@@ -57,7 +56,7 @@ final class JobFaultRunner implements AutoCloseable {
     JobSubject subject = job == null ? JobSubject.start(machine.driver) : job;
     job = null;
     GpuCheckpoints checkpoints = checkpoints(played.hasty());
-    RunningJob running = checkpoints().job(subject.pid());
+    RunningProcess running = checkpoints().process(subject.pid());
     machine.driver.faults(played.faults().apply(subject).toArray(new Fault[0]));
     Throwable thrown = thrownBy(() -> act(checkpoints, running));
     machine.driver.clearFaults();
@@ -77,10 +76,10 @@ final class JobFaultRunner implements AutoCloseable {
     return new Result(played, complaints, String.valueOf(thrown));
   }
 
-  private static void act(GpuCheckpoints checkpoints, RunningJob before) {
+  private static void act(GpuCheckpoints checkpoints, RunningProcess before) {
     // That of a short deadline is made anew: nothing has gone wrong yet.
-    RunningJob running = checkpoints.job(before.root().pid());
-    CheckpointedJob parked = running.suspend(LOCK);
+    RunningProcess running = checkpoints.process(before.identity().pid());
+    CheckpointedProcess parked = running.suspend(LOCK);
     parked.resume();
   }
 
@@ -119,8 +118,8 @@ final class JobFaultRunner implements AutoCloseable {
     if (failed && !played.breaks()) {
       complaints.add("a member is FAILED");
     }
-    GpuJob found = found(subject);
-    if (thrown == null && !(found instanceof RunningJob)) {
+    GpuProcess found = found(subject);
+    if (thrown == null && !(found instanceof RunningProcess)) {
       complaints.add("it was said to run, and is " + found);
     }
     mend(found);
@@ -163,12 +162,12 @@ final class JobFaultRunner implements AutoCloseable {
     }
   }
 
-  private GpuJob found(JobSubject subject) {
+  private GpuProcess found(JobSubject subject) {
     return Waiting.forValue(
             PATIENCE,
             () -> {
               try {
-                return Optional.of(checkpoints().inspectJob(subject.pid()));
+                return Optional.of(checkpoints().inspect(subject.pid()));
               } catch (OperationInProgressException | OperationTimedOutException e) {
                 return Optional.empty();
               }
@@ -176,11 +175,11 @@ final class JobFaultRunner implements AutoCloseable {
         .orElseThrow(() -> new IllegalStateException("the job never answers"));
   }
 
-  private static void mend(GpuJob found) {
-    if (found instanceof LockedJob locked) {
+  private static void mend(GpuProcess found) {
+    if (found instanceof LockedProcess locked) {
       locked.unlock();
     }
-    if (found instanceof CheckpointedJob parked) {
+    if (found instanceof CheckpointedProcess parked) {
       parked.resume();
     }
   }

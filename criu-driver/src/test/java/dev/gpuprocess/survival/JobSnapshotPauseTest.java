@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.RealCriu;
@@ -61,15 +61,15 @@ class JobSnapshotPauseTest {
     }
   }
 
-  private JobImage snapshot(GpuCheckpoints checkpoints) {
-    return checkpoints.job(job.pid()).snapshot(place.image(), DumpOptions.ofDefaults());
+  private ProcessImage snapshot(GpuCheckpoints checkpoints) {
+    return checkpoints.process(job.pid()).snapshot(place.image(), DumpOptions.ofDefaults());
   }
 
-  private static List<String> names(JobImage image) {
+  private static List<String> names(ProcessImage image) {
     return image.steps().stream().map(Step::name).toList();
   }
 
-  private static List<String> notes(JobImage image) {
+  private static List<String> notes(ProcessImage image) {
     return image.steps().stream()
         .filter(step -> step.name().equals("checkpoint"))
         .map(Step::note)
@@ -90,9 +90,9 @@ class JobSnapshotPauseTest {
     assertEquals(Optional.empty(), job.fault());
   }
 
-  private void assertComesBack(JobImage image) {
+  private void assertComesBack(ProcessImage image) {
     new Snapshotted.OfJob(job).kill();
-    RunningJob unused = place.checkpoints().openJob(image.directory()).restore().resume();
+    RunningProcess unused = place.checkpoints().open(image.directory()).restore().resume();
     assertGoesOn();
   }
 
@@ -107,16 +107,17 @@ class JobSnapshotPauseTest {
                 place.disk.hang();
               }
             });
-    CompletableFuture<JobImage> snapshot = CompletableFuture.supplyAsync(() -> snapshot(hanging));
+    CompletableFuture<ProcessImage> snapshot =
+        CompletableFuture.supplyAsync(() -> snapshot(hanging));
     await().atMost(60, SECONDS).until(() -> snapshot.isDone() || writes.get() > 0);
     assertGoesOn();
-    RunningJob unused = place.checkpoints().job(job.pid()).suspend().resume();
+    RunningProcess unused = place.checkpoints().process(job.pid()).suspend().resume();
     assertGoesOn();
     assertFalse(snapshot.isDone());
     assertEquals(List.of(), place.checkpoints().recover(), "nothing is to be mended");
     place.disk.goOn();
 
-    JobImage made = snapshot.get(60, SECONDS);
+    ProcessImage made = snapshot.get(60, SECONDS);
     made.verify();
     assertEquals(JobSubject.PAIR, notes(made).size());
     assertTrue(
@@ -133,7 +134,7 @@ class JobSnapshotPauseTest {
   @Test
   void withoutRoomForAllCriuDumpsAllAndEachCheckpointSaysWhy() throws IOException {
     try (TmpFs small = TmpFs.mount(Files.createDirectory(directory.resolve("small")), TOO_SMALL)) {
-      JobImage image = snapshot(place.checkpoints(small));
+      ProcessImage image = snapshot(place.checkpoints(small));
       String why =
           ", as none could be made: " + small.point() + " has 450 MiB of memory left, and ";
       assertEquals(JobSubject.PAIR, notes(image).size());
@@ -153,11 +154,12 @@ class JobSnapshotPauseTest {
   @Test
   void memoryThatAnotherTakesMeanwhileIsMissedByAll() throws IOException {
     Path filler = place.memory.point().resolve("filler");
-    JobImage image = snapshot(place.at("prepare", () -> fillMemory(filler)));
+    ProcessImage image = snapshot(place.at("prepare", () -> fillMemory(filler)));
     assertEquals(List.of(), image.manifest().memoryFiles());
     assertGoesOn();
     Files.delete(filler);
-    JobImage next = place.checkpoints().job(job.pid()).snapshot(place.disk.path().resolve("next"));
+    ProcessImage next =
+        place.checkpoints().process(job.pid()).snapshot(place.disk.path().resolve("next"));
     assertEquals(JobSubject.PAIR, next.manifest().memoryFiles().size());
     place.assertNothingIsLeft("image", "lost+found", "next");
   }

@@ -9,7 +9,7 @@ import dev.gpuprocess.ClockedStore;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.RepeatedSnapshots;
-import dev.gpuprocess.SavedImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.criu.ToldSnapshots;
@@ -50,7 +50,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
   void oneIsMadeAtOnceWhenAsked() {
     try (RepeatedSnapshots snapshots = begin(plan(NEVER).build())) {
       assertEquals(Optional.empty(), snapshots.last());
-      SavedImage image = snapshots.snapshotNow();
+      ProcessImage image = snapshots.snapshotNow();
       assertEquals(List.of(image), told.made);
       assertEquals(image, snapshots.last().orElseThrow());
       assertEquals(Optional.empty(), subject.fault());
@@ -195,7 +195,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     told =
         new ToldSnapshots() {
           @Override
-          public void made(SavedImage image) {
+          public void made(ProcessImage image) {
             super.made(image);
             Thread.currentThread().interrupt();
             if (calls.incrementAndGet() % 2 == 0) {
@@ -230,7 +230,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     told =
         new ToldSnapshots() {
           @Override
-          public void made(SavedImage image) {
+          public void made(ProcessImage image) {
             super.made(image);
             awaitUninterruptibly(begun);
             snapshots.get().close();
@@ -255,7 +255,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
   private static ToldSnapshots atTheFirst(Runnable action) {
     return new ToldSnapshots() {
       @Override
-      public void made(SavedImage image) {
+      public void made(ProcessImage image) {
         if (made.isEmpty()) {
           action.run();
         }

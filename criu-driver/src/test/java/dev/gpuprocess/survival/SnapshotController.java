@@ -2,7 +2,7 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RepeatedSnapshots;
-import dev.gpuprocess.SavedImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.Hoard;
@@ -51,7 +51,7 @@ final class SnapshotController {
     SnapshotListener telling =
         new SnapshotListener() {
           @Override
-          public void made(SavedImage image) {
+          public void made(ProcessImage image) {
             if (starving.getAndSet(false)) {
               hoard.set(new Hoard(0));
             }
@@ -82,7 +82,7 @@ final class SnapshotController {
     int pid = Integer.parseInt(args[3]);
     try (RepeatedSnapshots snapshots =
             args[5].equals(SnapshotRun.JOB)
-                ? checkpoints.job(pid).repeatSnapshots(plan)
+                ? checkpoints.process(pid).repeatSnapshots(plan)
                 : checkpoints.process(pid).repeatSnapshots(plan);
         BufferedReader orders =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {

@@ -3,7 +3,6 @@ package dev.gpuprocess.survival;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.Recovered;
@@ -95,7 +94,7 @@ class SnapshotDeathTest {
     assertEquals(List.of(), machine.journal(), when);
     assertEquals(machine.imageNames(), SimulatedMachine.names(machine.images()), when);
     if (Files.exists(machine.image())) {
-      checkpoints.openJob(machine.image()).verify();
+      checkpoints.open(machine.image()).verify();
       FileTree.remove(machine.image());
     }
   }
@@ -105,11 +104,8 @@ class SnapshotDeathTest {
     List<Recovered> found = checkpoints.recover();
     found.stream()
         .flatMap(each -> Stream.ofNullable(each.suspended()))
-        .forEach(CheckpointedProcess::close);
-    found.stream()
-        .flatMap(each -> Stream.ofNullable(each.job()))
         .distinct()
-        .forEach(CheckpointedJob::close);
+        .forEach(CheckpointedProcess::close);
     return found.stream().map(Recovered::outcome).noneMatch(UNFINISHED::contains);
   }
 

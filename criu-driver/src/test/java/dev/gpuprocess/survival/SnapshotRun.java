@@ -1,10 +1,8 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
-import dev.gpuprocess.JobImage;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.criu.FileTree;
@@ -154,9 +152,6 @@ final class SnapshotRun implements AutoCloseable {
               List<Recovered> found = checkpoints.recover();
               found.stream()
                   .flatMap(each -> Optional.ofNullable(each.suspended()).stream())
-                  .forEach(SnapshotRun::resume);
-              found.stream()
-                  .flatMap(each -> Optional.ofNullable(each.job()).stream())
                   .distinct()
                   .forEach(SnapshotRun::resume);
               return found.stream().allMatch(each -> isSettled(each.outcome()));
@@ -171,10 +166,6 @@ final class SnapshotRun implements AutoCloseable {
   }
 
   private static void resume(CheckpointedProcess suspended) {
-    suspended.resume();
-  }
-
-  private static void resume(CheckpointedJob suspended) {
     suspended.resume();
   }
 
@@ -194,7 +185,7 @@ final class SnapshotRun implements AutoCloseable {
     Consumer<StoredImage> skipped = each -> lost.add("%s after kill %s".formatted(each, round));
     try {
       if (isJob) {
-        JobImage unused = store.newestJobThatVerifies(skipped);
+        ProcessImage unused = store.newestThatVerifies(skipped);
       } else {
         ProcessImage unused = store.newestThatVerifies(skipped);
       }

@@ -2,12 +2,10 @@ package dev.gpuprocess.survival;
 
 import static org.awaitility.Awaitility.await;
 
-import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.RepeatedSnapshots;
-import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.cuda.ProcessState;
@@ -176,17 +174,17 @@ interface Snapshotted extends AutoCloseable {
 
     @Override
     public RepeatedSnapshots begin(GpuCheckpoints checkpoints, SnapshotPlan plan) {
-      return checkpoints.job(pid()).repeatSnapshots(plan);
+      return checkpoints.process(pid()).repeatSnapshots(plan);
     }
 
     @Override
     public ProcessState state(GpuCheckpoints checkpoints) {
-      return checkpoints.inspectJob(pid()).state();
+      return checkpoints.inspect(pid()).state();
     }
 
     @Override
     public Suspended suspend(GpuCheckpoints checkpoints) {
-      CheckpointedJob suspended = checkpoints.job(pid()).suspend();
+      CheckpointedProcess suspended = checkpoints.process(pid()).suspend();
       return new Suspended(suspended::close, suspended::dump);
     }
 
@@ -197,7 +195,7 @@ interface Snapshotted extends AutoCloseable {
 
     @Override
     public void restoreNewest(ImageStore store, Consumer<StoredImage> skipped) {
-      RunningJob unused = store.restoreNewestJob(RestoreOptions.ofDefaults(), skipped).resume();
+      RunningProcess unused = store.restoreNewest(RestoreOptions.ofDefaults(), skipped).resume();
     }
 
     @Override

@@ -15,7 +15,7 @@ public abstract class GpuCheckpointException extends RuntimeException {
   private transient volatile Failure failure;
   private transient volatile String where = "";
   private transient volatile boolean isComplete;
-  private transient volatile @Nullable JobFailure job;
+  private transient volatile @Nullable TreeFailure tree;
 
   /**
    * An error with its data and its cause.
@@ -40,23 +40,22 @@ public abstract class GpuCheckpointException extends RuntimeException {
   }
 
   /**
-   * What became of the members of the job, when the verb was on a job.
+   * Returns where each member was left by a verb on several members.
    *
    * @return empty for a verb on a single process or an image, and when no member was touched
    */
-  public final Optional<JobFailure> job() {
-    return Optional.ofNullable(job);
+  public final Optional<TreeFailure> tree() {
+    return Optional.ofNullable(tree);
   }
 
   /**
-   * Adds what became of the members of the job, also to the message. For the library; only the
-   * first counts.
+   * Adds where each member was left, also to the message. For the library; only the first counts.
    *
-   * @param outcome what became of them
+   * @param outcome where they were left
    */
-  public final void inJob(JobFailure outcome) {
-    if (job == null) {
-      job = outcome;
+  public final void inTree(TreeFailure outcome) {
+    if (tree == null) {
+      tree = outcome;
     }
   }
 
@@ -76,12 +75,12 @@ public abstract class GpuCheckpointException extends RuntimeException {
   }
 
   /**
-   * One sentence, which ends with where the verb left the process, and in brackets what became of
-   * the members of a job.
+   * Returns one sentence that ends with where the verb left the process, and in brackets each of
+   * several members.
    */
   @Override
   public String getMessage() {
-    JobFailure told = job;
+    TreeFailure told = tree;
     String message = super.getMessage() + where;
     return told == null ? message : message + " (" + told + ")";
   }

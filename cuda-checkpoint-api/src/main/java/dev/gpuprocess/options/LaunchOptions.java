@@ -180,9 +180,9 @@ public final class LaunchOptions {
     }
 
     /**
-     * A pipe to this JVM, which it reads as {@link dev.gpuprocess.LaunchedJob#output()}. Such a job
-     * can be suspended and resumed, but not dumped: after a restore nobody would hold the other end
-     * of the pipe, so a dump is refused, with {@link #to} as the cure.
+     * A pipe to this JVM, which it reads as {@link dev.gpuprocess.LaunchedProcess#output()}. Such a
+     * job can be suspended and resumed, but not dumped: after a restore nobody would hold the other
+     * end of the pipe, so a dump is refused, with {@link #to} as the cure.
      *
      * @return output to the caller
      */

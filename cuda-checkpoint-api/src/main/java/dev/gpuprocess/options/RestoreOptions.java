@@ -296,7 +296,7 @@ public final class RestoreOptions extends TreeOptions {
      * Whether the image is restored without a look at what it needs of this machine: its CPU,
      * driver, GPUs, libraries and mounts. CRIU still refuses what it cannot restore, with its own
      * words; a process that gets further may die of what is missing. Only for {@link
-     * ProcessImage#restore(RestoreOptions)} and {@link dev.gpuprocess.JobImage}.
+     * ProcessImage#restore(RestoreOptions)} and {@link dev.gpuprocess.ProcessImage}.
      *
      * @param skipMachineCheck the new value; false by default
      * @return this builder

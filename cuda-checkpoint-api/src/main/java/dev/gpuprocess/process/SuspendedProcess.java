@@ -22,8 +22,8 @@ import org.jspecify.annotations.Nullable;
  * @param gpuBytes the bytes that it held on each GPU at its checkpoint; empty if not known
  * @param poisoned whether the driver refuses to restore it because an earlier restore ran out of
  *     GPU memory
- * @param job the root of the job that it is suspended with; null for a process by itself, and for a
- *     root that cannot be seen from here
+ * @param root the root of the tree that it is suspended with; the process itself if the root cannot
+ *     be seen from here
  * @param label the label of the image that it was restored from; null for none
  */
 public record SuspendedProcess(
@@ -35,7 +35,7 @@ public record SuspendedProcess(
     @Nullable Instant since,
     Map<GpuUuid, Long> gpuBytes,
     boolean poisoned,
-    @Nullable ProcessIdentity job,
+    ProcessIdentity root,
     @Nullable String label) {
 
   /** Copies the map. */
@@ -59,7 +59,7 @@ public record SuspendedProcess(
         + (since == null ? "" : ", away since " + since)
         + " by process %s of %s%s"
             .formatted(controller, Printable.of(user), controllerAlive ? "" : ", which has ended")
-        + (job == null ? "" : ", with job " + job.pid())
+        + (root.equals(process) ? "" : ", with process " + root.pid())
         + (label == null ? "" : ", labelled " + Printable.of(label));
   }
 }

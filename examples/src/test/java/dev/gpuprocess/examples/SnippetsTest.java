@@ -6,19 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuJob;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ImageStore;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RequestPlan;
-import dev.gpuprocess.RunningJob;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -137,14 +134,15 @@ class SnippetsTest {
   void suspendAJobForAnUrgentOne() {
     try (Job job = Job.launch(2, 1, 1).on(driver).start()) {
       long rootPid = job.pid();
-      Runnable urgentJob = () -> assertInstanceOf(CheckpointedJob.class, GpuJob.inspect(rootPid));
+      Runnable urgentJob =
+          () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(rootPid));
       // [start:job]
       // the same for a tree with several CUDA processes
-      try (CheckpointedJob parked = GpuJob.of(rootPid).suspend()) {
+      try (CheckpointedProcess parked = GpuProcess.of(rootPid).suspend()) {
         urgentJob.run();
       }
       // [end:job]
-      assertInstanceOf(RunningJob.class, GpuJob.inspect(rootPid));
+      assertInstanceOf(RunningProcess.class, GpuProcess.inspect(rootPid));
       assertEquals("ok %d bytes".formatted(1 << 20), job.verify(1));
     }
   }
@@ -155,12 +153,12 @@ class SnippetsTest {
     Files.deleteIfExists(Path.of("train.log"));
     // [start:launch]
     // a job of our own
-    LaunchedJob training =
-        GpuJob.launch(
+    LaunchedProcess training =
+        GpuProcess.launch(
             LaunchOptions.builder("sh", "train.sh")
                 .output(LaunchOptions.Output.appendTo(Path.of("train.log")))
                 .build());
-    LaunchedJob.Exit exit = training.awaitExit(Duration.ofHours(8)).orElseThrow();
+    LaunchedProcess.Exit exit = training.awaitExit(Duration.ofHours(8)).orElseThrow();
     // [end:launch]
     assertEquals(OptionalInt.of(3), exit.code());
     assertEquals("trained\n", Files.readString(Path.of("train.log")));
@@ -173,8 +171,8 @@ class SnippetsTest {
     Files.createDirectories(Path.of("images"));
     // [start:requests]
     // a job that asks for snapshots of itself
-    LaunchedJob asking =
-        GpuJob.launch(
+    LaunchedProcess asking =
+        GpuProcess.launch(
             LaunchOptions.builder("sh", "train.sh").build(),
             RequestPlan.into(ImageStore.at(Path.of("images", "asked"))).build());
     // [end:requests]

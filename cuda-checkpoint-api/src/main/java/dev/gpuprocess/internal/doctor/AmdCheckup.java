@@ -88,7 +88,7 @@ final class AmdCheckup {
             held -> {
               checkup.ok(
                   SUBJECT,
-                  "it is an AMD job, as it has %s open or mapped: AmdJob.of(%s) can dump and snapshot it, AmdJobImage can restore it, and it cannot be suspended"
+                  "it is an AMD job, as it has %s open or mapped: AmdProcess.of(%s) can dump and snapshot it, AmdImage can restore it, and it cannot be suspended"
                       .formatted(held, root.pid()));
               return true;
             })

@@ -122,11 +122,11 @@ public final class ProcessList {
         entry.history().since(),
         entry.held().known(),
         entry.history().poisoned(),
-        Optional.ofNullable(entry.job()).flatMap(ProcessList::here).orElse(null),
+        here(entry.root()).orElse(process),
         entry.history().label());
   }
 
-  /** The root of a job may have ended. */
+  /** A root may have ended. */
   private static Optional<ProcessIdentity> here(ProcessKey root) {
     return root.namespace() == ProcessKey.self().namespace()
         ? Optional.of(new ProcessIdentity(root.pid(), root.startTicks()))

@@ -66,7 +66,7 @@ final class TreeCheckup {
             "child " + child,
             "has CUDA state of its own, %s, so the tree cannot be dumped as one process"
                 .formatted(own),
-            "take the CUDA processes of the tree together with GpuJob, or suspend it too");
+            "take the CUDA processes of the tree together with GpuProcess, or suspend it too");
       } else if (!held.isEmpty()) {
         boolean hasNoCuda =
             answer.filter(told -> told.result().equals(CudaResult.NOT_INITIALIZED)).isPresent();

@@ -7,8 +7,8 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotAmdJobException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.MemberScan;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.release.GpuHandles;
@@ -35,7 +35,7 @@ public final class AmdTree {
    * @throws NoSuchProcessException when there is no such process
    * @throws NotAmdJobException when it is none
    */
-  public static TrackedJob find(EngineContext context, long pid) {
+  public static TrackedTree find(EngineContext context, long pid) {
     ProcessIdentity root =
         ProcessIdentity.of(pid)
             .filter(ProcessIdentity::isAlive)
@@ -45,7 +45,7 @@ public final class AmdTree {
                         "there is no process " + pid, Failure.of("of", pid)));
     require(root, "of", () -> {});
     requireNoMembers(context, root);
-    return TrackedJob.of(context, root, GpuPlugin.AMDGPU);
+    return TrackedTree.of(context, root, GpuPlugin.AMDGPU);
   }
 
   /**
@@ -66,7 +66,7 @@ public final class AmdTree {
     }
     if (!found) {
       throw new NotAmdJobException(
-          "job %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuJob.of(%s)"
+          "job %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuProcess.of(%s)"
               .formatted(root.pid(), root.pid()),
           Failure.of(verb, root.pid()));
     }
@@ -101,7 +101,7 @@ public final class AmdTree {
 
   private static NotAmdJobException usesCuda(ProcessIdentity root, String verb, String why) {
     return new NotAmdJobException(
-        "job %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuJob.of(%s) if it uses no AMD GPU; no tool carries both"
+        "job %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuProcess.of(%s) if it uses no AMD GPU; no tool carries both"
             .formatted(root.pid(), why, root.pid()),
         Failure.of(verb, root.pid()));
   }

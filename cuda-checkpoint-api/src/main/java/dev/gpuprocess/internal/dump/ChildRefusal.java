@@ -10,7 +10,7 @@ public final class ChildRefusal {
 
   /** For workers that are forked when CUDA is in use, as PyTorch's data loaders usually are. */
   public static final String CURES =
-      "for workers made by fork launch the job with GpuJob.launch and LaunchOptions.dropInheritedGpu(true), or dump it with DumpOptions.releaseInheritedGpu(true), or start them with spawn or forkserver";
+      "for workers made by fork launch the job with GpuProcess.launch and LaunchOptions.dropInheritedGpu(true), or dump it with DumpOptions.releaseInheritedGpu(true), or start them with spawn or forkserver";
 
   private ChildRefusal() {}
 
@@ -39,7 +39,7 @@ public final class ChildRefusal {
         root,
         "holds %s, inherited by fork or opened for CUDA or NVML of its own".formatted(device),
         CURES
-            + "; take CUDA processes of a tree together with GpuJob.of(%s), and end a child that only uses NVML"
+            + "; take CUDA processes of a tree together with GpuProcess.of(%s), and end a child that only uses NVML"
                 .formatted(root)
             + outcome);
   }
@@ -50,7 +50,7 @@ public final class ChildRefusal {
         child,
         root,
         "holds %s, which cannot be taken from it (%s)".formatted(device, why),
-        "end the child, or launch the job with GpuJob.launch and LaunchOptions.dropInheritedGpu(true)");
+        "end the child, or launch the job with GpuProcess.launch and LaunchOptions.dropInheritedGpu(true)");
   }
 
   static String name(int child) {

@@ -14,11 +14,11 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.JobFailures;
-import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
-import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeFailures;
+import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
@@ -56,8 +56,8 @@ public final class Dump {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final JobOperation operation;
-  private final TrackedJob job;
+  private final TreeOperation operation;
+  private final TrackedTree job;
   private final ProcessIdentity root;
   private final EngineContext context;
   private final DumpOptions options;
@@ -72,13 +72,13 @@ public final class Dump {
   private @Nullable RuntimeException notSealed;
 
   private Dump(
-      JobOperation operation,
+      TreeOperation operation,
       DumpOptions options,
       StepRecorder steps,
       boolean isSnapshot,
       InstantSource clock) {
     this.operation = operation;
-    this.job = operation.job();
+    this.job = operation.tree();
     this.root = job.root;
     this.context = job.context;
     this.isolation = Isolation.of(root.pid());
@@ -92,9 +92,9 @@ public final class Dump {
   /** Dumps a checkpointed process or job as one verb. */
   public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
     Stop.requireNotCancelled(
-        options.cancellation(), "dump", self.job().name(), self.job().root.pid());
-    self.job().members().forEach(each -> BoundedCall.requireCapacity(each.identity, "dump"));
-    return self.job()
+        options.cancellation(), "dump", self.tree().name(), self.tree().root.pid());
+    self.tree().members().forEach(each -> BoundedCall.requireCapacity(each.identity, "dump"));
+    return self.tree()
         .exclusively(
             "dump",
             ProcessLock.Kind.MOVE,
@@ -110,7 +110,7 @@ public final class Dump {
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {
-                JobFailures.tell(operation, e);
+                TreeFailures.tell(operation, e);
                 throw e;
               }
             });
@@ -118,7 +118,7 @@ public final class Dump {
 
   /** Dumps a checkpointed process or job for a verb that has its locks; it is gone then. */
   static ImageDirectory toItsEnd(
-      JobOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
+      TreeOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
     return new Dump(operation, options, steps, false, InstantSource.system()).alone(directory);
   }
 
@@ -140,7 +140,7 @@ public final class Dump {
    * @param clock tells when the image is made
    */
   static WrittenImage written(
-      JobOperation operation,
+      TreeOperation operation,
       DumpOptions options,
       StepRecorder steps,
       Path directory,

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
-import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -38,7 +38,7 @@ final class DumpedProcesses {
   /** By the pid that we see. */
   private final Map<Integer, ImageProcess> found = new LinkedHashMap<>();
 
-  private DumpedProcesses(TrackedJob job, boolean isolated) {
+  private DumpedProcesses(TrackedTree job, boolean isolated) {
     this.root = job.root.pid();
     this.isolated = isolated;
     this.cuda = job.members().stream().map(each -> each.pid()).collect(Collectors.toSet());
@@ -51,7 +51,7 @@ final class DumpedProcesses {
    * @return the root first, parents before children; null when they cannot be read now, as an image
    *     is whole without
    */
-  static @Nullable List<ImageProcess> of(TrackedJob job, boolean isolated) {
+  static @Nullable List<ImageProcess> of(TrackedTree job, boolean isolated) {
     DumpedProcesses tree = new DumpedProcesses(job, isolated);
     try {
       for (int pid : ProcFs.tree(job.root.pid())) {

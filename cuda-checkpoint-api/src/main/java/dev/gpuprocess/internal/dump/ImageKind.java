@@ -31,10 +31,10 @@ public final class ImageKind {
 
   private static String advice(@Nullable String needed) {
     if (needed == null) {
-      return "was made without a plugin of CRIU: open it with JobImage.open";
+      return "was made without a plugin of CRIU: open it with ProcessImage.open";
     }
     return needed.equals(GpuPlugin.AMDGPU.id())
-        ? "is of an AMD job, made with CRIU's %s: open it with AmdJobImage.open".formatted(needed)
+        ? "is of an AMD process, made with CRIU's %s: open it with AmdImage.open".formatted(needed)
         : "was made with CRIU's %s: use the version of this library that wrote it"
             .formatted(needed);
   }

@@ -14,11 +14,11 @@ import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.ProcessHistory;
-import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -45,10 +45,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/**
- * Brings a process or job back from its image with CRIU; its GPU memory is still in host memory
- * then.
- */
+/** Brings a process back from its image with CRIU; its GPU memory is still in host memory then. */
 public final class ImageRestore {
 
   private static final Duration MOMENT = Duration.ofSeconds(1);
@@ -82,15 +79,14 @@ public final class ImageRestore {
   }
 
   /**
-   * Restores the process, or the job.
+   * Restores the process.
    *
    * @param options how; what must match the dump is added from the manifest
-   * @param asJob whether the handle is of a job
-   * @return the process or job, checkpointed
+   * @return the process, checkpointed
    */
-  public StateHandle run(RestoreOptions options, boolean asJob) {
+  public StateHandle run(RestoreOptions options) {
     ImageKind.require(image, null, "restore");
-    return looked(options, asJob);
+    return looked(options);
   }
 
   /**
@@ -104,16 +100,16 @@ public final class ImageRestore {
     ImageKind.require(image, allowed, "restore");
     Path unused = context.criu().locate(allowed);
     plugin = allowed;
-    return looked(options, true);
+    return looked(options);
   }
 
-  private StateHandle looked(RestoreOptions options, boolean asJob) {
+  private StateHandle looked(RestoreOptions options) {
     Stop.requireNotCancelled(
         options.cancellation(), "restore", "image " + image.path(), manifest.pid());
     requireExpected(options);
-    Optional<LaunchedProcess> job = LaunchedProcess.take(dumped());
+    Optional<LaunchedRoot> job = LaunchedRoot.take(dumped());
     try {
-      return run(options, asJob, job.isPresent());
+      return run(options, job.isPresent());
     } finally {
       ProcessIdentity came = back;
       job.ifPresent(
@@ -127,10 +123,7 @@ public final class ImageRestore {
     }
   }
 
-  private StateHandle run(RestoreOptions options, boolean asJob, boolean launchedHere) {
-    if (manifest.isOfJob() && !asJob) {
-      throw mismatch("is of a job with several CUDA processes, and is opened by JobImage.open");
-    }
+  private StateHandle run(RestoreOptions options, boolean launchedHere) {
     if (!options.skipMachineCheck()) {
       steps.runNoted(
           "compare", 0, () -> MachineCheck.require(context, image.path(), manifest, options));
@@ -145,7 +138,7 @@ public final class ImageRestore {
         new PidWait(manifest).requireFree();
       }
       locks.forEach(each -> each.atCriu(true));
-      return restore(all, asJob);
+      return restore(all);
     } finally {
       locks.forEach(ProcessLock::release);
     }
@@ -192,7 +185,7 @@ public final class ImageRestore {
         Failure.of("restore", manifest.pid()));
   }
 
-  private StateHandle restore(RestoreOptions options, boolean asJob) {
+  private StateHandle restore(RestoreOptions options) {
     BoundedDiskTask disk =
         new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
     disk.requireCapacity();
@@ -207,7 +200,7 @@ public final class ImageRestore {
             VerifiedImage::note)) {
       ProcessIdentity root = restore(verified, LogDirectory.planned("restore"), options);
       steps.rethrow();
-      return StateHandle.next(restored(root, asJob), steps.taken());
+      return StateHandle.next(restored(root), steps.taken());
     }
   }
 
@@ -215,8 +208,7 @@ public final class ImageRestore {
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
     Journal journal = new Journal(context.state());
     Holdings held = Holdings.recorded(manifest.gpuBytes());
-    ProcessKey expected =
-        journal.writeRestore(pid, held, image.path(), log.path(), manifest.isOfJob());
+    ProcessKey expected = journal.writeRestore(pid, held, image.path(), log.path());
     boolean isNoted = false;
     try {
       log.make();
@@ -230,15 +222,13 @@ public final class ImageRestore {
                       options,
                       found -> {
                         pid = found;
-                        journal.updateRestore(
-                            expected, found, held, image.path(), log.path(), manifest.isOfJob());
+                        journal.updateRestore(expected, found, held, image.path(), log.path());
                       }),
               RestoreReport::bytes);
       back = report.process();
       isNoted = isNoted(report.process());
       if (!isNoted) {
-        journal.updateRestore(
-            expected, report.process().pid(), held, image.path(), log.path(), manifest.isOfJob());
+        journal.updateRestore(expected, report.process().pid(), held, image.path(), log.path());
       }
       log.delete();
       return report.process();
@@ -299,7 +289,7 @@ public final class ImageRestore {
                           context, identity, Holdings.recorded(each.gpuBytes()), history(origin))),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }
-    return manifest.isOfJob() ? TrackedJob.of(context, root, found).members() : found;
+    return TrackedTree.of(context, root, found).members();
   }
 
   private ProcessHistory history(ProcessIdentity origin) {
@@ -321,18 +311,14 @@ public final class ImageRestore {
         .findFirst();
   }
 
-  /** The same in the hands of the user. */
-  private TrackedJob restored(ProcessIdentity root, boolean asJob) {
+  /** The restored tree, for the caller. */
+  private TrackedTree restored(ProcessIdentity root) {
     if (plugin != null) {
-      return TrackedJob.of(context, root, plugin);
+      return TrackedTree.of(context, root, plugin);
     }
     List<TrackedProcess> members = members(root);
-    if (!asJob && members.isEmpty()) {
-      // It ends at once; the next verb says so.
-      members = List.of(new TrackedProcess(context, root, Holdings.UNKNOWN, history(dumped())));
-    }
     members.forEach(each -> each.isAt(ProcessState.CHECKPOINTED));
-    return asJob ? TrackedJob.of(context, root, members) : TrackedJob.of(members.get(0));
+    return TrackedTree.of(context, root, members);
   }
 
   private VerifiedImage verified(BoundedDiskTask disk, ReadLimit reading) {

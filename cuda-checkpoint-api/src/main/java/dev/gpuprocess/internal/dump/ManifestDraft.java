@@ -7,8 +7,8 @@ import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.progress.Step;
@@ -35,7 +35,7 @@ final class ManifestDraft {
    * @return makes the manifest of the files
    */
   static Function<List<ImageFile>, Manifest> of(
-      TrackedJob job,
+      TrackedTree job,
       CriuDriver criu,
       Manifest.Options kept,
       @Nullable String label,
@@ -44,7 +44,7 @@ final class ManifestDraft {
       List<Step> steps,
       Instant now) {
     boolean isOfJob = isOfJob(job);
-    Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.only());
+    Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.members().get(0));
     List<ImageMember> members = isOfJob ? members(job, kept.isIsolated()) : null;
     @Nullable List<ImageProcess> processes = DumpedProcesses.of(job, kept.isIsolated());
     List<String> commandLine = ProcFs.commandLine(job.root.pid());
@@ -88,12 +88,12 @@ final class ManifestDraft {
     return memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY;
   }
 
-  /** What earlier versions can restore is no job to them. */
-  private static boolean isOfJob(TrackedJob job) {
-    return job.members().size() != 1 || !job.only().identity.equals(job.root);
+  /** The root alone is written as earlier versions wrote and read it. */
+  private static boolean isOfJob(TrackedTree job) {
+    return !job.isSingle();
   }
 
-  private static List<ImageMember> members(TrackedJob job, boolean isolated) {
+  private static List<ImageMember> members(TrackedTree job, boolean isolated) {
     return job.members().stream()
         .map(
             each ->

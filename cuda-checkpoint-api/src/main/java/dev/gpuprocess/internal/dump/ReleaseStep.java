@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.release.GpuRelease;
@@ -27,7 +27,7 @@ import java.util.Set;
  */
 final class ReleaseStep {
 
-  private final JobOperation operation;
+  private final TreeOperation operation;
   private final StepRecorder steps;
   private final ScanLimit limit;
   private final TreeCheck tree;
@@ -38,7 +38,7 @@ final class ReleaseStep {
    * @param limit for all of it
    * @param tree a check that lets such children pass
    */
-  ReleaseStep(JobOperation operation, StepRecorder steps, ScanLimit limit, TreeCheck tree) {
+  ReleaseStep(TreeOperation operation, StepRecorder steps, ScanLimit limit, TreeCheck tree) {
     this.operation = operation;
     this.steps = steps;
     this.limit = limit;
@@ -90,7 +90,7 @@ final class ReleaseStep {
 
   /** A child whose threads do not stop in this time waits in the kernel. */
   private Duration limitOfOne() {
-    Duration call = operation.job().context.timeouts().call();
+    Duration call = operation.tree().context.timeouts().call();
     Duration left = limit.remaining();
     return call.compareTo(left) < 0 ? call : left;
   }

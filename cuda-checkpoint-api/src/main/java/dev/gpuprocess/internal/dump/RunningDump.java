@@ -7,15 +7,15 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.engine.JobFailures;
-import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.Suspension;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeFailures;
+import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -43,7 +43,7 @@ public final class RunningDump {
 
   private final StateHandle self;
   private final String verb;
-  private final TrackedJob job;
+  private final TrackedTree job;
   private final DumpOptions options;
   private final InstantSource clock;
   private final StepRecorder steps;
@@ -54,7 +54,7 @@ public final class RunningDump {
     this.self = self;
     this.verb = verb;
     this.clock = clock;
-    this.job = self.job();
+    this.job = self.tree();
     this.options = options;
     this.steps = self.measuredAnew();
   }
@@ -136,7 +136,7 @@ public final class RunningDump {
     return Suspension.stop(job, verb, options.cancellation(), Durations.LONGEST);
   }
 
-  private <T> T exclusively(Function<JobOperation, T> body) {
+  private <T> T exclusively(Function<TreeOperation, T> body) {
     job.members().forEach(each -> BoundedCall.requireCapacity(each.identity, verb));
     return job.exclusively(
         verb,
@@ -165,14 +165,12 @@ public final class RunningDump {
 
   /** Those included that came since the job was looked at. */
   private List<ProcessIdentity> members() {
-    Stream<TrackedProcess> late =
-        job.isTree()
-            ? new MemberScan(job.context, job.root, verb).newcomers(job.members()).stream()
-            : Stream.of();
-    return Stream.concat(job.members().stream(), late).map(each -> each.identity).toList();
+    List<TrackedProcess> late =
+        new MemberScan(job.context, job.root, verb).newcomers(job.members());
+    return Stream.concat(job.members().stream(), late.stream()).map(each -> each.identity).toList();
   }
 
-  private Paused paused(JobOperation operation, Path directory, Stop stop) {
+  private Paused paused(TreeOperation operation, Path directory, Stop stop) {
     WrittenImage image =
         suspended(
             operation,
@@ -183,7 +181,7 @@ public final class RunningDump {
     try {
       resume(operation);
     } catch (RuntimeException | Error e) {
-      JobFailures.tell(operation, e);
+      TreeFailures.tell(operation, e);
       thrown = e;
     }
     Duration pause = Duration.ofNanos(System.nanoTime() - stopped);
@@ -191,7 +189,7 @@ public final class RunningDump {
   }
 
   /** Takes a running process off its GPU for a dump. Whatever fails, it is resumed. */
-  private <T> T suspended(JobOperation operation, Path directory, Stop stop, Supplier<T> dump) {
+  private <T> T suspended(TreeOperation operation, Path directory, Stop stop, Supplier<T> dump) {
     check(directory);
     TreeCheck.requireInTree(operation);
     if (options.releaseInheritedGpu() && job.plugin() == null) {
@@ -209,27 +207,25 @@ public final class RunningDump {
     } catch (ImageKeptException e) {
       // CRIU may have killed it, and the complete image may be all that is left of it.
       operation.leaveWhereTheyAre();
-      JobFailures.tell(operation, e);
+      TreeFailures.tell(operation, e);
       throw e;
     } catch (RuntimeException | Error e) {
       new Undo(operation.members()).backTo(ProcessState.RUNNING, e);
-      JobFailures.tell(operation, e);
+      TreeFailures.tell(operation, e);
       throw e;
     }
   }
 
-  private void release(JobOperation operation) {
-    if (job.isTree()) {
-      // Nothing is taken from those that have come to use CUDA since the job was looked at.
-      new MemberScan(job.context, job.root, verb).newcomers(job.members()).forEach(operation::add);
-      operation.require(ProcessState.RUNNING);
-    }
+  private void release(TreeOperation operation) {
+    // Nothing is taken from a process that has begun to use CUDA since the tree was looked at.
+    new MemberScan(job.context, job.root, verb).newcomers(job.members()).forEach(operation::add);
+    operation.require(ProcessState.RUNNING);
     ScanLimit limit = ScanLimit.of("dump", job.root.pid(), options.deadline());
     TreeCheck tree = new TreeCheck(operation, limit, true);
     new ReleaseStep(operation, steps, limit, tree).run(tree.require());
   }
 
-  private void resume(JobOperation operation) {
+  private void resume(TreeOperation operation) {
     try {
       Resumption.patient(job.context, operation.members()).resumeCheckpointed();
     } finally {

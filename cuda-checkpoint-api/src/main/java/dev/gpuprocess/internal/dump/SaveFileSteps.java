@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
-import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
@@ -20,7 +20,7 @@ final class SaveFileSteps implements AutoCloseable {
   private final List<SaveFileStep> all = new ArrayList<>();
 
   /** Prepares; nothing is done yet. */
-  SaveFileSteps(JobOperation operation, DumpOptions options) {
+  SaveFileSteps(TreeOperation operation, DumpOptions options) {
     for (Member each : operation.members()) {
       all.add(new SaveFileStep(each, options));
     }

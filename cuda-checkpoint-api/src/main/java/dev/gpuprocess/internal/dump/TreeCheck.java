@@ -7,8 +7,8 @@ import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.JobOperation;
-import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ScanLimit;
@@ -37,7 +37,7 @@ final class TreeCheck {
   /** How long a child may take from {@code vfork} to the execution of a program. */
   private static final Duration EXECUTION = Duration.ofSeconds(1);
 
-  private final JobOperation operation;
+  private final TreeOperation operation;
   private final ScanLimit limit;
   private final boolean releases;
   private final Map<ProcessIdentity, Inheritance> inheritances = new HashMap<>();
@@ -48,7 +48,7 @@ final class TreeCheck {
    * @param releases whether children that hold only what they inherited pass, since that will be
    *     taken from them
    */
-  TreeCheck(JobOperation operation, ScanLimit limit, boolean releases) {
+  TreeCheck(TreeOperation operation, ScanLimit limit, boolean releases) {
     this.operation = operation;
     this.limit = limit;
     this.releases = releases;
@@ -103,14 +103,12 @@ final class TreeCheck {
     }
     // Without a device file open it can only be checkpointed, and asking could hang.
     Optional<ProcessState> state = isStill ? Optional.empty() : operation.stateOf(child);
-    // A restored job would not know of it; a process never knew of its children.
-    if (state.isPresent()
-        && (state.get() != ProcessState.CHECKPOINTED || operation.job().isTree())) {
+    if (state.isPresent()) {
       throw ChildRefusal.of(
           child,
           root,
           "has CUDA state of its own, " + state.get(),
-          "take all CUDA processes of the tree together with GpuJob.of(%s), or suspend it first"
+          "take the tree again with GpuProcess.of(%s): this child began to use CUDA since"
               .formatted(root));
     }
     if (device.isPresent()) {
@@ -150,14 +148,11 @@ final class TreeCheck {
    * @throws MemberOutsideTreeException when the parent of a member has ended, so that it left the
    *     tree
    */
-  static void requireInTree(JobOperation operation) {
-    TrackedJob job = operation.job();
-    if (!job.isTree()) {
-      return;
-    }
+  static void requireInTree(TreeOperation operation) {
+    TrackedTree job = operation.tree();
     if (!job.root.isAlive()) {
       throw new NoSuchProcessException(
-          "the root of job %s has ended, and CRIU dumps the tree of a root: resume what is left of the job"
+          "process %s has ended, and CRIU dumps the tree of a root: resume the members that are left"
               .formatted(job.root.pid()),
           operation.failure(null, null));
     }
@@ -170,7 +165,7 @@ final class TreeCheck {
             .toList();
     if (!outside.isEmpty()) {
       throw new MemberOutsideTreeException(
-          "the members %s of job %s have left its tree, as their parents ended, and CRIU dumps only the tree: end them, or end the job without an image"
+          "the members %s of process %s have left its tree, as their parents ended, and CRIU dumps only the tree: end them, or end the process without an image"
               .formatted(outside, job.root.pid()),
           operation.failure(null, null));
     }

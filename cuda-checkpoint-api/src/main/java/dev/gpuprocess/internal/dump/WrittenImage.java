@@ -4,7 +4,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
-import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class WrittenImage {
 
-  private final TrackedJob job;
+  private final TrackedTree job;
   private final StagedImage image;
   private final SaveFileSteps saveFiles;
   private final Path place;
@@ -34,7 +34,7 @@ final class WrittenImage {
   private final ProcessKey noted;
 
   WrittenImage(
-      TrackedJob job,
+      TrackedTree job,
       StagedImage image,
       SaveFileSteps saveFiles,
       Path place,

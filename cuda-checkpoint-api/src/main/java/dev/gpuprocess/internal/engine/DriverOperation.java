@@ -124,16 +124,6 @@ public final class DriverOperation {
   }
 
   /**
-   * Releases the lock, whatever a close asked for meanwhile. Does nothing while an abandoned call
-   * is still out.
-   */
-  void releaseLockOnly() {
-    if (lock != null && !calls.isAbandoned()) {
-      lock.release();
-    }
-  }
-
-  /**
    * Releases the lock, after bringing the process back if a close asked for that meanwhile. Does
    * nothing while an abandoned call is still out.
    */

@@ -85,8 +85,8 @@ public final class MemberScan {
       }
     }
     ProcessKey key = ProcessKey.of(root);
-    for (JournalEntry entry : journal.entriesOfJobs()) {
-      if (key.equals(entry.job())) {
+    for (JournalEntry entry : journal.entriesOfProcesses()) {
+      if (key.equals(entry.root())) {
         entry.find().process().ifPresent(all::add);
       }
     }

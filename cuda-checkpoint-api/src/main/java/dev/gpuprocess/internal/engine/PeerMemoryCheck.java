@@ -32,7 +32,7 @@ final class PeerMemoryCheck {
    *
    * @throws UnsupportedByDriverException when it has such ranks
    */
-  static void require(TrackedJob job, String verb) {
+  static void require(TrackedTree job, String verb) {
     if (job.context.allowPeerMemory() || job.members().isEmpty()) {
       return;
     }
@@ -59,7 +59,7 @@ final class PeerMemoryCheck {
     }
   }
 
-  private static boolean isCarried(TrackedJob job, NcclPeers peers) {
+  private static boolean isCarried(TrackedTree job, NcclPeers peers) {
     return job.context.inventory().driverVersion().map(PeerMemoryCheck::major).orElse(0)
             >= FIRST_DRIVER
         && peers.processes().stream()

@@ -26,56 +26,48 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Resumes the processes and jobs that this JVM has suspended when it exits, where the settings say
- * so. A shutdown hook is registered only while there are such processes. State objects are not kept
+ * Resumes the processes that this JVM has suspended when it exits, where the settings say so. A
+ * shutdown hook is registered only while there are such processes. State objects are not kept
  * alive. Safe for use by several threads.
  */
 final class ResumeOnExit {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** A process may be suspended by itself and as the root of a job. */
-  private record Subject(ProcessKey root, boolean isTree) {
-
-    static Subject of(TrackedJob job) {
-      return new Subject(job.key(), job.isTree());
-    }
-  }
-
   /** Cancelled when this JVM exits. Together with the map it is guarded by the map's lock. */
   private static final Cancellation EXIT = new Cancellation();
 
   /** Those that are not running, or may soon not be. */
-  private static final Map<Subject, TrackedJob> AWAY = new HashMap<>();
+  private static final Map<ProcessKey, TrackedTree> AWAY = new HashMap<>();
 
   private static @Nullable Thread hook;
 
   private ResumeOnExit() {}
 
   /** Has the exit of this JVM end a verb early that leads away from running. */
-  static void endEarly(TrackedJob job, Stop stop) {
-    if (job.context.resumeOnExit()) {
+  static void endEarly(TrackedTree tree, Stop stop) {
+    if (tree.context.resumeOnExit()) {
       stop.when(EXIT, Stop.Reason.EXITING);
     }
   }
 
   /**
-   * Notes that a verb is about to take a job away from running.
+   * Notes that a verb is about to take a process away from running.
    *
    * @throws OperationCancelledException when this JVM is exiting; nothing was touched
    */
-  static void leaving(TrackedJob job, String verb) {
-    if (!job.context.resumeOnExit()) {
+  static void leaving(TrackedTree tree, String verb) {
+    if (!tree.context.resumeOnExit()) {
       return;
     }
     synchronized (AWAY) {
       if (EXIT.isCancelled() || !isRegistered()) {
         throw new OperationCancelledException(
-            "%s of %s was not begun because this JVM is exiting".formatted(verb, job.name()),
-            Failure.of(verb, job.root.pid()));
+            "%s of %s was not begun because this JVM is exiting".formatted(verb, tree.name()),
+            Failure.of(verb, tree.root.pid()));
       }
       AWAY.values().removeIf(ResumeOnExit::isBack);
-      AWAY.put(Subject.of(job), job);
+      AWAY.put(tree.key(), tree);
     }
   }
 
@@ -94,13 +86,13 @@ final class ResumeOnExit {
     }
   }
 
-  /** Looks after each verb whether the job is running again, or gone. */
-  static void settle(TrackedJob job) {
-    if (!job.context.resumeOnExit()) {
+  /** Looks after each verb whether the process is running again, or gone. */
+  static void settle(TrackedTree tree) {
+    if (!tree.context.resumeOnExit()) {
       return;
     }
     synchronized (AWAY) {
-      if (isBack(job) && AWAY.remove(Subject.of(job)) != null && AWAY.isEmpty()) {
+      if (isBack(tree) && AWAY.remove(tree.key()) != null && AWAY.isEmpty()) {
         unregister();
       }
     }
@@ -116,9 +108,9 @@ final class ResumeOnExit {
     }
   }
 
-  private static boolean isBack(TrackedJob job) {
+  private static boolean isBack(TrackedTree tree) {
     try {
-      return job.members().stream()
+      return tree.members().stream()
           .allMatch(each -> each.lastKnown() == ProcessState.RUNNING || each.isGone());
     } catch (ProcessUnreadableException unknown) {
       return false;
@@ -126,14 +118,14 @@ final class ResumeOnExit {
   }
 
   private static void run() {
-    List<TrackedJob> away;
+    List<TrackedTree> away;
     synchronized (AWAY) {
       EXIT.cancel();
       away = List.copyOf(AWAY.values());
     }
     Duration longest = Duration.ZERO;
     CountDownLatch left = new CountDownLatch(away.size());
-    for (TrackedJob each : away) {
+    for (TrackedTree each : away) {
       Duration limit = limit(each.context.timeouts());
       longest = limit.compareTo(longest) > 0 ? limit : longest;
       BoundedCall.THREADS.execute(
@@ -150,7 +142,7 @@ final class ResumeOnExit {
             Durations.end(longest), nanos -> left.await(nanos, TimeUnit.NANOSECONDS));
     if (!all) {
       LOG.warn(
-          "{} processes or jobs are not resumed yet and this JVM exits; GpuCheckpoints.recover()"
+          "{} processes are not resumed yet and this JVM exits; GpuCheckpoints.recover()"
               + " resumes them",
           left.getCount());
     }
@@ -162,36 +154,37 @@ final class ResumeOnExit {
   }
 
   /** Waits for verbs under way: a dump is not undone. */
-  private static void resume(TrackedJob job, long end) {
+  private static void resume(TrackedTree tree, long end) {
     while (true) {
-      int generation = job.generation();
+      int generation = tree.generation();
       try {
         StateHandle resumed =
-            new StateHandle(job, generation, List.of())
+            new StateHandle(tree, generation, List.of())
                 .bringBack(
                     "resume on exit",
                     ProcessState.CHECKPOINTED,
                     ProcessState.RUNNING,
                     Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
-                    operation -> Resumption.patient(job.context, operation.members()).resumeFound(),
+                    operation ->
+                        Resumption.patient(tree.context, operation.members()).resumeFound(),
                     handle -> handle);
-        LOG.info("{} is resumed as this JVM exits", resumed.job().name());
+        LOG.info("{} is resumed as this JVM exits", resumed.tree().name());
         return;
       } catch (NoSuchProcessException e) {
-        LOG.debug("{} has ended", job.name(), e);
+        LOG.debug("{} has ended", tree.name(), e);
         return;
       } catch (OperationInProgressException e) {
         if (Durations.left(end) <= 0) {
-          LOG.warn("{} is not resumed as this JVM exits: {}", job.name(), e.getMessage());
+          LOG.warn("{} is not resumed as this JVM exits: {}", tree.name(), e.getMessage());
           return;
         }
       } catch (StaleStateException e) {
-        if (job.isCurrent(generation)) {
-          LOG.info("{} is left alone as this JVM exits: {}", job.name(), e.getMessage());
+        if (tree.isCurrent(generation)) {
+          LOG.info("{} is left alone as this JVM exits: {}", tree.name(), e.getMessage());
           return;
         }
       } catch (RuntimeException | Error e) {
-        LOG.warn("{} is not resumed as this JVM exits", job.name(), e);
+        LOG.warn("{} is not resumed as this JVM exits", tree.name(), e);
         return;
       }
     }

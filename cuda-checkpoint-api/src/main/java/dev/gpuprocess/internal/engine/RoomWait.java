@@ -82,11 +82,11 @@ public final class RoomWait {
   }
 
   /** For one restore of a job whose locks the caller does not hold. The wait begins now. */
-  public RoomWait(TrackedJob job, ResumeOptions options) {
+  public RoomWait(TrackedTree job, ResumeOptions options) {
     this(job, job.generation(), options);
   }
 
-  private RoomWait(TrackedJob job, int generation, ResumeOptions options) {
+  private RoomWait(TrackedTree job, int generation, ResumeOptions options) {
     this(
         job.context,
         job.name(),

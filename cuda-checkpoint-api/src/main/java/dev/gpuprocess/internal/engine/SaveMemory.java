@@ -46,8 +46,8 @@ final class SaveMemory implements AutoCloseable {
   }
 
   /** Takes it for the members whose GPU memory is known, if that is worth while. */
-  static SaveMemory take(JobOperation operation) {
-    EngineContext context = operation.job().context;
+  static SaveMemory take(TreeOperation operation) {
+    EngineContext context = operation.tree().context;
     if (!context.driverHook()) {
       return new SaveMemory(context, 0);
     }

@@ -6,8 +6,8 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Reads the state of a process or job that must be running, and distinguishes a state that lasts
- * from one in the middle of a verb, which passes.
+ * Reads the state of a process that must be running, and distinguishes a state that lasts from one
+ * in the middle of a verb, which passes.
  */
 public final class SettledState {
 
@@ -28,7 +28,10 @@ public final class SettledState {
    * @throws OperationInProgressException when a verb is under way and the process is not running
    */
   public static <T> T look(
-      Supplier<T> look, Function<T, ProcessState> state, Function<T, TrackedJob> job, String verb) {
+      Supplier<T> look,
+      Function<T, ProcessState> state,
+      Function<T, TrackedTree> job,
+      String verb) {
     T seen = look.get();
     for (int looks = 1; looks < MOST_LOOKS; looks++) {
       if (state.apply(seen) == ProcessState.RUNNING) {

@@ -1,45 +1,44 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.os.ProcessTree;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import java.time.Duration;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * What every state object holds: the job or process, its generation (older objects are stale), and
+ * What every state object holds: the process tree, its generation (older objects are stale), and
  * the steps taken so far.
  */
-public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
+public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** The handle for the next state object of a job; older ones become stale. */
-  public static StateHandle next(TrackedJob job, List<Step> steps) {
-    return new StateHandle(job, job.advance(), steps);
-  }
-
-  /** The handle for the first state object of a process. */
-  public static StateHandle next(TrackedProcess target, List<Step> steps) {
-    return next(TrackedJob.of(target), steps);
-  }
-
-  /** The process of a job that is no tree. */
-  public TrackedProcess target() {
-    return job.only();
+  public static StateHandle next(TrackedTree tree, List<Step> steps) {
+    return new StateHandle(tree, tree.advance(), steps);
   }
 
   /** Locks running processes; see {@link Suspension#lock}. */
   public <T> T lock(Duration timeout, Function<StateHandle, T> next) {
-    try (Stop stop = Suspension.stop(job, "lock", Optional.empty(), Durations.LONGEST)) {
+    try (Stop stop = Suspension.stop(tree, "lock", Optional.empty(), Durations.LONGEST)) {
       return move(
           "lock",
           ProcessState.RUNNING,
@@ -51,8 +50,8 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
 
   /** Takes running processes off their GPUs; see {@link Suspension#suspend}. */
   public <T> T suspend(SuspendOptions options, Function<StateHandle, T> next) {
-    Duration timeout = options.lockTimeout().orElse(job.context.timeouts().lock());
-    try (Stop stop = Suspension.stop(job, "suspend", options.cancellation(), options.deadline())) {
+    Duration timeout = options.lockTimeout().orElse(tree.context.timeouts().lock());
+    try (Stop stop = Suspension.stop(tree, "suspend", options.cancellation(), options.deadline())) {
       return move(
           "suspend",
           ProcessState.RUNNING,
@@ -73,10 +72,10 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
       String name,
       ProcessState from,
       ProcessState to,
-      Consumer<JobOperation> work,
+      Consumer<TreeOperation> work,
       Function<StateHandle, T> next) {
-    job.members().forEach(each -> BoundedCall.requireCapacity(each.identity, name));
-    return job.exclusively(
+    tree.members().forEach(each -> BoundedCall.requireCapacity(each.identity, name));
+    return tree.exclusively(
         name,
         ProcessLock.Kind.MOVE,
         generation,
@@ -84,14 +83,14 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
           StepRecorder measured = from == ProcessState.RUNNING ? measuredAnew() : measured();
           operation.measuredBy(measured);
           operation.require(from);
-          ResumeOnExit.leaving(job, name);
+          ResumeOnExit.leaving(tree, name);
           try {
             note(operation, name, ProcessLock.Kind.MOVE);
             work.accept(operation);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
             new Undo(operation.members()).backTo(from, e);
-            JobFailures.tell(operation, e);
+            TreeFailures.tell(operation, e);
             throw e;
           }
           return reached(measured, operation, to, next);
@@ -110,9 +109,9 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
       ProcessState from,
       ProcessState to,
       Set<ProcessState> leftovers,
-      Consumer<JobOperation> work,
+      Consumer<TreeOperation> work,
       Function<StateHandle, T> next) {
-    return job.exclusively(
+    return tree.exclusively(
         name,
         ProcessLock.Kind.BRING_BACK,
         generation,
@@ -126,14 +125,14 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
             measured.rethrow();
           } catch (RuntimeException | Error e) {
             operation.leaveWhereTheyAre();
-            JobFailures.tell(operation, e);
+            TreeFailures.tell(operation, e);
             throw e;
           }
           return reached(measured, operation, to, next);
         });
   }
 
-  private static void note(JobOperation operation, String name, ProcessLock.Kind kind) {
+  private static void note(TreeOperation operation, String name, ProcessLock.Kind kind) {
     operation.each().forEach(each -> each.target().note(name, kind));
   }
 
@@ -142,44 +141,65 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
     return measured(steps);
   }
 
-  /** For a verb that takes the job from where it runs: what led there is another journey. */
+  /** For a verb that begins where the process runs: earlier steps are not of its series. */
   public StepRecorder measuredAnew() {
     return measured(List.of());
   }
 
   private StepRecorder measured(List<Step> before) {
-    return new StepRecorder(job.context.listener(), job.root.pid(), before);
+    return new StepRecorder(tree.context.listener(), tree.root.pid(), before);
   }
 
   private <T> T reached(
       StepRecorder measured,
-      JobOperation operation,
+      TreeOperation operation,
       ProcessState state,
       Function<StateHandle, T> next) {
-    T reached = next.apply(next(job, measured.taken()));
+    T reached = next.apply(next(tree, measured.taken()));
     operation.each().forEach(each -> each.target().leaveAt(state));
     return reached;
   }
 
   /**
-   * Kills the process if it is still in this state. Does nothing when it has ended.
+   * Kills the tree if a member is still in this state and cannot be brought back. Does nothing when
+   * the tree has ended.
    *
-   * @throws dev.gpuprocess.error.StaleStateException when it is in another
+   * @throws dev.gpuprocess.error.StaleStateException when no member is
+   * @throws OperationTimedOutException when something of it does not end
    */
   public void end(ProcessState expected) {
     try {
       int unused =
-          job.exclusively(
+          tree.exclusively(
               "end",
               ProcessLock.Kind.MOVE,
               generation,
               operation -> {
-                operation.only().require(expected);
-                target().end();
-                return job.advance();
+                requireLost(operation, expected);
+                kill();
+                return tree.advance();
               });
     } catch (NoSuchProcessException e) {
-      target().forget();
+      LOG.debug("{} has ended", tree.name(), e);
+    }
+    tree.forget();
+  }
+
+  private static void requireLost(TreeOperation operation, ProcessState expected) {
+    List<DriverOperation> lost =
+        operation.each().stream().filter(each -> each.target().isLost()).toList();
+    (lost.isEmpty() ? operation.each() : lost).forEach(each -> each.require(expected));
+  }
+
+  private void kill() {
+    Set<ProcessIdentity> all = new LinkedHashSet<>();
+    all.add(tree.root);
+    tree.members().forEach(each -> all.add(each.identity));
+    if (!ProcessTree.end(all, tree.context.timeouts().call())) {
+      throw new OperationTimedOutException(
+          "%s does not end: the kernel holds a process of it, see /proc/PID/stack of each"
+              .formatted(tree.name()),
+          Failure.of("end", tree.root.pid()));
     }
   }
 
@@ -188,16 +208,16 @@ public record StateHandle(TrackedJob job, int generation, List<Step> steps) {
    * ended.
    */
   public void close(Runnable undo) {
-    if (!job.isCurrent(generation)) {
+    if (!tree.isCurrent(generation)) {
       return;
     }
     try {
       undo.run();
     } catch (NoSuchProcessException e) {
-      int unused = job.advance();
+      int unused = tree.advance();
     } catch (OperationInProgressException e) {
-      // Nobody of a job is brought back alone by whoever works on one of them.
-      if (job.isTree() || ProcessLock.wantBack(target().key)) {
+      // Several members are resumed together, and never one alone by a verb on it.
+      if (!tree.isSingle() || ProcessLock.wantBack(tree.key())) {
         throw e;
       }
       undo.run();

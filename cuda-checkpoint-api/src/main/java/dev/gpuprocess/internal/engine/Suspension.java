@@ -27,13 +27,9 @@ public final class Suspension {
    * @param stop ends the wait for their GPU work early; what it ends is undone when the driver's
    *     calls return
    */
-  public static void lock(JobOperation operation, Duration timeout, Stop stop) {
+  public static void lock(TreeOperation operation, Duration timeout, Stop stop) {
     Duration time = stop.remaining().compareTo(timeout) < 0 ? stop.remaining() : timeout;
-    if (operation.job().isTree()) {
-      new TreeLock(operation, stop).run(time);
-    } else {
-      lock(operation.members(), time, stop);
-    }
+    new TreeLock(operation, stop).run(time);
   }
 
   static void lock(List<Member> members, Duration timeout, Stop stop) {
@@ -44,14 +40,14 @@ public final class Suspension {
   }
 
   /** Checkpoints locked processes, unless they could not be brought back. */
-  public static void checkpoint(JobOperation operation) {
+  public static void checkpoint(TreeOperation operation) {
     try (SaveMemory memory = SaveMemory.take(operation)) {
       checkpoint(operation, memory);
     }
   }
 
-  private static void checkpoint(JobOperation operation, SaveMemory memory) {
-    PeerMemoryCheck.require(operation.job(), "checkpoint");
+  private static void checkpoint(TreeOperation operation, SaveMemory memory) {
+    PeerMemoryCheck.require(operation.tree(), "checkpoint");
     List<Member> members = operation.members();
     Member.all(members, Suspension::note);
     Member.all(members, each -> checkpoint(each, memory));
@@ -102,9 +98,9 @@ public final class Suspension {
    * @param stop ends it early; the driver's checkpoint is never cut short
    * @return when the first of them was about to be locked, by the clock of {@link System#nanoTime}
    */
-  public static long suspend(JobOperation operation, Duration lockTimeout, Stop stop) {
+  public static long suspend(TreeOperation operation, Duration lockTimeout, Stop stop) {
     // Ranks that wait for each other need not be stopped to be told this.
-    PeerMemoryCheck.require(operation.job(), "suspend");
+    PeerMemoryCheck.require(operation.tree(), "suspend");
     // The processes run while their memory is made.
     long locked;
     try (SaveMemory memory = SaveMemory.take(operation)) {
@@ -123,10 +119,10 @@ public final class Suspension {
     return locked;
   }
 
-  private static void requireNotAsked(Stop stop, JobOperation operation, String moment) {
+  private static void requireNotAsked(Stop stop, TreeOperation operation, String moment) {
     if (stop.reason().isPresent()) {
       throw stop.exception(
-          operation.name(), operation.job().name(), moment, operation.failure(null, null));
+          operation.name(), operation.tree().name(), moment, operation.failure(null, null));
     }
   }
 
@@ -136,8 +132,8 @@ public final class Suspension {
    * @throws dev.gpuprocess.error.OperationCancelledException when this JVM is exiting and resumes
    *     what it has suspended
    */
-  public static void leaving(JobOperation operation) {
-    ResumeOnExit.leaving(operation.job(), operation.name());
+  public static void leaving(TreeOperation operation) {
+    ResumeOnExit.leaving(operation.tree(), operation.name());
   }
 
   /**
@@ -148,7 +144,7 @@ public final class Suspension {
    * @throws dev.gpuprocess.error.OperationCancelledException when it is to end before it has begun
    */
   public static Stop stop(
-      TrackedJob job, String verb, Optional<Cancellation> cancellation, Duration limit) {
+      TrackedTree job, String verb, Optional<Cancellation> cancellation, Duration limit) {
     Stop stop = new Stop(limit);
     cancellation.ifPresent(by -> stop.when(by, Stop.Reason.CANCELLED));
     ResumeOnExit.endEarly(job, stop);

@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -15,25 +14,21 @@ import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The process behind a series of state objects, or one of the several of a {@link TrackedJob}. */
+/** A member of a {@link TrackedTree}. */
 public final class TrackedProcess {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-  private static final long POLL_NANOS = 1_000_000;
 
   private static final int MOST_LOOKS = 10;
 
@@ -55,8 +50,8 @@ public final class TrackedProcess {
   /** Where our last verb left the process, failed or not; null if not known. */
   private volatile @Nullable ProcessState leftAt;
 
-  /** The root of the tree that it is moved with; null when it is moved by itself. */
-  private volatile @Nullable ProcessKey job;
+  /** The root of the tree that it is moved with. */
+  private volatile ProcessKey root;
 
   /** What its journal entries keep from one step to the next. */
   private volatile ProcessHistory history;
@@ -72,6 +67,7 @@ public final class TrackedProcess {
     this.key = ProcessKey.of(identity);
     this.held = held;
     this.history = history;
+    this.root = key;
   }
 
   /** Finds the process of a pid. */
@@ -101,15 +97,21 @@ public final class TrackedProcess {
     return identity.pid();
   }
 
-  /** Has its journal entries say from now on which job it is moved with. */
-  void movesWith(ProcessKey root) {
-    job = root;
+  /** Has its journal entries name the root of its tree from now on. */
+  void setRoot(ProcessKey newRoot) {
+    root = newRoot;
   }
 
-  /** Whether an image is of this process, or the one that it came back from. */
-  public boolean isIn(Manifest image) {
-    ProcessIdentity dumped = new ProcessIdentity(image.pid(), image.startTicks());
-    return dumped.equals(identity) || dumped.equals(history.origin());
+  /** Whether an image has this process, or the one that it was restored from. */
+  boolean isIn(Manifest image) {
+    return image.cudaProcesses().stream()
+        .map(each -> new ProcessIdentity(each.pid(), each.startTicks()))
+        .anyMatch(dumped -> dumped.equals(identity) || dumped.equals(history.origin()));
+  }
+
+  /** Whether it was last seen where no driver call brings it back to running. */
+  public boolean isLost() {
+    return leftAt == ProcessState.FAILED || isPoisoned();
   }
 
   /**
@@ -197,7 +199,7 @@ public final class TrackedProcess {
 
   private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {
     history = history.away();
-    return JournalEntry.of(key, pid(), step, held, image, log).in(areas).ofJob(job).after(history);
+    return JournalEntry.of(key, pid(), step, held, image, log).in(areas).below(root).after(history);
   }
 
   /**
@@ -295,21 +297,5 @@ public final class TrackedProcess {
   /** Whether our last verb left the process there. */
   boolean wasLeftAt(ProcessState state) {
     return leftAt == state;
-  }
-
-  /** Kills this process. */
-  void end() {
-    Processes.kill(identity);
-    long end = Durations.end(context.timeouts().call());
-    while (identity.isAlive()) {
-      if (Durations.left(end) < 0) {
-        throw new OperationTimedOutException(
-            "process %s does not end: the kernel holds it, look at /proc/%s/stack"
-                .formatted(pid(), pid()),
-            Failure.of("end", pid()));
-      }
-      LockSupport.parkNanos(POLL_NANOS);
-    }
-    forget();
   }
 }

@@ -31,10 +31,10 @@ final class TreeLock {
   /** The first attempt's part of the time; each later one has twice that of the one before. */
   private static final int FIRST_PART = 8;
 
-  private final JobOperation operation;
+  private final TreeOperation operation;
   private final Stop stop;
 
-  TreeLock(JobOperation operation, Stop stop) {
+  TreeLock(TreeOperation operation, Stop stop) {
     this.operation = operation;
     this.stop = stop;
   }
@@ -47,18 +47,23 @@ final class TreeLock {
     while (true) {
       Duration left = Durations.remaining(end);
       // What would be left after it is no time for another attempt.
-      boolean isLast = part.multipliedBy(3).compareTo(left) > 0;
+      boolean isLast = isAlone() || part.multipliedBy(3).compareTo(left) > 0;
       try {
         attempt(isLast ? left : part);
         return;
       } catch (RuntimeException e) {
-        if (!mayPass(e) || Durations.left(end) <= PAUSE.toNanos() + LEAST.toNanos()) {
+        if (isAlone() || !mayPass(e) || Durations.left(end) <= PAUSE.toNanos() + LEAST.toNanos()) {
           throw e;
         }
         letGo(e);
       }
       part = part.multipliedBy(2);
     }
+  }
+
+  /** One process waits for no other, so a second attempt would do no better. */
+  private boolean isAlone() {
+    return operation.tree().members().size() <= 1;
   }
 
   private static Duration smaller(Duration one, Duration other) {
@@ -90,7 +95,7 @@ final class TreeLock {
     if (stop.reason().isPresent()) {
       throw stop.exception(
           operation.name(),
-          operation.job().name(),
+          operation.tree().name(),
           " while it waited for GPU work",
           operation.failure(null, null));
     }
@@ -110,8 +115,8 @@ final class TreeLock {
   /** CUDA processes that came since the tree was looked at. They are not locked yet. */
   private List<Member> newcomers() {
     List<TrackedProcess> found =
-        new MemberScan(operation.job().context, operation.job().root, "lock")
-            .newcomers(operation.job().members());
+        new MemberScan(operation.tree().context, operation.tree().root, "lock")
+            .newcomers(operation.tree().members());
     found.forEach(operation::add);
     List<Member> members =
         operation.members().stream().filter(each -> found.contains(each.target())).toList();

@@ -12,8 +12,8 @@ final class VerbOutcome {
 
   private VerbOutcome() {}
 
-  /** Looks at the process, or the members of the job, after what was done is undone. */
-  static void tell(JobOperation operation, GpuCheckpointException why) {
+  /** Looks at the members after what was done is undone. */
+  static void tell(TreeOperation operation, GpuCheckpointException why) {
     Failure known = why.failure();
     ProcessState now = operation.stateNow();
     ProcessState after = now == null ? known.after() : now;
@@ -32,16 +32,16 @@ final class VerbOutcome {
 
   /** Whether the message says it already. */
   private static boolean isSaid(GpuCheckpointException why) {
-    return why.job().isPresent()
+    return why.tree().isPresent()
         || why instanceof GpuMemoryLostException
         || why instanceof NoSuchProcessException
         || (why instanceof StaleStateException && why.failure().after() != null);
   }
 
   private static String words(
-      JobOperation operation, @Nullable ProcessState before, @Nullable ProcessState now) {
-    TrackedJob job = operation.job();
-    String name = (job.isTree() ? "job " : "pid ") + job.root.pid();
+      TreeOperation operation, @Nullable ProcessState before, @Nullable ProcessState now) {
+    TrackedTree tree = operation.tree();
+    String name = "pid " + tree.root.pid();
     if (operation.isAbandoned()) {
       return name
           + " is brought back to running when the driver's call returns; until then other verbs are"
@@ -51,7 +51,7 @@ final class VerbOutcome {
       return "";
     }
     String is = name + (now == before ? " is still " : " is ");
-    String where = "; " + job.inspection() + " finds it";
+    String where = "; " + tree.inspection() + " finds it";
     return switch (now) {
       case RUNNING -> name + (operation.hasMoved() ? " is running again" : " is still running");
       case LOCKED -> is + "locked" + where;

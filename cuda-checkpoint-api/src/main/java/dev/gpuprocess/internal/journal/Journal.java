@@ -127,14 +127,11 @@ public final class Journal {
    * Writes that CRIU is about to restore a process.
    *
    * @param held by the process
-   * @param isJob whether it is the root of a job, whose members hold more
    * @return the key of the entry, to remove it by
    */
-  public ProcessKey writeRestore(int pid, Holdings held, Path image, Path log, boolean isJob) {
+  public ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
-    write(
-        JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log)
-            .ofJob(isJob ? notBefore : null));
+    write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
     return notBefore;
   }
 
@@ -144,11 +141,8 @@ public final class Journal {
    *
    * @param restore what {@link #writeRestore} returned
    */
-  public void updateRestore(
-      ProcessKey restore, int pid, Holdings held, Path image, Path log, boolean isJob) {
-    update(
-        JournalEntry.of(restore, pid, JournalEntry.RESTORING, held, image, log)
-            .ofJob(isJob ? restore : null));
+  public void updateRestore(ProcessKey restore, int pid, Holdings held, Path image, Path log) {
+    update(JournalEntry.of(restore, pid, JournalEntry.RESTORING, held, image, log));
   }
 
   /**
@@ -304,16 +298,16 @@ public final class Journal {
   }
 
   /**
-   * Those of members of jobs. Empty where the state directory cannot be used, as a job must come
-   * back without one.
+   * Returns the entries of processes that are not running. Empty where the state directory cannot
+   * be used, since a process must come back without one.
    */
-  public List<JournalEntry> entriesOfJobs() {
+  public List<JournalEntry> entriesOfProcesses() {
     try {
       return entries().stream()
-          .filter(entry -> entry.job() != null && !entry.isImageRestore())
+          .filter(entry -> !entry.isOfImage() && !entry.isImageRestore())
           .toList();
     } catch (StateDirectoryException e) {
-      LOG.warn("members of jobs are not looked for in the journal: {}", e.getMessage());
+      LOG.warn("the journal is not searched for members: {}", e.getMessage());
       return List.of();
     }
   }

@@ -33,7 +33,7 @@ import org.jspecify.annotations.Nullable;
  * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
  * @param areas the memory that the driver mapped at the checkpoint; empty where that was not
  *     observed
- * @param job the root of the tree whose members are moved together; null for a process by itself
+ * @param root the root of the tree whose members are moved together
  * @param history what was known of the process before this step
  */
 public record JournalEntry(
@@ -46,7 +46,7 @@ public record JournalEntry(
     @Nullable Path image,
     @Nullable Path log,
     List<AddressRange> areas,
-    @Nullable ProcessKey job,
+    ProcessKey root,
     ProcessHistory history) {
 
   /** Copies the list. */
@@ -54,7 +54,7 @@ public record JournalEntry(
     areas = List.copyOf(areas);
   }
 
-  /** Of a process by itself, without areas and history. */
+  /** Of a root, without areas and history. */
   public JournalEntry(
       String boot,
       ProcessKey key,
@@ -64,7 +64,7 @@ public record JournalEntry(
       Holdings held,
       @Nullable Path image,
       @Nullable Path log) {
-    this(boot, key, pid, controller, step, held, image, log, List.of(), null, ProcessHistory.NONE);
+    this(boot, key, pid, controller, step, held, image, log, List.of(), key, ProcessHistory.NONE);
   }
 
   /** The step of an entry for a restore from an image. */
@@ -77,7 +77,7 @@ public record JournalEntry(
   static final String LAUNCHED = "launched";
 
   private static final String COMPLETE = "complete";
-  private static final String JOB = "job";
+  private static final String ROOT = "job";
 
   /** For an operation of this JVM. */
   public static JournalEntry of(
@@ -93,18 +93,18 @@ public record JournalEntry(
   /** The same with these areas. */
   public JournalEntry in(List<AddressRange> found) {
     return new JournalEntry(
-        boot, key, pid, controller, step, held, image, log, found, job, history);
+        boot, key, pid, controller, step, held, image, log, found, root, history);
   }
 
-  /** The same of a member of a job. */
-  public JournalEntry ofJob(@Nullable ProcessKey root) {
+  /** The same of a member of a tree. */
+  public JournalEntry below(ProcessKey itsRoot) {
     return new JournalEntry(
-        boot, key, pid, controller, step, held, image, log, areas, root, history);
+        boot, key, pid, controller, step, held, image, log, areas, itsRoot, history);
   }
 
   /** The same with this history. */
   public JournalEntry after(ProcessHistory known) {
-    return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, job, known);
+    return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, root, known);
   }
 
   public boolean isImageRestore() {
@@ -164,8 +164,8 @@ public record JournalEntry(
     if (!areas.isEmpty()) {
       properties.setProperty("areas", AddressRange.text(areas));
     }
-    if (job != null) {
-      write(properties, JOB, job);
+    if (!root.equals(key)) {
+      write(properties, ROOT, root);
     }
     history.write(properties);
     StringWriter text = new StringWriter();
@@ -201,7 +201,7 @@ public record JournalEntry(
         path(properties, "image"),
         path(properties, "log"),
         AddressRange.parse(properties.getProperty("areas", "")),
-        properties.containsKey(JOB + ".pid") ? key(properties, JOB) : null,
+        key(properties, properties.containsKey(ROOT + ".pid") ? ROOT : "target"),
         ProcessHistory.read(properties));
   }
 

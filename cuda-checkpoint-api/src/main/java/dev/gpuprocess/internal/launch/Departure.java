@@ -10,18 +10,18 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Departure implements AutoCloseable {
 
-  private final @Nullable LaunchedProcess job;
+  private final @Nullable LaunchedRoot job;
   private final @Nullable JobLife life;
   private boolean done;
 
-  private Departure(@Nullable LaunchedProcess job, @Nullable JobLife life) {
+  private Departure(@Nullable LaunchedRoot job, @Nullable JobLife life) {
     this.job = job;
     this.life = life;
   }
 
   /** Begins one. */
   public static Departure of(ProcessIdentity process) {
-    return LaunchedProcess.running(process)
+    return LaunchedRoot.running(process)
         .flatMap(job -> job.departing(process).map(life -> new Departure(job, life)))
         .orElseGet(() -> new Departure(null, null));
   }

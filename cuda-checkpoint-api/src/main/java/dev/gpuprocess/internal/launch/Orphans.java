@@ -20,7 +20,7 @@ final class Orphans {
   static void reap(int session) throws NativeCallException {
     for (ProcStat child : childrenIn(session)) {
       // A root may be a restored one already, with the pid and session of the one before.
-      if (child.isDead() && !LaunchedProcess.isRoot(child.pid())) {
+      if (child.isDead() && !LaunchedRoot.isRoot(child.pid())) {
         PidDescriptor.reapIfEnded(child.pid());
       }
     }

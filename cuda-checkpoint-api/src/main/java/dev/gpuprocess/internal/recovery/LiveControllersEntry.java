@@ -4,14 +4,15 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
+import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -91,16 +92,16 @@ final class LiveControllersEntry extends EntryRecovery {
 
   private RecoveredProcess removedOfRunning(int pid) {
     TrackedProcess target = TrackedProcess.of(context, pid, VERB);
-    return TrackedJob.of(target)
+    return TrackedTree.of(context, target.identity, List.of(target))
         .exclusively(
             VERB,
             ProcessLock.Kind.MOVE,
             0,
             verb -> {
-              DriverOperation operation = verb.only();
-              if (!target.key.equals(entry.key())
+              if (verb.each().isEmpty()
+                  || !target.key.equals(entry.key())
                   || !isThere()
-                  || operation.readState() != ProcessState.RUNNING) {
+                  || verb.each().get(0).readState() != ProcessState.RUNNING) {
                 return found(RecoveryOutcome.IN_USE);
               }
               target.forget();

@@ -1,26 +1,16 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.NotCudaProcessException;
-import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DriverHook;
 import dev.gpuprocess.internal.driver.LockGate;
-import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.internal.engine.TrackedJob;
-import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.LeftJob;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -37,7 +27,6 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
@@ -76,13 +65,13 @@ public final class Recovery {
                   .filter(entry -> !entry.isImageRestore() && !entry.isOfImage())
                   .toList();
           ofProcesses.stream()
-              .filter(entry -> !isLeftOfJob(entry))
-              .map(this::recover)
+              .filter(entry -> !isLeft(entry))
+              .map(entry -> new LiveControllersEntry(context, journal, entry).run())
               .forEach(all::add);
           ofProcesses.stream()
-              .filter(Recovery::isLeftOfJob)
-              .collect(Collectors.groupingBy(entry -> Objects.requireNonNull(entry.job())))
-              .forEach((root, entries) -> all.addAll(recoverJob(root, entries)));
+              .filter(Recovery::isLeft)
+              .collect(Collectors.groupingBy(JournalEntry::root))
+              .forEach((root, entries) -> all.addAll(recoverTree(root, entries)));
           // Last, so that a hung disk keeps no process from going on.
           tidyUp(found);
           return all;
@@ -168,11 +157,6 @@ public final class Recovery {
         .tidy("tidy up " + place, context.timeouts().call(), work);
   }
 
-  /** Whether it is of a member of a job, whose other members must be looked at too. */
-  private static boolean isLeftOfJob(JournalEntry entry) {
-    return entry.job() != null && isLeft(entry);
-  }
-
   /** Where that is not known it is told by itself, as unreachable. */
   private static boolean isLeft(JournalEntry entry) {
     try {
@@ -183,27 +167,15 @@ public final class Recovery {
     }
   }
 
-  private List<RecoveredProcess> recoverJob(ProcessKey root, List<JournalEntry> entries) {
+  private List<RecoveredProcess> recoverTree(ProcessKey root, List<JournalEntry> entries) {
     try {
       for (JournalEntry entry : entries) {
         entry.find().process().ifPresent(this::awaitUntraced);
       }
-      return new JobRecovery(context, journal, root, entries)
+      return new TreeRecovery(context, journal, root, entries)
           .run().stream().map(Recovery::told).toList();
     } catch (ProcessUnreadableException e) {
       return entries.stream().map(entry -> unreadable(entry, e)).toList();
-    }
-  }
-
-  private RecoveredProcess recover(JournalEntry entry) {
-    try {
-      if (entry.hasLiveController()) {
-        return new LiveControllersEntry(context, journal, entry).run();
-      }
-      entry.find().process().ifPresent(this::awaitUntraced);
-      return told(ofProcess(entry));
-    } catch (ProcessUnreadableException e) {
-      return unreadable(entry, e);
     }
   }
 
@@ -230,36 +202,6 @@ public final class Recovery {
     return recovered;
   }
 
-  private RecoveredProcess gone(JournalEntry entry) {
-    journal.remove(entry.key());
-    return new RecoveredProcess(entry.target(), RecoveryOutcome.GONE, null);
-  }
-
-  private RecoveredProcess ofProcess(JournalEntry entry) {
-    ProcessSearch search = entry.find();
-    if (search.isGone()) {
-      return gone(entry);
-    }
-    if (search.process().isEmpty()) {
-      LOG.warn(
-          "process {} of pid namespace {} cannot be seen from here; recover there, or on the host",
-          entry.key().pid(),
-          Long.toString(entry.key().namespace()));
-      return new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null);
-    }
-    ProcessIdentity process = search.process().get();
-    try {
-      return mend(entry, process);
-    } catch (NoSuchProcessException e) {
-      return gone(entry);
-    } catch (OperationInProgressException | StaleStateException e) {
-      return new RecoveredProcess(process, RecoveryOutcome.IN_USE, null);
-    } catch (GpuCheckpointException e) {
-      LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
-      return new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null);
-    }
-  }
-
   /** A CRIU whose client died lets the tree go when it next talks to its client. */
   private void awaitUntraced(ProcessIdentity process) {
     try (Polling patience = new Polling(context.timeouts().call())) {
@@ -270,60 +212,6 @@ public final class Recovery {
         }
       }
     }
-  }
-
-  /** All under one lock, so that no live controller can take the process over in between. */
-  private RecoveredProcess mend(JournalEntry entry, ProcessIdentity process) {
-    TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
-    if (!target.key.equals(entry.key())) {
-      return target.identity.equals(process)
-          ? new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null)
-          : gone(entry);
-    }
-    return TrackedJob.of(target)
-        .exclusively(
-            VERB,
-            ProcessLock.Kind.MOVE,
-            0,
-            operation ->
-                journal.find(target.key).equals(Optional.of(entry))
-                    ? mend(entry, target, operation.only())
-                    : new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
-  }
-
-  private RecoveredProcess mend(
-      JournalEntry entry, TrackedProcess target, DriverOperation operation) {
-    ProcessIdentity process = target.identity;
-    ProcessState state;
-    try {
-      state = DriverOperation.askedTwice(operation::readState);
-    } catch (NotCudaProcessException e) {
-      // It has become another program since.
-      return gone(entry);
-    }
-    takeAway(process, state);
-    return switch (state) {
-      case RUNNING -> {
-        target.forget();
-        yield new RecoveredProcess(process, RecoveryOutcome.RUNNING, null);
-      }
-      case LOCKED -> {
-        operation.calls().unlock();
-        target.forget();
-        yield new RecoveredProcess(process, RecoveryOutcome.UNLOCKED, null);
-      }
-      case CHECKPOINTED -> {
-        if (target.isPoisoned()) {
-          yield new RecoveredProcess(process, RecoveryOutcome.POISONED, null);
-        }
-        target.nowHolds(entry.held());
-        target.note("checkpointed", ProcessLock.Kind.MOVE);
-        StateHandle self = StateHandle.next(target, List.of());
-        yield new RecoveredProcess(process, RecoveryOutcome.SUSPENDED, self);
-      }
-      case FAILED -> new RecoveredProcess(process, RecoveryOutcome.FAILED, null);
-      default -> new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null);
-    };
   }
 
   /** Takes away what a dead controller has left in the libcuda of a process. */

@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -10,11 +9,9 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.MemberScan;
-import dev.gpuprocess.internal.engine.ReachabilityCheck;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.os.ProcessTree;
@@ -27,7 +24,6 @@ import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Path;
-import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
@@ -47,10 +43,6 @@ import org.slf4j.LoggerFactory;
 final class RestoreRecovery extends EntryRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-
-  /** What a process is in that a controller must be told of. */
-  private static final Set<ProcessState> MOVED =
-      EnumSet.of(ProcessState.CHECKPOINTED, ProcessState.LOCKED);
 
   RestoreRecovery(EngineContext context, Journal journal, JournalEntry entry) {
     super(context, journal, entry);
@@ -81,7 +73,7 @@ final class RestoreRecovery extends EntryRecovery {
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
     } catch (NoSuchProcessException | NotCudaProcessException stranger) {
-      return Optional.of(entry.job() == null ? gone() : found(RecoveryOutcome.UNREACHABLE));
+      return Optional.of(gone());
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.UNREACHABLE, null));
@@ -106,35 +98,24 @@ final class RestoreRecovery extends EntryRecovery {
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
-    if (entry.job() != null) {
-      if (!isOfImage(process, true)) {
-        return Optional.of(gone());
-      }
-      if (!areNoted(process)) {
-        return Optional.of(found(RecoveryOutcome.UNREACHABLE));
-      }
-    } else if (journal.ownEntry(key).isEmpty()) {
-      ProcessState state = stateOf(process);
-      if (state == ProcessState.RUNNING && isOfImage(process, false)) {
-        journal.remove(entry.key());
-        return Optional.of(new RecoveredProcess(process, RecoveryOutcome.RUNNING, null));
-      }
-      if (!isMovedAndOfImage(process, state)) {
-        return Optional.of(gone());
-      }
-      journal.write(
-          new JournalEntry(
-              entry.boot(),
-              key,
-              process.pid(),
-              entry.controller(),
-              state.name().toLowerCase(Locale.ROOT),
-              entry.held(),
-              null,
-              entry.log()));
+    if (!isOfImage(process)) {
+      return Optional.of(gone());
+    }
+    if (!areNoted(process)) {
+      return Optional.of(found(RecoveryOutcome.UNREACHABLE));
     }
     journal.removeRestore(entry.key());
-    return Optional.empty();
+    return journal.entriesOfProcesses().stream().anyMatch(each -> each.root().equals(key))
+        ? Optional.empty()
+        : Optional.of(new RecoveredProcess(process, RecoveryOutcome.RUNNING, null));
+  }
+
+  /**
+   * Whether a controller took a process without an entry from running. A process that only may be
+   * of the image could have been locked by another tool, and is not unlocked.
+   */
+  private static boolean isAway(ProcessState state, boolean isKnownOfImage) {
+    return state == ProcessState.CHECKPOINTED || (isKnownOfImage && state == ProcessState.LOCKED);
   }
 
   /** Ends what CRIU has made so far of the tree; false when something of it stays. */
@@ -155,10 +136,12 @@ final class RestoreRecovery extends EntryRecovery {
             known
                 .cudaProcesses()
                 .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
-    TrackedJob job = TrackedJob.of(context, root, new MemberScan(context, root, VERB).all());
-    for (TrackedProcess each : job.members()) {
+    TrackedTree tree = TrackedTree.of(context, root, new MemberScan(context, root, VERB).all());
+    for (TrackedProcess each : tree.members()) {
       ProcessState state = each.lastKnown();
-      if (state != null && MOVED.contains(state) && journal.ownEntry(each.key).isEmpty()) {
+      if (state != null
+          && isAway(state, image.isPresent())
+          && journal.ownEntry(each.key).isEmpty()) {
         each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), Holdings.UNKNOWN));
         journal.write(
             new JournalEntry(
@@ -170,11 +153,11 @@ final class RestoreRecovery extends EntryRecovery {
                     each.held(),
                     null,
                     entry.log())
-                .ofJob(ProcessKey.of(root)));
+                .below(ProcessKey.of(root)));
       }
     }
     Set<Integer> found =
-        job.members().stream()
+        tree.members().stream()
             .map(each -> isolated ? each.key.pid() : each.pid())
             .collect(Collectors.toSet());
     return ProcFs.tree(root.pid()).stream()
@@ -192,31 +175,11 @@ final class RestoreRecovery extends EntryRecovery {
     return entry.log() != null && new LogDirectory(entry.log()).isHeldBy(process);
   }
 
-  /** In any other state than these a process that has no entry of its own is a stranger. */
-  private ProcessState stateOf(ProcessIdentity process) {
-    TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
-    ReachabilityCheck.require(target, VERB);
-    if (!target.identity.equals(process)) {
-      throw new NoSuchProcessException(
-          "process %s has ended, and another has its pid".formatted(process.pid()),
-          Failure.of(VERB, process.pid()));
-    }
-    return DriverOperation.askedTwice(new DriverOperation(target, VERB, null)::readState);
-  }
-
-  /**
-   * Without an image that tells them apart, one whom somebody else has locked is not unlocked, and
-   * one that runs is a stranger.
-   */
-  private boolean isMovedAndOfImage(ProcessIdentity process, ProcessState state) {
-    return MOVED.contains(state) && isOfImage(process, state == ProcessState.CHECKPOINTED);
-  }
-
-  /** The answer where the image cannot be read is the caller's. */
-  private boolean isOfImage(ProcessIdentity process, boolean otherwise) {
+  /** Assumed where the image cannot be read. */
+  private boolean isOfImage(ProcessIdentity process) {
     return manifest()
         .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
-        .orElse(otherwise);
+        .orElse(true);
   }
 
   private Optional<Manifest> manifest() {

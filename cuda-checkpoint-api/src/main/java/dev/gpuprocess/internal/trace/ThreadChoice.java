@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.trace;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.Arrays;
@@ -56,7 +56,7 @@ final class ThreadChoice {
   static boolean isOurChild(int pid) {
     return ProcFs.stat(pid)
         .filter(stat -> stat.parent() == ProcessHandle.current().pid())
-        .filter(stat -> !LaunchedProcess.isRoot(stat.pid()))
+        .filter(stat -> !LaunchedRoot.isRoot(stat.pid()))
         .isPresent();
   }
 

@@ -5,7 +5,7 @@ import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.SavedImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -83,7 +83,7 @@ public final class NodeAgent implements AutoCloseable {
   private record Report(String job) implements SnapshotListener {
 
     @Override
-    public void made(SavedImage image) {
+    public void made(ProcessImage image) {
       LOG.info("{}: {}, {}", job, image, image.snapshotTimes());
     }
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Job;
@@ -39,8 +39,8 @@ final class CostCheck {
         double[] resume = new double[ROUNDS];
         for (int round = 0; round < ROUNDS; round++) {
           Timing timing = new Timing();
-          CheckpointedJob suspended =
-              timing.of("suspend", () -> checkpoints.job(job.pid()).suspend());
+          CheckpointedProcess suspended =
+              timing.of("suspend", () -> checkpoints.process(job.pid()).suspend());
           suspend[round] = timing.last();
           timing.of("resume", suspended::resume);
           resume[round] = timing.last();

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.GpuJob;
-import dev.gpuprocess.JobMember;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ProcessMember;
 import java.util.List;
 import java.util.stream.Collectors;
 
@@ -12,8 +12,8 @@ final class Members {
 
   private Members() {}
 
-  static String text(GpuJob job) {
-    List<JobMember> members = job.members();
+  static String text(GpuProcess job) {
+    List<ProcessMember> members = job.members();
     String each = members.stream().limit(MOST).map(Members::text).collect(Collectors.joining(", "));
     String which =
         members.size() == 1 && members.get(0).pid() == job.root().pid()
@@ -22,7 +22,7 @@ final class Members {
     return which + each;
   }
 
-  private static String text(JobMember member) {
+  private static String text(ProcessMember member) {
     return member.gpuBytes().isEmpty()
         ? member.pid() + " (no GPU memory)"
         : "%s (%s MiB)"

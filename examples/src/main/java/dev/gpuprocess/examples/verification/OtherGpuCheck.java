@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.gpu.Gpu;
@@ -26,16 +26,16 @@ final class OtherGpuCheck {
         Trainer trainer = Trainer.start(scratch, "moved", program)) {
       Timing timing = new Timing();
       trainer.awaitStep(program.steps() / 4);
-      RunningJob job = machine.checkpoints().job(trainer.pid());
+      RunningProcess job = machine.checkpoints().process(trainer.pid());
       Set<GpuUuid> first = where(job);
       GpuUuid home = first.iterator().next();
       GpuUuid other = gpus.stream().filter(gpu -> !gpu.equals(home)).findFirst().orElseThrow();
-      RunningJob moved = timing.of("there", () -> move(job, other));
-      Set<GpuUuid> second = where(machine.checkpoints().job(trainer.pid()));
+      RunningProcess moved = timing.of("there", () -> move(job, other));
+      Set<GpuUuid> second = where(machine.checkpoints().process(trainer.pid()));
       out.println("  from " + first + " to " + second);
       trainer.awaitStep(program.steps() / 2);
       timing.of("back", () -> move(moved, home));
-      Set<GpuUuid> third = where(machine.checkpoints().job(trainer.pid()));
+      Set<GpuUuid> third = where(machine.checkpoints().process(trainer.pid()));
       List<String> lines = trainer.awaitEnd();
       boolean right =
           first.equals(Set.of(home))
@@ -50,11 +50,11 @@ final class OtherGpuCheck {
     }
   }
 
-  private static RunningJob move(RunningJob job, GpuUuid target) {
+  private static RunningProcess move(RunningProcess job, GpuUuid target) {
     return job.suspend().resume(ResumeOptions.builder().gpus(GpuMap.to(target)).build());
   }
 
-  private static Set<GpuUuid> where(RunningJob job) {
+  private static Set<GpuUuid> where(RunningProcess job) {
     return job.members().get(0).gpuBytes().keySet();
   }
 }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.CheckpointedJob;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
@@ -28,7 +28,7 @@ final class PeerMemoryCheck {
       try (Trainer trainer = Trainer.start(scratch, "disturbed", program)) {
         trainer.awaitStep(program.steps() / 3);
         Timing timing = new Timing();
-        RunningJob job = machine.checkpoints().job(trainer.pid());
+        RunningProcess job = machine.checkpoints().process(trainer.pid());
         String answer = timing.of("answered after", () -> suspendAndResume(job));
         out.println("  " + answer);
         boolean equal = trainer.awaitEnd().equals(undisturbed);
@@ -40,8 +40,8 @@ final class PeerMemoryCheck {
     }
   }
 
-  private static String suspendAndResume(RunningJob job) {
-    try (CheckpointedJob suspended = job.suspend()) {
+  private static String suspendAndResume(RunningProcess job) {
+    try (CheckpointedProcess suspended = job.suspend()) {
       return "it was suspended: " + Members.text(suspended);
     } catch (GpuCheckpointException e) {
       return String.valueOf(e.getMessage());

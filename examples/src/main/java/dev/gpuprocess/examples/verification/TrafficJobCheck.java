@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Job;
@@ -32,12 +32,12 @@ final class TrafficJobCheck {
       String found = "";
       for (int cycle = 1; cycle <= CYCLES; cycle++) {
         timing = new Timing();
-        CheckpointedJob suspended =
-            timing.of("suspend", () -> checkpoints.job(job.pid()).suspend());
+        CheckpointedProcess suspended =
+            timing.of("suspend", () -> checkpoints.process(job.pid()).suspend());
         found = Members.text(suspended);
         String name = "image-" + cycle;
-        JobImage image = timing.of("dump", () -> suspended.dump(scratch.resolve(name)));
-        CheckpointedJob restored = timing.of("criu restore", image::restore);
+        ProcessImage image = timing.of("dump", () -> suspended.dump(scratch.resolve(name)));
+        CheckpointedProcess restored = timing.of("criu restore", image::restore);
         timing.of("resume", restored::resume);
         out.println("  " + cycle + ": " + timing);
         job.work();

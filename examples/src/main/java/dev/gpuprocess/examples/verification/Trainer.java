@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.LaunchedJob;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -109,7 +109,7 @@ final class Trainer implements AutoCloseable {
     try {
       Path losses = prepare(scratch, name, program);
       List<String> command = program.command(scratch.resolve(program.script()), losses);
-      LaunchedJob job =
+      LaunchedProcess job =
           checkpoints.launch(
               LaunchOptions.builder(
                       command.get(0), command.subList(1, command.size()).toArray(String[]::new))
@@ -123,7 +123,7 @@ final class Trainer implements AutoCloseable {
   }
 
   /** A run that this JVM has launched. */
-  record Launched(LaunchedJob job, Trainer trainer) {}
+  record Launched(LaunchedProcess job, Trainer trainer) {}
 
   /** Nothing of this JVM stays open in it: a pipe that leads outside could not be restored. */
   private static ProcessBuilder builder(Path errors, List<String> command) {

@@ -1,9 +1,9 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.CheckpointedJob;
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.options.DumpOptions;
@@ -62,14 +62,14 @@ final class TrainingJobCheck {
       if (taken == Taken.FOUND) {
         try (Trainer trainer = Trainer.start(scratch, "disturbed", program)) {
           trainer.awaitStep(program.steps() / 3);
-          return trip(machine.checkpoints().job(trainer.pid()), trainer, scratch, reference);
+          return trip(machine.checkpoints().process(trainer.pid()), trainer, scratch, reference);
         }
       }
       Trainer.Launched launched =
           Trainer.launch(machine.checkpoints(), scratch, "disturbed", program);
       try (Trainer trainer = launched.trainer()) {
         trainer.awaitStep(program.steps() / 3);
-        Outcome outcome = trip(launched.job().job(), trainer, scratch, reference);
+        Outcome outcome = trip(launched.job().process(), trainer, scratch, reference);
         OptionalInt code =
             launched.job().awaitExit(PATIENCE).map(exit -> exit.code()).orElse(OptionalInt.empty());
         return code.equals(OptionalInt.of(0))
@@ -79,16 +79,16 @@ final class TrainingJobCheck {
     }
   }
 
-  private Outcome trip(RunningJob job, Trainer trainer, Scratch scratch, Trainer reference) {
+  private Outcome trip(RunningProcess job, Trainer trainer, Scratch scratch, Trainer reference) {
     Timing timing = new Timing();
-    CheckpointedJob suspended = timing.of("suspend", job::suspend);
+    CheckpointedProcess suspended = timing.of("suspend", job::suspend);
     String members = Members.text(suspended);
     out.println("  suspended: " + members);
-    JobImage image = timing.of("dump", () -> suspended.dump(scratch.resolve("image"), PYTORCH));
+    ProcessImage image = timing.of("dump", () -> suspended.dump(scratch.resolve("image"), PYTORCH));
     // Counted now that the job is gone: its CPU threads lived on until then.
     int step = trainer.lines().size();
     out.println("  dumped after step " + Trainer.last(trainer.lines()));
-    CheckpointedJob restored = timing.of("criu restore", image::restore);
+    CheckpointedProcess restored = timing.of("criu restore", image::restore);
     trainer.restoredAs(restored.root());
     timing.of("resume", restored::resume);
     List<String> lines = trainer.awaitEnd();

@@ -37,7 +37,7 @@ final class Devices {
             ? "suspend the process first; a forked child loses it by DumpOptions.releaseInheritedGpu(true)"
                 + " or, if started with spawn or forkserver, never has it; end a process that uses NVML but not CUDA"
             : AmdDevices.isDevice(name)
-                ? "dump the tree with AmdJob, which has CRIU's plugin for AMD GPUs loaded, if it is one's device; else close it first"
+                ? "dump the tree with AmdProcess, which has CRIU's plugin for AMD GPUs loaded, if it is one's device; else close it first"
                 : "close it first");
   }
 }

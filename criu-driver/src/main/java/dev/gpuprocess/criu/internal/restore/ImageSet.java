@@ -111,7 +111,7 @@ final class ImageSet {
                   subject,
                   plugins.stream().map(name -> "the " + name).collect(Collectors.joining(" and ")),
                   plugins.equals(List.of(GpuPlugin.AMDGPU.id()))
-                      ? "is loaded for AmdJobImage alone"
+                      ? "is loaded for AmdImage alone"
                       : "this library does not use"),
           failure);
     }

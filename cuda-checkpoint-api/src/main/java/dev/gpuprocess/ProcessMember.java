@@ -8,7 +8,7 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A CUDA process of a {@link GpuJob}. Immutable.
+ * A process with CUDA state in the tree of a {@link GpuProcess}. Immutable.
  *
  * @param process its pid and start time
  * @param command its arguments, program first; empty when it has just ended
@@ -16,14 +16,14 @@ import org.jspecify.annotations.Nullable;
  *     where that is not known
  * @param state where it was when this library last looked; null where that is not known
  */
-public record JobMember(
+public record ProcessMember(
     ProcessIdentity process,
     List<String> command,
     Map<GpuUuid, Long> gpuBytes,
     @Nullable ProcessState state) {
 
   /** Copies the collections. */
-  public JobMember {
+  public ProcessMember {
     command = List.copyOf(command);
     gpuBytes = Map.copyOf(gpuBytes);
   }

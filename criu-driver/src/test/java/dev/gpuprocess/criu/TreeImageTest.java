@@ -7,13 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.CheckpointedJob;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
-import dev.gpuprocess.JobMember;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.RunningJob;
+import dev.gpuprocess.ProcessMember;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CudaChildException;
@@ -48,7 +46,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Jobs onto disk and back, with real CRIU and the simulated driver. */
-class JobImageTest {
+class TreeImageTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
 
@@ -70,8 +68,8 @@ class JobImageTest {
     return tree.directory().resolve("image");
   }
 
-  private CheckpointedJob suspended(Job job) {
-    return checkpoints().job(job.pid()).suspend();
+  private CheckpointedProcess suspended(Job job) {
+    return checkpoints().process(job.pid()).suspend();
   }
 
   private void assertRuns(Job job) {
@@ -84,7 +82,7 @@ class JobImageTest {
   void goesOnAfterDumpAndRestoreWithEveryMessage() {
     Job job = tree.launch(4);
     List<Integer> members = List.of(job.member(0), job.member(1), job.member(2));
-    JobImage image = suspended(job).dump(image());
+    ProcessImage image = suspended(job).dump(image());
     assertFalse(job.isAlive());
     assertEquals(0, tree.entries());
     Manifest manifest = image.manifest();
@@ -99,10 +97,10 @@ class JobImageTest {
     assertEquals(1 + MEMBERS + 4, image.describe().processes().size());
     assertTreeIsNamed(manifest, job.pid(), members);
 
-    CheckpointedJob restored = checkpoints().openJob(image()).restore();
+    CheckpointedProcess restored = checkpoints().open(image()).restore();
     assertEquals(
         Collections.nCopies(MEMBERS, CHECKPOINTED),
-        restored.members().stream().map(JobMember::state).toList());
+        restored.members().stream().map(ProcessMember::state).toList());
     assertEquals(MEMBERS, tree.entries());
     assertTrue(restored.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
     restored.resume();
@@ -134,11 +132,11 @@ class JobImageTest {
   @Test
   void imageIsRestoredAgainAfterWhatCameOutOfItWasDumpedAgain() {
     Job job = tree.launch(2);
-    JobImage first = suspended(job).dump(image());
+    ProcessImage first = suspended(job).dump(image());
     first.restore().resume();
     assertRuns(job);
     Job.Work then = job.work();
-    JobImage second = suspended(job).dump(tree.directory().resolve("second"));
+    ProcessImage second = suspended(job).dump(tree.directory().resolve("second"));
     first.restore().resume();
     assertRuns(job);
     suspended(job).dump(tree.directory().resolve("third"));
@@ -156,10 +154,10 @@ class JobImageTest {
     suspended(job).dump(image());
     Path moved = tree.directory().resolve("moved");
     Files.move(image(), moved);
-    checkpoints().openJob(moved).restore().resume();
+    checkpoints().open(moved).restore().resume();
     assertRuns(job);
     // What was restored from an image is dumped into the next one whole.
-    JobImage second = suspended(job).dump(image());
+    ProcessImage second = suspended(job).dump(image());
     FileTree.remove(moved);
     second.restore().resume();
     assertRuns(job);
@@ -168,7 +166,8 @@ class JobImageTest {
   @Test
   void memoryIsDumpedByCriuWhereThatIsWanted() {
     Job job = tree.launch(1);
-    JobImage image = suspended(job).dump(image(), DumpOptions.builder().memoryFiles(false).build());
+    ProcessImage image =
+        suspended(job).dump(image(), DumpOptions.builder().memoryFiles(false).build());
     assertEquals(List.of(), image.manifest().memoryFiles());
     List<String> notes =
         image.steps().stream()
@@ -203,7 +202,7 @@ class JobImageTest {
           }
         };
     GpuCheckpoints checkpoints = checkpoints().toBuilder().listener(limits).build();
-    JobImage image = checkpoints.job(job.pid()).suspend().dump(image());
+    ProcessImage image = checkpoints.process(job.pid()).suspend().dump(image());
     assertEquals(
         List.of("gpu/memory-1.bin", "gpu/memory-2.bin"),
         image.manifest().memoryFiles().stream().map(MemoryFile::file).toList());
@@ -222,14 +221,14 @@ class JobImageTest {
   @Test
   void aMemberWhoseMemoryCannotBeNamedLeavesAllSuspended() {
     Job job = tree.launch(1);
-    CheckpointedJob parked = suspended(job);
+    CheckpointedProcess parked = suspended(job);
     int limited = job.member(2);
     limitDescriptors(limited);
     assertThrows(GpuCheckpointException.class, () -> parked.dump(image()), "CRIU needs some, too");
     assertFalse(Files.exists(image()));
     limitDescriptors(limited, 1024);
 
-    JobImage image = parked.dump(image());
+    ProcessImage image = parked.dump(image());
     image.verify();
     image.restore().resume();
     assertRuns(job);
@@ -262,7 +261,7 @@ class JobImageTest {
   @Test
   void dumpThatLeavesItAliveCanBeResumed() {
     Job job = tree.launch(2);
-    CheckpointedJob parked = suspended(job);
+    CheckpointedProcess parked = suspended(job);
     parked.dump(image(), DumpOptions.builder().leaveRunning(true).build());
     assertEquals(Collections.nCopies(MEMBERS, CHECKPOINTED), tree.states(job, MEMBERS));
     assertEquals(MEMBERS, tree.entries());
@@ -273,9 +272,9 @@ class JobImageTest {
   @Test
   void snapshotLeavesTheJobRunningAndItsImageRestoresTheMoment() {
     Job job = tree.launch(4);
-    RunningJob running = checkpoints().job(job.pid());
+    RunningProcess running = checkpoints().process(job.pid());
     int newcomer = job.spawn();
-    JobImage image = running.snapshot(image());
+    ProcessImage image = running.snapshot(image());
     assertEquals(MEMBERS + 1, image.manifest().cudaProcesses().size());
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);
     assertEquals(0, tree.entries());
@@ -290,10 +289,10 @@ class JobImageTest {
   @Test
   void treeWithoutCudaIsDumpedAndRestored() {
     Job job = tree.launch(0, 0);
-    JobImage image = suspended(job).dump(image());
+    ProcessImage image = suspended(job).dump(image());
     assertEquals(List.of(), image.manifest().cudaProcesses());
     assertEquals(0, tree.entries());
-    CheckpointedJob restored = image.restore();
+    CheckpointedProcess restored = image.restore();
     assertEquals(List.of(), restored.members());
     assertEquals(List.of(), restored.resume().members());
     assertEquals(0, job.work().messages());
@@ -302,10 +301,10 @@ class JobImageTest {
   @Test
   void imageOfAJobIsNoneOfAProcessAndThatOfAProcessIsOneOfAJob() {
     Job job = tree.launch(0);
-    JobImage image = suspended(job).dump(image());
+    ProcessImage image = suspended(job).dump(image());
     ImageMismatchException e =
         assertThrows(ImageMismatchException.class, () -> checkpoints().open(image()));
-    assertTrue(e.getMessage().contains("JobImage.open"), e.getMessage());
+    assertTrue(e.getMessage().contains("ProcessImage.open"), e.getMessage());
     image.restore().resume();
     assertRuns(job);
 
@@ -313,9 +312,9 @@ class JobImageTest {
     try (Counter counter = Counter.start(tree.machine())) {
       ProcessImage process = checkpoints().process(counter.pid()).suspend().dump(single);
       assertFalse(process.manifest().isOfJob());
-      CheckpointedJob restored = checkpoints().openJob(single).restore();
+      CheckpointedProcess restored = checkpoints().open(single).restore();
       assertEquals(1, restored.members().size());
-      JobImage again = restored.dump(tree.directory().resolve("again"));
+      ProcessImage again = restored.dump(tree.directory().resolve("again"));
       assertFalse(again.manifest().isOfJob(), "earlier versions can restore it");
       checkpoints().open(again.directory()).restore().resume();
       assertEquals(101, counter.increment());
@@ -326,8 +325,8 @@ class JobImageTest {
   void memberThatLeftTheTreeIsNamedBeforeAnythingIsTouched() {
     Job job = tree.launch(0);
     int below = job.spawnBelow();
-    RunningJob running = checkpoints().job(job.pid());
-    CheckpointedJob parked = running.suspend();
+    RunningProcess running = checkpoints().process(job.pid());
+    CheckpointedProcess parked = running.suspend();
     job.endBetween();
     Workload.await(
         () ->
@@ -340,7 +339,7 @@ class JobImageTest {
         assertThrows(MemberOutsideTreeException.class, () -> parked.dump(image()));
     assertTrue(e.getMessage().contains(Integer.toString(job.member(below))), e.getMessage());
     assertFalse(Files.exists(image()));
-    RunningJob again = parked.resume();
+    RunningProcess again = parked.resume();
     assertThrows(MemberOutsideTreeException.class, () -> again.snapshot(image()));
     assertEquals(Collections.nCopies(MEMBERS + 1, RUNNING), tree.states(job, MEMBERS + 1));
     again.suspend().resume();
@@ -361,10 +360,10 @@ class JobImageTest {
       suspended.resume();
     }
     // One that came when the others were suspended already.
-    CheckpointedJob parked = suspended(job);
+    CheckpointedProcess parked = suspended(job);
     int late = job.spawn();
     CudaChildException e = assertThrows(CudaChildException.class, () -> parked.dump(image()));
-    assertTrue(e.getMessage().contains("GpuJob.of"), e.getMessage());
+    assertTrue(e.getMessage().contains("GpuProcess.of"), e.getMessage());
     assertTrue(e.getMessage().contains("child " + job.member(late)), e.getMessage());
     // A restored job would not know of it.
     CheckpointedProcess alone = checkpoints().process(job.member(late)).suspend();
@@ -377,7 +376,7 @@ class JobImageTest {
   @Test
   void stepsSayWhichMemberTheyWereOf() {
     Job job = tree.launch(0);
-    JobImage image = suspended(job).dump(image());
+    ProcessImage image = suspended(job).dump(image());
     List<Integer> written =
         image.steps().stream()
             .filter(step -> step.name().equals("write"))

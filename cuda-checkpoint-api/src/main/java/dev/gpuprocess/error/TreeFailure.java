@@ -6,16 +6,16 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What became of the members of a job on which a verb failed. Immutable.
+ * Where the members of a process tree were left by a verb that failed. Immutable.
  *
- * @param root the pid of the root of the job's process tree
+ * @param root the pid of the root
  * @param failed the pids of the members on which something failed
  * @param members all members, as they were left
  */
-public record JobFailure(int root, List<Integer> failed, List<Member> members) {
+public record TreeFailure(int root, List<Integer> failed, List<Member> members) {
 
   /**
-   * A member of the job.
+   * A member.
    *
    * @param pid which
    * @param state where it was left; null where that could not be read, as of one that has ended
@@ -29,7 +29,7 @@ public record JobFailure(int root, List<Integer> failed, List<Member> members) {
   }
 
   /** Copies the lists. */
-  public JobFailure {
+  public TreeFailure {
     failed = List.copyOf(failed);
     members = List.copyOf(members);
   }
@@ -37,14 +37,14 @@ public record JobFailure(int root, List<Integer> failed, List<Member> members) {
   /**
    * For a message.
    *
-   * @return such as {@code job 10: failed for 1 of 2 members, which are left as 11 RUNNING, 12
+   * @return such as {@code process 10: failed for 1 of 2 members, which are left as 11 RUNNING, 12
    *     LOCKED}
    */
   @Override
   public String toString() {
     return members.isEmpty()
-        ? "job %s, of which no member is left".formatted(root)
-        : "job %s: failed for %s of %s members, which are left as %s"
+        ? "process %s, of which no member is left".formatted(root)
+        : "process %s: failed for %s of %s members, which are left as %s"
             .formatted(
                 root,
                 failed.size(),

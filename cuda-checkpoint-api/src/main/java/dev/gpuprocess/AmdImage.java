@@ -10,18 +10,18 @@ import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 
 /**
- * An {@link AmdJob} on disk: one directory with CRIU's image files, those of its plugin with the
- * GPU memory among them, and a manifest that names the plugin ({@link
+ * An {@link AmdProcess} on disk: one directory with CRIU's image files, those of its plugin with
+ * the GPU memory among them, and a manifest that names the plugin ({@link
  * dev.gpuprocess.image.Manifest.Options#plugin()}). It can be restored any number of times, but
  * only once at a time, since its processes get the pids that they had. Immutable; may be shared
  * between threads. A restore has a deadline; methods that only read or remove files take as long as
  * the disk does.
  *
- * <p>It has not been run on an AMD GPU: see {@link AmdJob}.
+ * <p>It has not been run on an AMD GPU: see {@link AmdProcess}.
  */
-public final class AmdJobImage extends SavedImage {
+public final class AmdImage extends SavedImage {
 
-  private AmdJobImage(EngineContext context, DumpedImage image) {
+  private AmdImage(EngineContext context, DumpedImage image) {
     super(context, image);
   }
 
@@ -29,22 +29,22 @@ public final class AmdJobImage extends SavedImage {
    * Opens an image, with the drivers of this machine. Reads only the manifest; {@link #verify} and
    * {@link #restore} read everything.
    *
-   * @param directory as given to {@link AmdJob#dump(Path)}
+   * @param directory as given to {@link AmdProcess#dump(Path)}
    * @return the image
    * @throws dev.gpuprocess.error.ImageMismatchException when it is not of an AMD job; use {@link
-   *     JobImage#open}
-   * @throws dev.gpuprocess.error.ImageException as {@link JobImage#open}
+   *     ProcessImage#open}
+   * @throws dev.gpuprocess.error.ImageException as {@link ProcessImage#open}
    */
-  public static AmdJobImage open(Path directory) {
-    return GpuCheckpoints.standard().openAmdJob(directory);
+  public static AmdImage open(Path directory) {
+    return GpuCheckpoints.standard().openAmd(directory);
   }
 
-  static AmdJobImage open(EngineContext context, Path directory) {
+  static AmdImage open(EngineContext context, Path directory) {
     return of(context, opened(context, directory, GpuPlugin.AMDGPU));
   }
 
-  static AmdJobImage of(EngineContext context, DumpedImage made) {
-    return new AmdJobImage(context, made);
+  static AmdImage of(EngineContext context, DumpedImage made) {
+    return new AmdImage(context, made);
   }
 
   /**
@@ -54,7 +54,7 @@ public final class AmdJobImage extends SavedImage {
    * @return the running job
    * @see #restore(RestoreOptions)
    */
-  public AmdJob restore() {
+  public AmdProcess restore() {
     return restore(RestoreOptions.ofDefaults());
   }
 
@@ -69,22 +69,23 @@ public final class AmdJobImage extends SavedImage {
    *     this machine, or others could have changed it; nothing was done
    * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not restore it;
    *     nothing of the job is left
-   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link JobImage#restore(RestoreOptions)}
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
+   *     ProcessImage#restore(RestoreOptions)}
    */
-  public AmdJob restore(RestoreOptions options) {
+  public AmdProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
-    return new AmdJob(
+    return new AmdProcess(
         new ImageRestore(context, directory, recorder).run(options, GpuPlugin.AMDGPU));
   }
 
   @Override
-  public AmdJobImage copyTo(Path directory) {
-    return new AmdJobImage(context, copied(directory, null));
+  public AmdImage copyTo(Path directory) {
+    return new AmdImage(context, copied(directory, null));
   }
 
   @Override
-  public AmdJobImage copyTo(Path directory, Cancellation cancellation) {
-    return new AmdJobImage(context, copied(directory, cancellation));
+  public AmdImage copyTo(Path directory, Cancellation cancellation) {
+    return new AmdImage(context, copied(directory, cancellation));
   }
 
   @Override

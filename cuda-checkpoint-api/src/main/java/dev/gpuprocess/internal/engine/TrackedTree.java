@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.journal.Journal;
@@ -25,62 +26,58 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The processes behind a series of state objects, which are moved together: the CUDA processes of a
- * tree, or a single process. It knows which state object is the newest, and runs one verb at a
- * time.
+ * The process tree behind a series of state objects, with its members, which are moved together. It
+ * knows which state object is the newest, and runs one verb at a time.
  */
-public final class TrackedJob {
+public final class TrackedTree {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   public final EngineContext context;
 
-  /** The root of the tree; the process itself when it is a single one. */
   public final ProcessIdentity root;
 
   private final ProcessKey key;
-  private final boolean isTree;
   private final @Nullable GpuPlugin plugin;
   private final AtomicInteger current = new AtomicInteger();
 
   /** Changed by the verb that holds all locks. */
   private volatile List<TrackedProcess> members;
 
-  private TrackedJob(
+  private TrackedTree(
       EngineContext context,
       ProcessIdentity root,
-      boolean isTree,
       @Nullable GpuPlugin plugin,
       List<TrackedProcess> members) {
     this.plugin = plugin;
     this.context = context;
     this.root = root;
     this.key = ProcessKey.of(root);
-    this.isTree = isTree;
     this.members = List.copyOf(members);
   }
 
-  /** A process by itself, whatever its children are. */
-  public static TrackedJob of(TrackedProcess process) {
-    return new TrackedJob(process.context, process.identity, false, null, List.of(process));
-  }
-
-  /** Processes of a tree, of which there may be none, and more may come. */
-  public static TrackedJob of(
+  /** A tree with the members that it has now: there may be none, and more may come. */
+  public static TrackedTree of(
       EngineContext context, ProcessIdentity root, List<TrackedProcess> members) {
-    TrackedJob job = new TrackedJob(context, root, true, null, members);
-    members.forEach(each -> each.movesWith(job.key));
-    return job;
+    TrackedTree tree = new TrackedTree(context, root, null, members);
+    members.forEach(each -> each.setRoot(tree.key));
+    return tree;
   }
 
   /** A tree without CUDA, whose GPU state a plugin of CRIU moves. The CUDA driver is not asked. */
-  public static TrackedJob of(EngineContext context, ProcessIdentity root, GpuPlugin plugin) {
-    return new TrackedJob(context, root, true, plugin, List.of());
+  public static TrackedTree of(EngineContext context, ProcessIdentity root, GpuPlugin plugin) {
+    return new TrackedTree(context, root, plugin, List.of());
   }
 
-  /** Whether it is a tree, in which CUDA processes come and go. */
-  public boolean isTree() {
-    return isTree;
+  /** Whether its only member is its root. */
+  public boolean isSingle() {
+    return members.size() == 1 && members.get(0).key.equals(key);
+  }
+
+  /** Whether an image is of this tree, or of the one that it was restored from. */
+  public boolean isIn(Manifest image) {
+    return root.equals(new ProcessIdentity(image.pid(), image.startTicks()))
+        || members.stream().anyMatch(each -> each.isIn(image));
   }
 
   /** What moves its GPU state inside CRIU's dump; null where the CUDA driver moves it before. */
@@ -113,7 +110,7 @@ public final class TrackedJob {
   }
 
   /** Whether the members are the same as at an earlier look, and none was moved in between. */
-  boolean isWhereItWas(TrackedJob earlier) {
+  boolean isWhereItWas(TrackedTree earlier) {
     return lastMoves().equals(earlier.lastMoves());
   }
 
@@ -126,13 +123,8 @@ public final class TrackedJob {
     return members;
   }
 
-  /** The process of a job that is no tree. */
-  public TrackedProcess only() {
-    return members.get(0);
-  }
-
   void add(TrackedProcess member) {
-    member.movesWith(key);
+    member.setRoot(key);
     List<TrackedProcess> more = new ArrayList<>(members);
     more.add(member);
     members = List.copyOf(more);
@@ -154,15 +146,15 @@ public final class TrackedJob {
 
   /** What it is called in a sentence. */
   public String name() {
-    return (isTree ? "job " : "process ") + root.pid();
+    return "process " + root.pid();
   }
 
   /** How a user gets the newest state object of it. */
   String inspection() {
     if (plugin != null) {
-      return "AmdJob.of(%s)".formatted(root.pid());
+      return "AmdProcess.of(%s)".formatted(root.pid());
     }
-    return (isTree ? "GpuJob" : "GpuProcess") + ".inspect(" + root.pid() + ")";
+    return "GpuProcess.inspect(%s)".formatted(root.pid());
   }
 
   /** The generation of the next state object; older ones become stale. */
@@ -206,11 +198,11 @@ public final class TrackedJob {
 
   /**
    * Runs a verb under the locks of all members, if they are still the same processes and the state
-   * object is the newest. Members of a tree that have ended are left out.
+   * object is the newest. Members that have ended are left out.
    */
   public <T> T exclusively(
-      String name, ProcessLock.Kind kind, int generation, Function<JobOperation, T> body) {
-    JobOperation operation = JobOperation.begin(this, name, kind);
+      String name, ProcessLock.Kind kind, int generation, Function<TreeOperation, T> body) {
+    TreeOperation operation = TreeOperation.begin(this, name, kind);
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(

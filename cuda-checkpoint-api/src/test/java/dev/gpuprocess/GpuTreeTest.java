@@ -47,7 +47,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** The typed states of a job over the simulated driver. */
-class GpuJobTest {
+class GpuTreeTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
 
@@ -63,26 +63,26 @@ class GpuJobTest {
     assertEquals(0, tree.entries(), "a running job leaves no entries");
   }
 
-  private static Set<Integer> pids(GpuJob job) {
+  private static Set<Integer> pids(GpuProcess job) {
     return job.members().stream()
-        .map(JobMember::pid)
+        .map(ProcessMember::pid)
         .collect(Collectors.toCollection(TreeSet::new));
   }
 
   @Test
   void suspendFreesAllGpusAndResumeBringsAllBack() {
     Job job = tree.launch(4);
-    RunningJob running = checkpoints().job(job.pid());
+    RunningProcess running = checkpoints().process(job.pid());
     assertEquals(Set.of(job.member(0), job.member(1), job.member(2)), pids(running));
     assertTrue(running.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
-    CheckpointedJob parked = running.suspend();
+    CheckpointedProcess parked = running.suspend();
     assertEquals(Collections.nCopies(MEMBERS, CHECKPOINTED), tree.states(job, MEMBERS));
     for (Gpu gpu : checkpoints().gpus().gpus().orElseThrow()) {
       assertEquals(List.of(), gpu.users());
     }
     assertTrue(parked.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
     assertEquals(MEMBERS, tree.entries(), "one entry for each member");
-    RunningJob again = parked.resume();
+    RunningProcess again = parked.resume();
     List<String> steps = again.steps().stream().map(Step::name).toList();
     for (String step : List.of("lock", "checkpoint", "restore", "unlock")) {
       assertEquals(MEMBERS, Collections.frequency(steps, step), steps::toString);
@@ -92,41 +92,41 @@ class GpuJobTest {
     assertRuns(job, MEMBERS);
   }
 
-  private static List<GpuUuid> gpusOf(GpuJob job) {
+  private static List<GpuUuid> gpusOf(GpuProcess job) {
     return job.members().stream().map(each -> each.gpuBytes().keySet().iterator().next()).toList();
   }
 
   @Test
   void membersGoToEachOthersGpusAndBack() {
     Job job = tree.launch(2);
-    RunningJob running = checkpoints().job(job.pid());
+    RunningProcess running = checkpoints().process(job.pid());
     List<GpuUuid> before = gpusOf(running);
     List<GpuUuid> both = before.stream().distinct().toList();
     assertEquals(2, both.size());
     ResumeOptions swapped =
         ResumeOptions.builder().gpus(GpuMap.swap(both.get(0), both.get(1))).build();
     running.suspend().resume(swapped);
-    RunningJob there = checkpoints().job(job.pid());
+    RunningProcess there = checkpoints().process(job.pid());
     assertEquals(
         before.stream().map(gpu -> both.get(1 - both.indexOf(gpu))).toList(), gpusOf(there));
     assertRuns(job, MEMBERS);
     there.suspend().resume(swapped);
-    assertEquals(before, gpusOf(checkpoints().job(job.pid())));
+    assertEquals(before, gpusOf(checkpoints().process(job.pid())));
     assertRuns(job, MEMBERS);
   }
 
   @Test
   void eachVerbLeadsToTheNextState() {
     Job job = tree.launch(2);
-    RunningJob running = checkpoints().job(job.pid());
-    LockedJob locked = running.lock();
+    RunningProcess running = checkpoints().process(job.pid());
+    LockedProcess locked = running.lock();
     assertEquals(Collections.nCopies(MEMBERS, LOCKED), tree.states(job, MEMBERS));
     assertThrows(StaleStateException.class, running::suspend);
-    CheckpointedJob checkpointed = locked.checkpoint();
-    assertInstanceOf(CheckpointedJob.class, checkpoints().inspectJob(job.pid()));
-    assertThrows(WrongStateException.class, () -> checkpoints().job(job.pid()));
-    LockedJob restored = checkpointed.restore();
-    assertInstanceOf(LockedJob.class, checkpoints().inspectJob(job.pid()));
+    CheckpointedProcess checkpointed = locked.checkpoint();
+    assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(job.pid()));
+    assertThrows(WrongStateException.class, () -> checkpoints().process(job.pid()));
+    LockedProcess restored = checkpointed.restore();
+    assertInstanceOf(LockedProcess.class, checkpoints().inspect(job.pid()));
     restored.unlock();
     assertRuns(job, MEMBERS);
   }
@@ -134,10 +134,10 @@ class GpuJobTest {
   @Test
   void leavingATryBlockBringsTheJobBack() {
     Job job = tree.launch(0);
-    try (CheckpointedJob parked = checkpoints().job(job.pid()).suspend()) {
+    try (CheckpointedProcess parked = checkpoints().process(job.pid()).suspend()) {
       assertEquals(CHECKPOINTED, parked.state());
     }
-    try (LockedJob locked = checkpoints().job(job.pid()).lock()) {
+    try (LockedProcess locked = checkpoints().process(job.pid()).lock()) {
       assertEquals(LOCKED, locked.state());
     }
     assertRuns(job, MEMBERS);
@@ -146,19 +146,19 @@ class GpuJobTest {
   @Test
   void treeWithoutCudaIsAJobToo() {
     Job job = tree.launch(0, 0);
-    RunningJob running = checkpoints().job(job.pid());
+    RunningProcess running = checkpoints().process(job.pid());
     assertEquals(List.of(), running.members());
-    RunningJob again = running.suspend().resume();
+    RunningProcess again = running.suspend().resume();
     assertEquals(List.of(), again.members());
-    assertThrows(NoSuchProcessException.class, () -> checkpoints().job(0));
+    assertThrows(NoSuchProcessException.class, () -> checkpoints().process(0));
   }
 
   @Test
   void processIsAJobOfOneMember() {
     try (Counter counter = Counter.start(tree.machine())) {
-      RunningJob job = checkpoints().job(counter.pid());
+      RunningProcess job = checkpoints().process(counter.pid());
       assertEquals(Set.of((int) counter.pid()), pids(job));
-      CheckpointedJob parked = job.suspend();
+      CheckpointedProcess parked = job.suspend();
       assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(counter.pid()));
       parked.resume();
       assertEquals(101, counter.increment());
@@ -168,9 +168,9 @@ class GpuJobTest {
   @Test
   void memberThatCameMeanwhileIsLockedToo() {
     Job job = tree.launch(0);
-    RunningJob running = checkpoints().job(job.pid());
+    RunningProcess running = checkpoints().process(job.pid());
     int newcomer = job.spawn();
-    CheckpointedJob parked = running.suspend();
+    CheckpointedProcess parked = running.suspend();
     assertTrue(pids(parked).contains(job.member(newcomer)));
     assertEquals(Collections.nCopies(MEMBERS + 1, CHECKPOINTED), tree.states(job, MEMBERS + 1));
     parked.resume();
@@ -180,11 +180,11 @@ class GpuJobTest {
   @Test
   void memberThatEndedIsNoMember() {
     Job job = tree.launch(0);
-    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
     int ended = job.member(2);
     job.end(2);
     Workload.await(() -> ProcessIdentity.of(ended).isEmpty(), "the member to end");
-    RunningJob again = parked.resume();
+    RunningProcess again = parked.resume();
     assertEquals(MEMBERS - 1, again.members().size());
     assertRuns(job, MEMBERS - 1);
   }
@@ -193,7 +193,7 @@ class GpuJobTest {
   void memberThatLeftTheTreeIsNotForgotten() {
     Job job = tree.launch(0);
     int below = job.spawnBelow();
-    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
     job.endBetween();
     Workload.await(
         () ->
@@ -202,7 +202,7 @@ class GpuJobTest {
         "the member to be reparented");
     assertTrue(pids(parked).contains(job.member(below)));
     // Another controller knows it from the journal.
-    GpuJob found = checkpoints().inspectJob(job.pid());
+    GpuProcess found = checkpoints().inspect(job.pid());
     assertTrue(pids(found).contains(job.member(below)));
     parked.resume();
     assertRuns(job, MEMBERS + 1);
@@ -212,16 +212,16 @@ class GpuJobTest {
   void membersOfARootThatEndedAreFound() {
     Job job = tree.launch(0);
     int left = job.member(job.spawnBelow());
-    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
     job.endBetween();
     job.close();
     Workload.await(() -> parked.members().size() == 1, "the others to die with the root");
-    CheckpointedJob found =
-        assertInstanceOf(CheckpointedJob.class, checkpoints().inspectJob(job.pid()));
+    CheckpointedProcess found =
+        assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(job.pid()));
     assertEquals(Set.of(left), pids(found));
     found.resume();
     Workload.await(() -> ProcessHandle.of(left).isEmpty(), "the last one to see that it is alone");
-    assertThrows(NoSuchProcessException.class, () -> checkpoints().inspectJob(job.pid()));
+    assertThrows(NoSuchProcessException.class, () -> checkpoints().inspect(job.pid()));
     assertThrows(NoSuchProcessException.class, parked::resume);
     assertEquals(0, tree.entries(), "nothing is left to mend");
   }
@@ -229,12 +229,12 @@ class GpuJobTest {
   @Test
   void comesBackWithoutAStateDirectory() throws Exception {
     Job job = tree.launch(0);
-    CheckpointedJob parked = checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
     assertEquals(MEMBERS, parked.members().size());
     Path aside = tree.directory().resolve("aside");
     Files.move(tree.state(), aside);
     Files.createFile(tree.state());
-    assertInstanceOf(CheckpointedJob.class, checkpoints().inspectJob(job.pid()))
+    assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(job.pid()))
         .resume(ResumeOptions.builder().needs(Map.of()).build());
     assertEquals(Collections.nCopies(MEMBERS, RUNNING), tree.states(job, MEMBERS));
     LaunchedTree.assertGoesOn(job, MEMBERS);
@@ -256,7 +256,7 @@ class GpuJobTest {
       each.get(2 * LaunchedTree.patience().toSeconds(), TimeUnit.SECONDS);
     }
     // A close may have waited in vain for the other one.
-    if (checkpoints().inspectJob(job.pid()) instanceof CheckpointedJob left) {
+    if (checkpoints().inspect(job.pid()) instanceof CheckpointedProcess left) {
       left.resume();
     }
     assertRuns(job, MEMBERS + 1);
@@ -265,7 +265,7 @@ class GpuJobTest {
 
   private void suspendAndResume(long root) {
     for (int round = 0; round < 5; round++) {
-      try (CheckpointedJob parked = checkpoints().job(root).suspend()) {
+      try (CheckpointedProcess parked = checkpoints().process(root).suspend()) {
         assertEquals(CHECKPOINTED, parked.state());
       } catch (RetryLaterException | FixAndRetryException e) {
         // The other one was first.
@@ -286,7 +286,7 @@ class GpuJobTest {
     Job job = tree.launch(1);
     job.stopLoader();
     awaitStop(job.loader(0));
-    checkpoints().job(job.pid()).suspend().resume();
+    checkpoints().process(job.pid()).suspend().resume();
     job.continueLoader();
     assertRuns(job, MEMBERS);
   }
@@ -299,14 +299,14 @@ class GpuJobTest {
   @Test
   void stoppedMemberIsNamedBeforeAnythingIsTouched() throws Exception {
     Job job = tree.launch(0);
-    RunningJob running = checkpoints().job(job.pid());
+    RunningProcess running = checkpoints().process(job.pid());
     String member = Integer.toString(job.member(1));
     Signal.send("STOP", job.member(1));
     try {
       awaitStop(job.member(1));
       ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
       assertTrue(e.getMessage().contains("process " + member), e.getMessage());
-      assertThrows(ProcessStoppedException.class, () -> checkpoints().inspectJob(job.pid()));
+      assertThrows(ProcessStoppedException.class, () -> checkpoints().inspect(job.pid()));
     } finally {
       Signal.send("CONT", job.member(1));
     }
@@ -318,15 +318,15 @@ class GpuJobTest {
     Job job = tree.launch(2);
     LockedProcess locked = checkpoints().process(job.member(0)).lock();
     CheckpointedProcess suspended = checkpoints().process(job.member(1)).suspend();
-    GpuJob found = checkpoints().inspectJob(job.pid());
-    CheckpointedJob half = assertInstanceOf(CheckpointedJob.class, found);
+    GpuProcess found = checkpoints().inspect(job.pid());
+    CheckpointedProcess half = assertInstanceOf(CheckpointedProcess.class, found);
     half.resume();
     assertRuns(job, MEMBERS);
     assertThrows(StaleStateException.class, locked::unlock);
     assertThrows(StaleStateException.class, suspended::resume);
 
     LockedProcess again = checkpoints().process(job.member(2)).lock();
-    LockedJob part = assertInstanceOf(LockedJob.class, checkpoints().inspectJob(job.pid()));
+    LockedProcess part = assertInstanceOf(LockedProcess.class, checkpoints().inspect(job.pid()));
     WrongStateException e = assertThrows(WrongStateException.class, part::checkpoint);
     assertTrue(e.getMessage().contains("half way"), e.getMessage());
     part.unlock();
@@ -337,11 +337,11 @@ class GpuJobTest {
   @Test
   void nobodyIsBroughtBackAloneWhileAnotherVerbWorksOnAMember() {
     Job job = tree.launch(0);
-    CheckpointedJob parked =
+    CheckpointedProcess parked =
         checkpoints().toBuilder()
             .timeouts(Timeouts.builder().call(Duration.ofMillis(300)).build())
             .build()
-            .job(job.pid())
+            .process(job.pid())
             .suspend();
     ProcessIdentity busy = ProcessIdentity.of(job.member(1)).orElseThrow();
     ProcessLock lock =

@@ -31,12 +31,12 @@ import org.slf4j.LoggerFactory;
  * A job that this JVM has started, through dumps and restores by this JVM until its end. One daemon
  * thread waits for it. Safe for use by several threads.
  */
-public final class LaunchedProcess {
+public final class LaunchedRoot {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** Those that run, and those that are on disk. */
-  private static final Set<LaunchedProcess> JOBS = ConcurrentHashMap.newKeySet();
+  private static final Set<LaunchedRoot> JOBS = ConcurrentHashMap.newKeySet();
 
   /** How long SIGKILL may take: the kernel tears down what is on a GPU. */
   private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
@@ -58,7 +58,7 @@ public final class LaunchedProcess {
   private boolean ended;
   private Optional<WaitStatus> status = Optional.empty();
 
-  private LaunchedProcess(
+  private LaunchedRoot(
       LaunchOptions options,
       Duration limit,
       Journal journal,
@@ -87,7 +87,7 @@ public final class LaunchedProcess {
    * @throws LaunchException when it cannot be started
    * @throws OperationTimedOutException when it does not begin in time
    */
-  public static LaunchedProcess launch(
+  public static LaunchedRoot launch(
       LaunchOptions options, @Nullable RequestChannel requests, EngineContext context) {
     Duration limit = context.timeouts().call();
     Journal journal = new Journal(context.state());
@@ -96,8 +96,8 @@ public final class LaunchedProcess {
     try {
       jobFile = CudaJobFile.of(options, context.cuda(), context.state()).orElse(null);
       try (JobStart start = new JobStart(options, requests, jobFile, journal, limit)) {
-        LaunchedProcess job =
-            new LaunchedProcess(options, limit, journal, requests, jobFile, start.run());
+        LaunchedRoot job =
+            new LaunchedRoot(options, limit, journal, requests, jobFile, start.run());
         begun = true;
         JOBS.add(job);
         job.watch(job.life);
@@ -310,7 +310,7 @@ public final class LaunchedProcess {
   }
 
   /** The job whose root a process is. */
-  static Optional<LaunchedProcess> running(ProcessIdentity process) {
+  static Optional<LaunchedRoot> running(ProcessIdentity process) {
     return JOBS.stream().filter(job -> job.root().equals(process)).findFirst();
   }
 
@@ -335,7 +335,7 @@ public final class LaunchedProcess {
    * @param dumped the process in the image
    * @return empty when it was not launched here, or runs, or has ended
    */
-  public static Optional<LaunchedProcess> take(ProcessIdentity dumped) {
+  public static Optional<LaunchedRoot> take(ProcessIdentity dumped) {
     return JOBS.stream().filter(job -> job.isTaken(dumped)).findFirst();
   }
 

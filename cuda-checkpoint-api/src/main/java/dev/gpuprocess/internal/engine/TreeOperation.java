@@ -26,16 +26,16 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One verb at work on all members of a job, each under its own lock. The locks are taken in one
- * order, whatever the jobs, so that controllers of overlapping jobs never wait for each other in a
- * circle. For one thread.
+ * One verb at work on all members of a tree, each under its own lock. The locks are taken in one
+ * order in every tree, so that controllers of overlapping trees never deadlock. For one thread.
  */
-public final class JobOperation {
+public final class TreeOperation {
 
   /** By what a lock is named. */
   private static final Comparator<ProcessKey> ORDER =
@@ -49,7 +49,7 @@ public final class JobOperation {
   /** The same for each member in addition. */
   private static final int DESCRIPTORS_OF_MEMBER = 8;
 
-  private final TrackedJob job;
+  private final TrackedTree tree;
   private final String name;
   private final ProcessLock.Kind kind;
   private final List<DriverOperation> operations = new ArrayList<>();
@@ -60,8 +60,8 @@ public final class JobOperation {
   private final long began = System.nanoTime();
   private @Nullable StepRecorder steps;
 
-  private JobOperation(TrackedJob job, String name, ProcessLock.Kind kind) {
-    this.job = job;
+  private TreeOperation(TrackedTree tree, String name, ProcessLock.Kind kind) {
+    this.tree = tree;
     this.name = name;
     this.kind = kind;
   }
@@ -72,13 +72,13 @@ public final class JobOperation {
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on one of the
    *     processes; one that leads back to running waits for all of them within one deadline
    */
-  static JobOperation begin(TrackedJob job, String name, ProcessLock.Kind kind) {
-    JobOperation operation = new JobOperation(job, name, kind);
+  static TreeOperation begin(TrackedTree tree, String name, ProcessLock.Kind kind) {
+    TreeOperation operation = new TreeOperation(tree, name, kind);
     Map<ProcessKey, TrackedProcess> inOrder = new TreeMap<>(ORDER);
-    job.members().forEach(each -> inOrder.put(each.key, each));
+    tree.members().forEach(each -> inOrder.put(each.key, each));
     Set<ProcessKey> all = new HashSet<>(inOrder.keySet());
-    all.add(job.key());
-    long end = Durations.end(job.context.timeouts().call());
+    all.add(tree.key());
+    long end = Durations.end(tree.context.timeouts().call());
     try {
       for (ProcessKey each : all.stream().sorted(ORDER).toList()) {
         operation.take(each, inOrder.get(each), end);
@@ -94,15 +94,15 @@ public final class JobOperation {
     ProcessLock lock =
         ProcessLock.take(
             key,
-            member == null ? job.root.pid() : member.pid(),
+            member == null ? tree.root.pid() : member.pid(),
             name,
             kind,
-            job.context.state(),
+            tree.context.state(),
             Durations.remaining(end));
     if (member == null) {
       others.add(lock);
     } else {
-      if (!job.isTree()) {
+      if (tree.isSingle()) {
         lock.willBringBack();
       }
       operations.add(new DriverOperation(member, name, lock));
@@ -114,9 +114,8 @@ public final class JobOperation {
     return name;
   }
 
-  /** On what. */
-  public TrackedJob job() {
-    return job;
+  public TrackedTree tree() {
+    return tree;
   }
 
   /** Its steps are measured there from now on. */
@@ -127,19 +126,12 @@ public final class JobOperation {
   /** All members of now. */
   public List<Member> members() {
     StepRecorder recorder = Objects.requireNonNull(steps, "steps");
-    return operations.stream()
-        .map(each -> new Member(each, job.isTree() ? recorder.of(each.pid()) : recorder))
-        .toList();
+    return operations.stream().map(each -> new Member(each, recorder.of(each.pid()))).toList();
   }
 
   /** Throws what a listener threw, where the members may stay as they are. */
   public void rethrow() {
     Objects.requireNonNull(steps, "steps").rethrow();
-  }
-
-  /** The verb on the process of a job that is no tree. */
-  public DriverOperation only() {
-    return operations.get(0);
   }
 
   /** The verb on each member. */
@@ -154,21 +146,20 @@ public final class JobOperation {
    */
   public void add(TrackedProcess newcomer) {
     for (ProcessLock lock : others) {
-      if (newcomer.key.equals(job.key())) {
+      if (newcomer.key.equals(tree.key())) {
         // The root has become a CUDA process.
         others.remove(lock);
         operations.add(new DriverOperation(newcomer, name, lock));
-        job.add(newcomer);
+        tree.add(newcomer);
         return;
       }
     }
     take(newcomer.key, newcomer, Durations.end(Duration.ZERO));
-    job.add(newcomer);
+    tree.add(newcomer);
   }
 
   /**
-   * Looks whether the driver can be asked about all members. Those of a tree that have ended are
-   * forgotten.
+   * Checks that the driver can be asked about all members. Members that have ended are forgotten.
    *
    * @throws NoSuchProcessException when nothing is left
    * @throws dev.gpuprocess.error.ProcessStoppedException when one is stopped, traced or frozen
@@ -181,27 +172,22 @@ public final class JobOperation {
         });
   }
 
-  /** Looks at each member. One of a tree that has ended, at whatever moment, is forgotten. */
+  /** Looks at each member. A member that has ended, at whatever moment, is forgotten. */
   private void withEach(Consumer<DriverOperation> look) {
     for (DriverOperation each : List.copyOf(operations)) {
       try {
         look.accept(each);
       } catch (NoSuchProcessException e) {
-        if (!job.isTree()) {
-          throw e;
-        }
         drop(each);
       }
     }
-    if (operations.isEmpty() && !job.root.isAlive()) {
+    if (operations.isEmpty() && !tree.root.isAlive()) {
       throw new NoSuchProcessException(
-          "job %s has ended: its root is gone, and so are the CUDA processes that it had"
-              .formatted(job.root.pid()),
-          Failure.of(name, job.root.pid()));
+          "process %s has ended".formatted(tree.root.pid()), Failure.of(name, tree.root.pid()));
     }
   }
 
-  /** Forgets members of a tree that have ended. */
+  /** Forgets members that have ended. */
   void dropTheDead() {
     for (DriverOperation each : List.copyOf(operations)) {
       if (!each.calls().isAbandoned() && each.target().isGone()) {
@@ -212,9 +198,9 @@ public final class JobOperation {
 
   private void drop(DriverOperation ended) {
     operations.remove(ended);
-    job.remove(ended.target());
+    tree.remove(ended.target());
     ended.target().forget();
-    if (ended.target().key.equals(job.key())) {
+    if (ended.target().key.equals(tree.key())) {
       ended.lock().ifPresent(others::add);
     } else {
       ended.releaseLock();
@@ -226,14 +212,7 @@ public final class JobOperation {
    * call returns.
    */
   void releaseLocks() {
-    for (DriverOperation each : operations) {
-      if (job.isTree()) {
-        // Nobody is brought back alone.
-        each.releaseLockOnly();
-      } else {
-        each.releaseLock();
-      }
-    }
+    operations.forEach(DriverOperation::releaseLock);
     others.forEach(ProcessLock::release);
   }
 
@@ -254,9 +233,7 @@ public final class JobOperation {
 
   /** The data for an exception of this verb. */
   public Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
-    return job.isTree()
-        ? new Failure(name, job.root.pid(), null, after, elapsed(), result, null)
-        : only().failure(result, after);
+    return new Failure(name, tree.root.pid(), before(), after, elapsed(), result, null);
   }
 
   /** How long the verb has taken. */
@@ -312,7 +289,7 @@ public final class JobOperation {
   }
 
   private CudaAnswer<ProcessState> ask(ProcessIdentity other) {
-    return new StateQuery(job.context, () -> failure(null, null)).ask(other);
+    return new StateQuery(tree.context, () -> failure(null, null)).ask(other);
   }
 
   /**
@@ -324,18 +301,19 @@ public final class JobOperation {
    */
   public void require(ProcessState expected) {
     requireDescriptors();
-    if (job.isTree()
-        && operations.stream()
-            .map(each -> each.target().lastKnown())
-            .anyMatch(each -> each != null && each != expected)) {
+    Set<ProcessState> known =
+        operations.stream()
+            .flatMap(each -> Stream.ofNullable(each.target().lastKnown()))
+            .collect(Collectors.toSet());
+    if (known.size() > 1) {
       throw new WrongStateException(
           "%s is half way, with the members %s: bring it back first (%s, then unlock or resume)"
               .formatted(
-                  job.name(),
+                  tree.name(),
                   operations.stream()
                       .map(each -> each.pid() + " " + each.target().lastKnown())
                       .collect(Collectors.joining(", ")),
-                  job.inspection()),
+                  tree.inspection()),
           failure(null, null));
     }
     withEach(each -> each.require(expected));
@@ -349,7 +327,7 @@ public final class JobOperation {
       if (Descriptors.areUsedUp(e)) {
         throw new ProcessUnreadableException(
             "%s of %s did not begin, because this JVM cannot open %s more files: close some, or allow it more (ulimit -n)"
-                .formatted(name, job.name(), count),
+                .formatted(name, tree.name(), count),
             failure(null, null),
             e);
       }
@@ -380,6 +358,6 @@ public final class JobOperation {
 
   /** The root of the tree that is dumped. */
   public ProcessIdentity root() {
-    return job.root;
+    return tree.root;
   }
 }

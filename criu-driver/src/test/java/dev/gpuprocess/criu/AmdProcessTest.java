@@ -5,10 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.AmdJob;
-import dev.gpuprocess.AmdJobImage;
+import dev.gpuprocess.AmdImage;
+import dev.gpuprocess.AmdProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.JobImage;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.doctor.Diagnosis;
@@ -48,7 +48,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** AMD jobs onto disk and back, with real CRIU and stand-ins for its plugin and the GPU. */
 @RequiresRoot("makes device files")
-class AmdJobTest {
+class AmdProcessTest {
 
   @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
@@ -78,12 +78,12 @@ class AmdJobTest {
     return GpuCheckpoints.builder().stateDirectory(tree.state()).criu(criu).build();
   }
 
-  private AmdJob job() {
-    return checkpoints(criu()).amdJob(workload.pid());
+  private AmdProcess job() {
+    return checkpoints(criu()).amdProcess(workload.pid());
   }
 
-  private AmdJobImage opened() {
-    return checkpoints(criu()).openAmdJob(image());
+  private AmdImage opened() {
+    return checkpoints(criu()).openAmd(image());
   }
 
   private Path image() {
@@ -101,7 +101,7 @@ class AmdJobTest {
   private void assertDumpsAndRestores(RpcCriuDriver criu) {
     assertEquals("5", workload.add(5));
     long mapping = workload.mapping();
-    AmdJobImage image = checkpoints(criu).amdJob(workload.pid()).dump(image());
+    AmdImage image = checkpoints(criu).amdProcess(workload.pid()).dump(image());
     assertFalse(workload.isAlive());
     Manifest manifest = image.manifest();
     assertEquals(Manifest.FORMAT_WITH_PLUGIN, manifest.formatVersion());
@@ -110,7 +110,7 @@ class AmdJobTest {
 
     awaitEnd();
     machine.freeMemoryOfTheDead();
-    AmdJob again = checkpoints(criu).openAmdJob(image()).restore();
+    AmdProcess again = checkpoints(criu).openAmd(image()).restore();
     assertEquals(workload.pid(), again.root().pid());
     assertEquals("7", workload.add(2));
     assertEquals(mapping, workload.mapping());
@@ -122,8 +122,8 @@ class AmdJobTest {
   void goesOnAfterDumpAndRestore() {
     assertDumpsAndRestores(criu());
     Path second = tree.directory().resolve("second");
-    AmdJob restored = job();
-    AmdJobImage image = restored.dump(second);
+    AmdProcess restored = job();
+    AmdImage image = restored.dump(second);
     assertFalse(workload.isAlive());
     assertEquals("8", afterRestore(image));
   }
@@ -133,10 +133,10 @@ class AmdJobTest {
     assertTrue(workload.awaitExit(Duration.ofSeconds(60)));
   }
 
-  private String afterRestore(AmdJobImage image) {
+  private String afterRestore(AmdImage image) {
     awaitEnd();
     machine.freeMemoryOfTheDead();
-    AmdJob unused = image.restore();
+    AmdProcess unused = image.restore();
     return workload.add(1);
   }
 
@@ -146,7 +146,7 @@ class AmdJobTest {
     started.add(child);
     assertEquals("1", child.add(1));
     long root = ProcessHandle.of(child.pid()).flatMap(ProcessHandle::parent).orElseThrow().pid();
-    AmdJobImage image = checkpoints(criu()).amdJob(root).dump(image());
+    AmdImage image = checkpoints(criu()).amdProcess(root).dump(image());
     assertFalse(child.isAlive());
     assertEquals(root, image.restore().root().pid());
     assertEquals("2", child.add(1));
@@ -162,12 +162,12 @@ class AmdJobTest {
   @Test
   void snapshotLeavesItRunning() {
     assertEquals("3", workload.add(3));
-    AmdJob job = job();
-    AmdJobImage image = job.snapshot(image());
+    AmdProcess job = job();
+    AmdImage image = job.snapshot(image());
     assertTrue(image.snapshotTimes().isPresent());
     assertEquals("4", workload.add(1));
     image.verify();
-    AmdJobImage kept =
+    AmdImage kept =
         job.dump(
             tree.directory().resolve("kept"), DumpOptions.builder().leaveRunning(true).build());
     assertEquals("5", workload.add(1));
@@ -183,7 +183,7 @@ class AmdJobTest {
     Path told = tree.directory().resolve("told");
     CriuPlugin.make(machine.plugins(), told);
     assertEquals("1", workload.add(1));
-    AmdJobImage image = job().dump(image());
+    AmdImage image = job().dump(image());
     assertEquals("2", afterRestore(image));
     assertFalse(Files.exists(told));
   }
@@ -204,7 +204,7 @@ class AmdJobTest {
   @Test
   void leavesNothingWhenThePluginFailsToRestore() {
     assertEquals("1", workload.add(1));
-    AmdJobImage image = job().dump(image());
+    AmdImage image = job().dump(image());
     machine.fail(Failing.RESTORE);
     assertThrows(CriuException.class, image::restore);
     assertFalse(workload.isAlive());
@@ -215,7 +215,7 @@ class AmdJobTest {
   @Test
   void tellsWhenTheGpuDoesNotStartAgain() {
     assertEquals("1", workload.add(1));
-    AmdJobImage image = job().dump(image());
+    AmdImage image = job().dump(image());
     awaitEnd();
     machine.freeMemoryOfTheDead();
     machine.fail(Failing.RESUME);
@@ -232,14 +232,14 @@ class AmdJobTest {
   void needsThePlugin() throws IOException {
     Path none = Files.createDirectory(tree.directory().resolve("none"));
     RpcCriuDriver without = new RpcCriuDriver().withPlugins(none);
-    AmdJob job = checkpoints(without).amdJob(workload.pid());
+    AmdProcess job = checkpoints(without).amdProcess(workload.pid());
     PluginMissingException e = assertThrows(PluginMissingException.class, () -> job.dump(image()));
     assertTrue(e.getMessage().contains(none.toString()), e.getMessage());
     assertThrows(PluginMissingException.class, () -> job.snapshot(image()));
     assertFalse(Files.exists(image()));
     assertEquals("1", workload.add(1));
-    AmdJobImage image = job().dump(image());
-    assertThrows(PluginMissingException.class, checkpoints(without).openAmdJob(image())::restore);
+    AmdImage image = job().dump(image());
+    assertThrows(PluginMissingException.class, checkpoints(without).openAmd(image())::restore);
     assertEquals("2", afterRestore(image));
   }
 
@@ -267,16 +267,16 @@ class AmdJobTest {
     UnsupportedResourceException e =
         assertThrows(
             UnsupportedResourceException.class,
-            () -> tree.checkpoints().job(workload.pid()).suspend().dump(image()));
-    assertTrue(e.getMessage().contains("AmdJob"), e.getMessage());
+            () -> tree.checkpoints().process(workload.pid()).suspend().dump(image()));
+    assertTrue(e.getMessage().contains("AmdProcess"), e.getMessage());
     assertEquals("1", workload.add(1));
 
-    AmdJobImage image = job().dump(image());
+    AmdImage image = job().dump(image());
     for (ImageMismatchException refused :
         List.of(
-            assertThrows(ImageMismatchException.class, () -> tree.checkpoints().openJob(image())),
+            assertThrows(ImageMismatchException.class, () -> tree.checkpoints().open(image())),
             assertThrows(ImageMismatchException.class, () -> tree.checkpoints().open(image())))) {
-      assertTrue(refused.getMessage().contains("AmdJobImage.open"), refused.getMessage());
+      assertTrue(refused.getMessage().contains("AmdImage.open"), refused.getMessage());
     }
     ImageMissingException none =
         assertThrows(
@@ -284,8 +284,8 @@ class AmdJobTest {
             () ->
                 tree.checkpoints()
                     .store(tree.directory())
-                    .restoreNewestJob(RestoreOptions.ofDefaults(), skipped -> {}));
-    assertTrue(none.getMessage().contains("AmdJobImage.open"), none.getMessage());
+                    .restoreNewest(RestoreOptions.ofDefaults(), skipped -> {}));
+    assertTrue(none.getMessage().contains("AmdImage.open"), none.getMessage());
     assertFalse(workload.isAlive());
     assertEquals("2", afterRestore(image));
   }
@@ -301,7 +301,7 @@ class AmdJobTest {
     assertThrows(CriuException.class, () -> criu().dump(request, DumpListener.NONE));
     assertEquals("1", workload.add(1));
 
-    AmdJobImage image = job().dump(tree.directory().resolve("whole"));
+    AmdImage image = job().dump(tree.directory().resolve("whole"));
     PluginImageException e =
         assertThrows(
             PluginImageException.class,
@@ -314,7 +314,7 @@ class AmdJobTest {
                             pid,
                             RestoreOptions.ofDefaults()),
                         RestoreListener.NONE));
-    assertTrue(e.getMessage().contains("AmdJobImage"), e.getMessage());
+    assertTrue(e.getMessage().contains("AmdImage"), e.getMessage());
     assertEquals("2", afterRestore(image));
   }
 
@@ -323,21 +323,21 @@ class AmdJobTest {
     Workload idle = Workload.idle();
     started.add(idle);
     NotAmdJobException e =
-        assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdJob(idle.pid()));
-    assertTrue(e.getMessage().contains("GpuJob.of"), e.getMessage());
+        assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdProcess(idle.pid()));
+    assertTrue(e.getMessage().contains("GpuProcess.of"), e.getMessage());
 
-    JobImage plain = tree.checkpoints().job(idle.pid()).suspend().dump(image());
+    ProcessImage plain = tree.checkpoints().process(idle.pid()).suspend().dump(image());
     ImageMismatchException refused = assertThrows(ImageMismatchException.class, this::opened);
-    assertTrue(refused.getMessage().contains("JobImage.open"), refused.getMessage());
+    assertTrue(refused.getMessage().contains("ProcessImage.open"), refused.getMessage());
     assertFalse(plain.restore().resume().members().iterator().hasNext());
 
     Counter counter = Counter.launch().on(tree.machine()).start();
     started.add(counter);
     String unused = counter.ask("open " + machine.directory().resolve("dev/kfd"));
-    e = assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdJob(counter.pid()));
+    e = assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("/dev/nvidia"), e.getMessage());
     tree.checkpoints().process(counter.pid()).suspend();
-    e = assertThrows(NotAmdJobException.class, () -> tree.checkpoints().amdJob(counter.pid()));
+    e = assertThrows(NotAmdJobException.class, () -> tree.checkpoints().amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("has CUDA state"), e.getMessage());
   }
 

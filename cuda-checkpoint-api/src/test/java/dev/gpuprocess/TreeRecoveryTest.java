@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What a recovery makes of a job whose controller died half way. */
-class JobRecoveryTest {
+class TreeRecoveryTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
 
@@ -42,7 +42,7 @@ class JobRecoveryTest {
   @Test
   void nobodyIsUnlockedBeforeAllAreRestored() {
     Job job = tree.launch(2);
-    CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     tree.machine().faults(Fault.in("cuCheckpointProcessRestore").pid(job.member(1)).answers(999));
     assertThrows(CudaDriverException.class, parked::resume);
     tree.machine().clearFaults();
@@ -52,10 +52,10 @@ class JobRecoveryTest {
     assertEquals(MEMBERS, recovered.size());
     assertEquals(Set.of(RecoveryOutcome.SUSPENDED), outcomes(recovered));
     assertEquals(List.of(LOCKED, CHECKPOINTED, LOCKED), tree.states(job, MEMBERS));
-    CheckpointedJob left = recovered.get(0).job();
+    CheckpointedProcess left = recovered.get(0).suspended();
     assertNotNull(left);
     for (Recovered each : recovered) {
-      assertSame(left, each.job());
+      assertSame(left, each.suspended());
       assertNull(each.suspended());
     }
     left.resume();
@@ -67,7 +67,7 @@ class JobRecoveryTest {
   @Test
   void jobThatWasOnlyLockedIsUnlocked() {
     Job job = tree.launch(0);
-    LockedJob locked = tree.checkpoints().job(job.pid()).lock();
+    LockedProcess locked = tree.checkpoints().process(job.pid()).lock();
     assertEquals(MEMBERS, locked.members().size());
     tree.controllerDies();
     List<Recovered> recovered = tree.checkpoints().recover();
@@ -80,7 +80,7 @@ class JobRecoveryTest {
   @Test
   void membersThatEndedAreToldAsGone() {
     Job job = tree.launch(0);
-    CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     assertEquals(MEMBERS, parked.members().size());
     job.close();
     tree.controllerDies();
@@ -101,14 +101,14 @@ class JobRecoveryTest {
                 Holdings.UNKNOWN,
                 tree.directory().resolve("image"),
                 tree.directory().resolve("log"))
-            .ofJob(root));
+            .below(root));
     tree.controllerDies();
   }
 
   @Test
   void restoredMemberThatIsOnceSaidToHaveNoCudaIsNotForgotten() {
     Job job = tree.launch(2);
-    CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     leaveRestoreEntryOf(job);
     int notInitialized = 3;
     tree.machine()
@@ -121,7 +121,7 @@ class JobRecoveryTest {
     assertEquals(MEMBERS, recovered.size(), recovered::toString);
     assertEquals(Set.of(RecoveryOutcome.SUSPENDED), outcomes(recovered));
     // What they held is in the image, which nobody has made here.
-    recovered.get(0).job().resume(ResumeOptions.builder().needs(Map.of()).build());
+    recovered.get(0).suspended().resume(ResumeOptions.builder().needs(Map.of()).build());
     LaunchedTree.assertGoesOn(job, MEMBERS);
     assertNotNull(parked);
   }
@@ -129,7 +129,7 @@ class JobRecoveryTest {
   @Test
   void jobOfALiveControllerIsLeftAlone() {
     Job job = tree.launch(0);
-    try (CheckpointedJob parked = tree.checkpoints().job(job.pid()).suspend()) {
+    try (CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend()) {
       assertEquals(Set.of(RecoveryOutcome.IN_USE), outcomes(tree.checkpoints().recover()));
       assertEquals(CHECKPOINTED, parked.state());
     }

@@ -8,10 +8,10 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.DriverOperation;
-import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -30,11 +30,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Mends what a dead controller left of one job, all members under their locks: if one of them is
- * checkpointed the others stay locked, and the job waits to be resumed as a whole; else those that
- * are locked are unlocked.
+ * Mends the members of one tree that a dead controller left, under the locks of all: if one of them
+ * is checkpointed the others stay locked, and the tree waits to be resumed as a whole; otherwise
+ * locked members are unlocked.
  */
-final class JobRecovery {
+final class TreeRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
@@ -49,10 +49,11 @@ final class JobRecovery {
   /**
    * Prepares; nothing is done yet.
    *
-   * @param root of the job
+   * @param root of the tree
    * @param entries of its members, at least one, all of dead controllers
    */
-  JobRecovery(EngineContext context, Journal journal, ProcessKey root, List<JournalEntry> entries) {
+  TreeRecovery(
+      EngineContext context, Journal journal, ProcessKey root, List<JournalEntry> entries) {
     this.context = context;
     this.journal = journal;
     this.root = root;
@@ -64,16 +65,16 @@ final class JobRecovery {
     if (members.isEmpty()) {
       return told;
     }
-    TrackedJob job = TrackedJob.of(context, rootHere(), List.copyOf(members.keySet()));
+    TrackedTree tree = TrackedTree.of(context, rootHere(), List.copyOf(members.keySet()));
     try {
       told.addAll(
-          job.exclusively(VERB, ProcessLock.Kind.MOVE, 0, operation -> mend(operation, members)));
+          tree.exclusively(VERB, ProcessLock.Kind.MOVE, 0, operation -> mend(operation, members)));
     } catch (NoSuchProcessException e) {
       members.values().forEach(this::gone);
     } catch (OperationInProgressException | StaleStateException e) {
       members.values().forEach(entry -> tell(entry, RecoveryOutcome.IN_USE));
     } catch (GpuCheckpointException e) {
-      LOG.warn("job {} cannot be recovered now: {}", root.pid(), e.getMessage());
+      LOG.warn("process {} cannot be recovered now: {}", root.pid(), e.getMessage());
       members.values().forEach(entry -> tell(entry, RecoveryOutcome.UNREACHABLE));
     }
     return told;
@@ -93,6 +94,10 @@ final class JobRecovery {
       if (search.isGone()) {
         gone(entry);
       } else if (search.process().isEmpty()) {
+        LOG.warn(
+            "process {} of pid namespace {} cannot be seen from here; recover there, or on the host",
+            entry.key().pid(),
+            Long.toString(entry.key().namespace()));
         tell(entry, RecoveryOutcome.UNREACHABLE);
       } else {
         add(search.process().get(), entry, members);
@@ -127,14 +132,14 @@ final class JobRecovery {
   }
 
   private List<RecoveredProcess> mend(
-      JobOperation operation, Map<TrackedProcess, JournalEntry> members) {
+      TreeOperation operation, Map<TrackedProcess, JournalEntry> members) {
     List<RecoveredProcess> mended = new ArrayList<>();
     Map<DriverOperation, ProcessState> states = new LinkedHashMap<>();
     for (Map.Entry<TrackedProcess, JournalEntry> each : members.entrySet()) {
       if (!journal.find(each.getKey().key).equals(Optional.of(each.getValue()))
           && each.getKey().identity.isAlive()) {
         throw new OperationInProgressException(
-            "another controller has begun to work on job " + root.pid(),
+            "another controller has begun to work on process " + root.pid(),
             operation.failure(null, null));
       }
     }
@@ -150,7 +155,7 @@ final class JobRecovery {
     }
     StateHandle suspended =
         states.containsValue(ProcessState.CHECKPOINTED)
-            ? StateHandle.next(operation.job(), List.of())
+            ? StateHandle.next(operation.tree(), List.of())
             : null;
     states.forEach((each, state) -> mended.add(mend(each, state, suspended)));
     members.keySet().stream()
@@ -160,7 +165,7 @@ final class JobRecovery {
     return mended;
   }
 
-  /** Null for a stranger, who has no CUDA state, and for one that has just ended. */
+  /** Null for a process without CUDA state, and for one that has just ended. */
   private static @Nullable ProcessState state(DriverOperation member) {
     try {
       return DriverOperation.askedTwice(member::readState);

@@ -16,8 +16,8 @@ import java.util.List;
  * dumped, restored, and copied while it goes on, but not suspended: there is no state in which it
  * is off its GPU and in host memory.
  *
- * <p>{@code AmdJob.of(rootPid).dump(directory)} puts it on disk, and {@code
- * AmdJobImage.open(directory).restore()} brings it back, running.
+ * <p>{@code AmdProcess.of(rootPid).dump(directory)} puts it on disk, and {@code
+ * AmdImage.open(directory).restore()} brings it back, running.
  *
  * <p><b>This has not been run on an AMD GPU.</b> It is tested with real CRIU and a stand-in for the
  * plugin. What the real plugin carries, on which GPUs and kernels, its documentation says
@@ -26,8 +26,8 @@ import java.util.List;
  *
  * <p>A tree is an AMD job when one of its processes has {@code /dev/kfd} or {@code
  * /dev/dri/renderD*} open or mapped. A tree without them, and one in which a process uses CUDA, is
- * refused: take it with {@link GpuJob}. That one refuses, when it is to be dumped, a tree with AMD
- * devices. No CUDA driver is needed.
+ * refused: take it with {@link GpuProcess}. That one refuses, when it is to be dumped, a tree with
+ * AMD devices. No CUDA driver is needed.
  *
  * <p>CRIU loads the plugin for such jobs alone, and no other plugin beside it. It has to be of the
  * same version as CRIU. The driver of this library looks for it where CRIU's packages put it; see
@@ -37,11 +37,11 @@ import java.util.List;
  * refused with {@link dev.gpuprocess.error.OperationInProgressException}. After a dump that ended
  * the job this object is stale.
  */
-public final class AmdJob {
+public final class AmdProcess {
 
   private final StateHandle self;
 
-  AmdJob(StateHandle self) {
+  AmdProcess(StateHandle self) {
     this.self = self;
   }
 
@@ -54,8 +54,8 @@ public final class AmdJob {
    * @throws dev.gpuprocess.error.NotAmdJobException when it uses no AMD GPU, or CUDA
    * @throws dev.gpuprocess.error.ProcessUnreadableException when what it has open cannot be read
    */
-  public static AmdJob of(long rootPid) {
-    return GpuCheckpoints.standard().amdJob(rootPid);
+  public static AmdProcess of(long rootPid) {
+    return GpuCheckpoints.standard().amdProcess(rootPid);
   }
 
   /**
@@ -64,7 +64,7 @@ public final class AmdJob {
    * @return its pid and start time
    */
   public ProcessIdentity root() {
-    return self.job().root;
+    return self.tree().root;
   }
 
   /**
@@ -84,7 +84,7 @@ public final class AmdJob {
    * @return the image
    * @see #dump(Path, DumpOptions)
    */
-  public AmdJobImage dump(Path directory) {
+  public AmdImage dump(Path directory) {
     return dump(directory, DumpOptions.ofDefaults());
   }
 
@@ -110,8 +110,8 @@ public final class AmdJob {
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link CheckpointedProcess#dump(Path,
    *     DumpOptions)}
    */
-  public AmdJobImage dump(Path directory, DumpOptions options) {
-    return AmdJobImage.of(self.job().context, Dump.of(self, directory, options));
+  public AmdImage dump(Path directory, DumpOptions options) {
+    return AmdImage.of(self.tree().context, Dump.of(self, directory, options));
   }
 
   /**
@@ -121,23 +121,24 @@ public final class AmdJob {
    * @return the image
    * @see #snapshot(Path, DumpOptions)
    */
-  public AmdJobImage snapshot(Path directory) {
+  public AmdImage snapshot(Path directory) {
     return snapshot(directory, DumpOptions.ofDefaults());
   }
 
   /**
    * Makes a backup of a job that goes on: CRIU writes it and lets it run, and then the image is
-   * checksummed, synced and gets its name. {@link AmdJobImage#snapshotTimes()} tells how long the
-   * job stood still.
+   * checksummed, synced and gets its name. {@link AmdImage#snapshotTimes()} tells how long the job
+   * stood still.
    *
    * @param directory where the image will be; see {@link #dump(Path, DumpOptions)}
    * @param options how to dump; the job is left running whatever they say
    * @return the image
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #dump(Path, DumpOptions)}
    */
-  public AmdJobImage snapshot(Path directory, DumpOptions options) {
-    return AmdJobImage.of(
-        self.job().context, RunningDump.snapshot(self, directory, options, InstantSource.system()));
+  public AmdImage snapshot(Path directory, DumpOptions options) {
+    return AmdImage.of(
+        self.tree().context,
+        RunningDump.snapshot(self, directory, options, InstantSource.system()));
   }
 
   @Override

@@ -35,7 +35,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What becomes of a job when a verb fails for some of its members. */
-class JobFailureTest {
+class TreeFailureTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
   private static final String STATE = "cuCheckpointProcessGetState";
@@ -46,8 +46,8 @@ class JobFailureTest {
 
   @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
-  private RunningJob running(Job job) {
-    return tree.checkpoints().job(job.pid());
+  private RunningProcess running(Job job) {
+    return tree.checkpoints().process(job.pid());
   }
 
   private void assertStates(Job job, ProcessState... states) {
@@ -70,9 +70,9 @@ class JobFailureTest {
   @Test
   void lockThatFailsForOneIsUndoneAndTriedAgain() {
     Job job = tree.launch(0);
-    RunningJob running = running(job);
+    RunningProcess running = running(job);
     tree.machine().faults(Fault.in(LOCK).pid(job.member(2)).call(1).answers(600));
-    LockedJob locked = running.lock();
+    LockedProcess locked = running.lock();
     assertStates(job, LOCKED, LOCKED, LOCKED);
     assertEquals(MEMBERS, tree.entries());
     locked.unlock();
@@ -82,12 +82,12 @@ class JobFailureTest {
   @Test
   void eachAttemptToLockIsJournalledBeforeIt() {
     Job job = tree.launch(0);
-    RunningJob running = running(job);
+    RunningProcess running = running(job);
     tree.machine()
         .faults(
             Fault.in(LOCK).pid(job.member(2)).call(1).answers(600),
             Fault.in(LOCK).pid(job.member(1)).call(2).hangs());
-    CompletableFuture<LockedJob> locked =
+    CompletableFuture<LockedProcess> locked =
         CompletableFuture.supplyAsync(() -> running.lock(Duration.ofMinutes(1)));
     Workload.await(
         () ->
@@ -104,19 +104,19 @@ class JobFailureTest {
   @Test
   void lockThatNeverSucceedsLeavesAllRunning() {
     Job job = tree.launch(0);
-    RunningJob running = running(job);
+    RunningProcess running = running(job);
     tree.machine().faults(Fault.in(LOCK).pid(job.member(2)).answers(600));
     LockTimeoutException e =
         assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(800)));
     assertTells(e, "failed for 1 of 3 members", job.member(2) + " RUNNING");
-    assertEquals(List.of(job.member(2)), e.job().orElseThrow().failed());
+    assertEquals(List.of(job.member(2)), e.tree().orElseThrow().failed());
     assertRuns(job);
   }
 
   @Test
   void busyMemberIsWaitedFor() {
     Job job = tree.launch(0);
-    RunningJob running = running(job);
+    RunningProcess running = running(job);
     job.spin(1, Duration.ofMillis(500));
     running.suspend(Duration.ofSeconds(30)).resume();
     assertRuns(job);
@@ -125,14 +125,14 @@ class JobFailureTest {
   @Test
   void checkpointThatOneRefusesIsUndoneForAll() {
     Job job = tree.launch(2);
-    RunningJob running = running(job);
+    RunningProcess running = running(job);
     tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(1)).answers(801));
     UnsupportedByDriverException e =
         assertThrows(UnsupportedByDriverException.class, running::suspend);
     assertTells(e, "process " + job.member(1), "failed for 1 of 3 members");
     assertRuns(job);
 
-    LockedJob locked = running(job).lock();
+    LockedProcess locked = running(job).lock();
     tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(0)).answers(999));
     assertThrows(UnsupportedByDriverException.class, locked::checkpoint);
     assertStates(job, LOCKED, LOCKED, LOCKED);
@@ -143,7 +143,7 @@ class JobFailureTest {
   @Test
   void resumeThatFailsForOneUnlocksNoneAndCanBeDoneAgain() {
     Job job = tree.launch(2);
-    CheckpointedJob parked = running(job).suspend();
+    CheckpointedProcess parked = running(job).suspend();
     tree.machine().faults(Fault.in(RESTORE).pid(job.member(1)).answers(999));
     CudaDriverException e = assertThrows(CudaDriverException.class, parked::resume);
     assertTells(e, job.member(0) + " LOCKED", job.member(1) + " CHECKPOINTED");
@@ -156,7 +156,7 @@ class JobFailureTest {
   @Test
   void allFailuresAreTold() {
     Job job = tree.launch(0);
-    CheckpointedJob parked = running(job).suspend();
+    CheckpointedProcess parked = running(job).suspend();
     tree.machine()
         .faults(
             Fault.in(RESTORE).pid(job.member(0)).answers(999),
@@ -172,7 +172,7 @@ class JobFailureTest {
   @Test
   void unlockThatFailsForOneLetsTheOthersGoOnAndCanBeDoneAgain() {
     Job job = tree.launch(0);
-    CheckpointedJob parked = running(job).suspend();
+    CheckpointedProcess parked = running(job).suspend();
     tree.machine().faults(Fault.in(UNLOCK).pid(job.member(1)).answers(999));
     assertThrows(CudaDriverException.class, parked::resume);
     assertStates(job, RUNNING, LOCKED, RUNNING);
@@ -184,15 +184,15 @@ class JobFailureTest {
   @Test
   void allThatWerePoisonedAreNamed() {
     Job job = tree.launch(0);
-    CheckpointedJob parked = running(job).suspend();
+    CheckpointedProcess parked = running(job).suspend();
     tree.machine()
         .faults(
             Fault.in(RESTORE).pid(job.member(0)).answers(2),
             Fault.in(RESTORE).pid(job.member(1)).answers(2));
-    PoisonedJobException e = assertThrows(PoisonedJobException.class, parked::resume);
+    PoisonedProcessException e = assertThrows(PoisonedProcessException.class, parked::resume);
     assertEquals(
         List.of(job.member(0), job.member(1)),
-        e.poisoned().stream().map(ProcessIdentity::pid).toList());
+        e.process().poisoned().stream().map(ProcessIdentity::pid).toList());
     assertTells(e, job.member(0) + ", " + job.member(1), "end the job");
     assertStates(job, CHECKPOINTED, CHECKPOINTED, LOCKED);
   }
@@ -206,10 +206,10 @@ class JobFailureTest {
           tree.checkpoints().toBuilder()
               .cuda(LibCuda.in(small.directory()), LibNvml.in(small.directory()))
               .build();
-      CheckpointedJob first = checkpoints.job(one.pid()).suspend();
+      CheckpointedProcess first = checkpoints.process(one.pid()).suspend();
       try (Job other = Job.launch(2, 1, 0).on(small).start()) {
-        CheckpointedJob second = checkpoints.job(other.pid()).suspend();
-        List<CompletableFuture<CheckpointedJob>> turns =
+        CheckpointedProcess second = checkpoints.process(other.pid()).suspend();
+        List<CompletableFuture<CheckpointedProcess>> turns =
             Stream.of(first, second)
                 .map(each -> CompletableFuture.supplyAsync(() -> turn(each)))
                 .toList();
@@ -219,8 +219,8 @@ class JobFailureTest {
   }
 
   /** Waits for the GPU, works there, and leaves it again. */
-  private static CheckpointedJob turn(CheckpointedJob parked) {
-    RunningJob running =
+  private static CheckpointedProcess turn(CheckpointedProcess parked) {
+    RunningProcess running =
         parked.resume(ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build());
     return running.suspend();
   }
@@ -229,14 +229,14 @@ class JobFailureTest {
   @Test
   void roomIsReservedForAllOrForNone() {
     Job job = tree.launch(0);
-    CheckpointedJob parked = running(job).suspend();
+    CheckpointedProcess parked = running(job).suspend();
     try (Pattern hog = Pattern.launch(1600).on(tree.machine()).start()) {
       assertTrue(hog.isAlive());
       InsufficientGpuMemoryException e =
           assertThrows(InsufficientGpuMemoryException.class, parked::resume);
       assertTells(e, "the job of the processes");
       assertStates(job, CHECKPOINTED, CHECKPOINTED, CHECKPOINTED);
-      CompletableFuture<RunningJob> waiting =
+      CompletableFuture<RunningProcess> waiting =
           CompletableFuture.supplyAsync(
               () ->
                   parked.resume(
@@ -253,9 +253,9 @@ class JobFailureTest {
   @ValueSource(strings = {STATE, RESTORE, UNLOCK})
   void memberThatEndsInMidResume_isLeftOut(String function) {
     Job job = tree.launch(0);
-    CheckpointedJob parked = running(job).suspend();
+    CheckpointedProcess parked = running(job).suspend();
     tree.machine().faults(Fault.in(function).pid(job.member(2)).call(1).during().kills());
-    RunningJob resumed = parked.resume();
+    RunningProcess resumed = parked.resume();
     assertFalse(ProcessIdentity.of(job.member(2)).filter(ProcessIdentity::isAlive).isPresent());
     LaunchedTree.assertGoesOn(job, MEMBERS - 1);
     resumed.suspend().resume();

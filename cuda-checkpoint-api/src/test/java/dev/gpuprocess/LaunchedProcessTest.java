@@ -35,7 +35,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Jobs without a GPU: how they are started, what they get, how they end. */
 @Tag("jdk")
-class LaunchedJobTest {
+class LaunchedProcessTest {
 
   private static final Duration PATIENCE = Duration.ofSeconds(50);
 
@@ -45,7 +45,7 @@ class LaunchedJobTest {
     return LaunchOptions.builder("/bin/sh", "-c", script);
   }
 
-  private static LaunchedJob launch(LaunchOptions.Builder options) {
+  private static LaunchedProcess launch(LaunchOptions.Builder options) {
     return GpuCheckpoints.standard().launch(options.build());
   }
 
@@ -54,7 +54,7 @@ class LaunchedJobTest {
   }
 
   private static String outputOf(LaunchOptions.Builder options) throws IOException {
-    LaunchedJob job = launch(options.output(Output.toCaller()));
+    LaunchedProcess job = launch(options.output(Output.toCaller()));
     String said = said(job.output().orElseThrow());
     assertEquals(OptionalInt.of(0), job.awaitExit(PATIENCE).orElseThrow().code(), said);
     return said;
@@ -86,8 +86,8 @@ class LaunchedJobTest {
 
   @Test
   void exitCodeAndSignalAreTold() {
-    LaunchedJob coded = launch(shell("exit 7"));
-    LaunchedJob killed = launch(shell("kill -9 $$"));
+    LaunchedProcess coded = launch(shell("exit 7"));
+    LaunchedProcess killed = launch(shell("kill -9 $$"));
     assertEquals(OptionalInt.of(7), coded.awaitExit(PATIENCE).orElseThrow().code());
     assertEquals(OptionalInt.of(7), coded.exitCode());
     assertEquals(OptionalInt.empty(), coded.exit().orElseThrow().signal());
@@ -109,7 +109,7 @@ class LaunchedJobTest {
 
   @Test
   void runningJobHasNoExit() {
-    LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
+    LaunchedProcess job = launch(LaunchOptions.builder("sleep", "1000"));
     assertEquals(Optional.empty(), job.awaitExit(Duration.ofMillis(1)));
     assertEquals(Optional.empty(), job.exit());
     assertFalse(job.isDumped());
@@ -140,7 +140,7 @@ class LaunchedJobTest {
     launch(both.output(Output.to(file)).error(Output.nowhere())).awaitExit(PATIENCE);
     assertEquals(real + "\nread\n", Files.readString(file));
 
-    LaunchedJob job = launch(both.output(Output.to(file)).error(Output.toCaller()));
+    LaunchedProcess job = launch(both.output(Output.to(file)).error(Output.toCaller()));
     assertEquals(Optional.empty(), job.output());
     assertEquals("err\n", said(job.error().orElseThrow()));
   }
@@ -262,7 +262,7 @@ class LaunchedJobTest {
   @Test
   void jobMayEndByItselfWhenItIsAskedTo() {
     Path ready = directory.resolve("ready");
-    LaunchedJob job =
+    LaunchedProcess job =
         launch(
             shell("trap 'exit 3' TERM; echo $$ >%s; while :; do sleep 1; done".formatted(ready)));
     assertEquals(job.identity().pid(), process(ready).pid());
@@ -272,7 +272,7 @@ class LaunchedJobTest {
   @Test
   void jobThatDoesNotListenIsKilledAfterTheGrace() {
     Path ready = directory.resolve("ready");
-    LaunchedJob job =
+    LaunchedProcess job =
         launch(shell("trap '' TERM; echo $$ >%s; while :; do sleep 1; done".formatted(ready)));
     line(ready);
     assertEquals(OptionalInt.of(9), job.end(Duration.ofMillis(100)).orElseThrow().signal());
@@ -283,7 +283,7 @@ class LaunchedJobTest {
   void allOfTheJobEndsAlsoWhenItsRootHasEndedBefore() {
     Path inSession = directory.resolve("in-session");
     Path ofItsOwn = directory.resolve("of-its-own");
-    LaunchedJob job =
+    LaunchedProcess job =
         launch(
             shell(
                 "(setsid sh -c 'echo $$ >%s; exec sleep 1000' & exec sh -c 'echo $$ >%s; while :; do sleep 1; done') & sleep 0.1; while ! [ -s %s -a -s %s ]; do sleep 0.1; done; exit 5"
@@ -297,7 +297,7 @@ class LaunchedJobTest {
     awaitGone(second);
   }
 
-  private static ProcessIdentity guardOf(LaunchedJob job) {
+  private static ProcessIdentity guardOf(LaunchedProcess job) {
     return children().stream()
         .filter(pid -> ProcFs.commandLine(pid).contains("gpuprocess-guard"))
         .filter(pid -> ProcFs.commandLine(pid).contains(Long.toString(job.identity().pid())))
@@ -315,7 +315,7 @@ class LaunchedJobTest {
 
   @Test
   void jobWhoseGuardWasKilledCanBeEnded() {
-    LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
+    LaunchedProcess job = launch(LaunchOptions.builder("sleep", "1000"));
     ProcessIdentity guard = guardOf(job);
     kill(guard);
     awaitGone(guard);
@@ -325,7 +325,7 @@ class LaunchedJobTest {
 
   @Test
   void guardThatIsKilledIsReplacedAtOnce() {
-    LaunchedJob job = launch(LaunchOptions.builder("sleep", "1000"));
+    LaunchedProcess job = launch(LaunchOptions.builder("sleep", "1000"));
     for (int time = 0; time < 3; time++) {
       ProcessIdentity guard = guardOf(job);
       kill(guard);
@@ -339,7 +339,7 @@ class LaunchedJobTest {
   @Test
   void whatARootLeavesIsEndedAlsoWhenItsGuardWasKilled() {
     Path child = directory.resolve("child");
-    LaunchedJob job =
+    LaunchedProcess job =
         launch(shell("sh -c 'echo $$ >%s; exec sleep 1000' & exec sleep 1000".formatted(child)));
     ProcessIdentity left = process(child);
     ProcessIdentity guard = guardOf(job);

@@ -1,6 +1,6 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.internal.launch.LaunchedProcess;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
@@ -20,14 +20,14 @@ import java.util.OptionalInt;
  * <p>Its restored root becomes a child of this JVM, where CRIU is one, and this JVM tells how it
  * ends. Where CRIU is run through sudo, the end is seen, and its code is not known.
  */
-public final class LaunchedJob {
+public final class LaunchedProcess {
 
   private static final Exit UNKNOWN = new Exit(OptionalInt.empty(), OptionalInt.empty());
 
   private final GpuCheckpoints checkpoints;
-  private final LaunchedProcess job;
+  private final LaunchedRoot job;
 
-  LaunchedJob(GpuCheckpoints checkpoints, LaunchedProcess job) {
+  LaunchedProcess(GpuCheckpoints checkpoints, LaunchedRoot job) {
     this.checkpoints = checkpoints;
     this.job = job;
   }
@@ -51,24 +51,14 @@ public final class LaunchedJob {
   }
 
   /**
-   * Its root, to be suspended and dumped; for a job that takes requests, take {@link #job()}.
+   * Takes the process with its descendants, to be suspended and dumped. Unlike {@link
+   * GpuCheckpoints#process} this takes a tree without a CUDA process, too: there may be one later.
    *
    * @return the running process
-   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#process}: a root
-   *     that has not used CUDA yet is no CUDA process yet
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#process}
    */
   public RunningProcess process() {
-    return checkpoints.process(identity().pid());
-  }
-
-  /**
-   * The job with all its CUDA processes, to be suspended and dumped.
-   *
-   * @return the running job
-   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#job}
-   */
-  public RunningJob job() {
-    return checkpoints.job(identity().pid());
+    return checkpoints.launched(identity().pid());
   }
 
   /**
@@ -107,7 +97,7 @@ public final class LaunchedJob {
    */
   public Optional<Exit> exit() {
     return job.hasEnded()
-        ? Optional.of(job.status().map(LaunchedJob::exit).orElse(UNKNOWN))
+        ? Optional.of(job.status().map(LaunchedProcess::exit).orElse(UNKNOWN))
         : Optional.empty();
   }
 
