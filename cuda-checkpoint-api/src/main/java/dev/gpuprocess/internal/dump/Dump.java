@@ -22,6 +22,7 @@ import dev.gpuprocess.internal.engine.TrackedJob;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.proc.ScanLimit;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -195,6 +196,7 @@ public final class Dump {
     try {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
+      HostMemoryPool.Copies reading = context.hostMemory().copying(isSummed(image) ? 1 : 0);
       try {
         saveFiles.look(criu);
         CopyLimit copying =
@@ -223,6 +225,7 @@ public final class Dump {
                   noted);
         }
       } finally {
+        reading.close();
         if (written == null && !disk.hangs()) {
           saveFiles.close();
           disk.tidy("tidy", context.timeouts().call(), image::close);
@@ -241,6 +244,11 @@ public final class Dump {
         job.forgetImage(withoutMembers);
       }
     }
+  }
+
+  /** Whether memory is all that the process waits for, as its checksums are computed there. */
+  private boolean isSummed(StagedImage image) {
+    return !isSnapshot && image.isInMemory();
   }
 
   /** Those from which device files are to be taken. */
