@@ -19,13 +19,12 @@ import dev.gpuprocess.internal.engine.JobOperation;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedJob;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
-import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.proc.ScanLimit;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
@@ -189,10 +188,8 @@ public final class Dump {
     Manifest.Options kept = ManifestOptions.of(options, root, isolation, plugin);
     Path place = disk.run("find place", () -> place(directory), found -> {});
     new ReleaseStep(operation, steps, limit, tree).run(holders);
-    // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
     job.note("dump", place, log.path());
-    ProcessKey withoutMembers = members.isEmpty() ? job.noteImage(place, log.path()) : null;
     try {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
@@ -202,16 +199,15 @@ public final class Dump {
         CopyLimit copying =
             new CopyLimit(pid, limit.remaining(), options.cancellation().orElse(null));
         if (!isSnapshot) {
-          saveFiles.copy(image, disk, copying, late -> image.close());
+          saveFiles.copy(image, disk, copying, late -> saveFiles.closeWith(image));
         }
-        saveFiles.name(image, disk);
+        saveFiles.name(image, disk, late -> saveFiles.closeWith(image));
         if (!isSnapshot) {
-          saveFiles.write(image, disk, copying, late -> image.close());
+          saveFiles.write(image, disk, copying, late -> saveFiles.closeWith(image));
         }
         dump(criu, image, kept, disk);
         if (isSnapshot) {
           saveFiles.hideNames();
-          ProcessKey noted = job.noteImage(place, log.path());
           written =
               new WrittenImage(
                   job,
@@ -221,28 +217,17 @@ public final class Dump {
                   options.deadline(),
                   options.cancellation().orElse(null),
                   steps,
-                  requireDraft(),
-                  noted);
+                  requireDraft());
         }
       } finally {
         reading.close();
         if (written == null && !disk.hangs()) {
-          saveFiles.close();
-          disk.tidy("tidy", context.timeouts().call(), image::close);
-        }
-        if (withoutMembers == null
-            && DirectoryMaker.placesOfGivenUp().contains(place.getParent())) {
-          // A recovery by another JVM looks there, too.
-          ProcessKey unused = job.noteImage(place, log.path());
+          disk.tidy("tidy", context.timeouts().call(), () -> saveFiles.closeWith(image));
         }
       }
     } catch (RuntimeException e) {
       operation.noteStates();
       throw e;
-    } finally {
-      if (withoutMembers != null && !disk.hangs()) {
-        job.forgetImage(withoutMembers);
-      }
     }
   }
 
@@ -277,8 +262,20 @@ public final class Dump {
     }
   }
 
+  /**
+   * Writes a journal entry before the first directory is made, so that a recovery knows where to
+   * look. The entries of the members will not do: a failed dump overwrites them.
+   */
   private StagedImage stage(Path place, long bytes, LogDirectory log) {
-    return StagedImage.create(place, root, bytes, context.imageKey(), log);
+    ImageEntry entry = job.noteImage(place, log.path());
+    try {
+      StagedImage image = StagedImage.create(place, root, bytes, context.imageKey(), log);
+      image.removesWhenClosed(entry);
+      return image;
+    } catch (RuntimeException | Error e) {
+      entry.close();
+      throw e;
+    }
   }
 
   /** One that was staged, if it was, when nobody waited for it any more. */
@@ -385,7 +382,7 @@ public final class Dump {
                           () -> image.publish(requireDraft()),
                           made -> {
                             image.retractWhenClosed();
-                            image.close();
+                            saveFiles.closeWith(image);
                           });
                   return published;
                 },
@@ -411,7 +408,7 @@ public final class Dump {
               return MachineSurvey.of(
                   context.inventory(), root.pid(), isolation.isPresent(), carried.files());
             },
-            late -> image.close());
+            late -> saveFiles.closeWith(image));
     String label = options.label().orElse(null);
     draft =
         ManifestDraft.of(
