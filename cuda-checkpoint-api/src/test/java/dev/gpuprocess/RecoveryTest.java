@@ -1,5 +1,7 @@
 package dev.gpuprocess;
 
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -17,6 +19,7 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -32,6 +35,7 @@ import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -375,7 +379,7 @@ class RecoveryTest {
     Path half = images.resolve(name.text());
     // What is mounted there cannot be removed.
     try (TmpFs mounted = TmpFs.mount(Files.createDirectories(half.resolve("images")), "size=1m")) {
-      ProcessKey left =
+      ImageEntry left =
           new Journal(new StateDirectory(state))
               .writeImage(dead.pid(), images.resolve("job"), state.resolve("log"));
       controllerDies();
@@ -385,5 +389,17 @@ class RecoveryTest {
     assertEquals(List.of(), checkpoints.recover());
     assertFalse(Files.exists(half));
     assertEquals(0, entriesLeft());
+  }
+
+  /** As without a free descriptor: the state directory cannot be looked at then. */
+  @Test
+  void entryOfAnImageThatCannotBeRemovedIsRemovedLater(@TempDir Path images) throws IOException {
+    ImageEntry written =
+        new Journal(new StateDirectory(state))
+            .writeImage(4242, images.resolve("job"), state.resolve("log"));
+    Files.setPosixFilePermissions(state, PosixFilePermissions.fromString("rwxrwxrwx"));
+    written.close();
+    Files.setPosixFilePermissions(state, PosixFilePermissions.fromString("rwx------"));
+    await().atMost(30, SECONDS).until(() -> entriesLeft() == 0);
   }
 }

@@ -16,7 +16,6 @@ import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RequestPlan;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
@@ -475,7 +474,8 @@ class AskedFromInsideTest {
     awaitMade(2);
     job.end(Duration.ZERO);
     Files.delete(answer);
-    restored.add(restore(() -> checkpoints.open(told.made.get(0).directory()).restore()).identity());
+    restored.add(
+        restore(() -> checkpoints.open(told.made.get(0).directory()).restore()).identity());
     awaitText(answer);
     assertEquals("restored", Files.readString(answer).strip());
     kill(restored.get(0));

@@ -210,9 +210,7 @@ final class Crash {
   private static boolean isNativeCodeOfDeadJvm(String name) {
     Optional<DirectoryMaker> made = DirectoryMaker.ofTemporary(name);
     try {
-      return name.startsWith("gpuprocess-native-")
-          && made.isPresent()
-          && made.get().hasAbandoned(Path.of(name));
+      return name.startsWith("gpuprocess-native-") && made.isPresent() && made.get().hasEnded();
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

@@ -87,6 +87,7 @@ class HungDiskTest {
           .atMost(20, SECONDS)
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
+      await().atMost(20, SECONDS).until(() -> machine.journal().isEmpty());
     }
   }
 
@@ -112,6 +113,7 @@ class HungDiskTest {
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(20, SECONDS).until(() -> machine.journal().isEmpty());
     }
   }
 

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.Hoard;

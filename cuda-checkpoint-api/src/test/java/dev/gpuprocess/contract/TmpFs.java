@@ -49,6 +49,18 @@ public final class TmpFs implements AutoCloseable {
     return point;
   }
 
+  /**
+   * Changes its options.
+   *
+   * @param options such as {@code ro}
+   */
+  public void remount(String options) {
+    String error = run("mount", "-o", "remount," + options, point.toString());
+    if (!error.isEmpty()) {
+      throw new IllegalStateException(error);
+    }
+  }
+
   private static String run(String... command) {
     try {
       Process process = new ProcessBuilder(command).redirectErrorStream(true).start();

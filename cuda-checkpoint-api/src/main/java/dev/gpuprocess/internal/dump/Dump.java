@@ -19,12 +19,12 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeFailures;
 import dev.gpuprocess.internal.engine.TreeOperation;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
-import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.proc.ScanLimit;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
@@ -188,28 +188,26 @@ public final class Dump {
     Manifest.Options kept = ManifestOptions.of(options, root, isolation, plugin);
     Path place = disk.run("find place", () -> place(directory), found -> {});
     new ReleaseStep(operation, steps, limit, tree).run(holders);
-    // Journalled before the first directory is made, so that a recovery knows where to look.
     LogDirectory log = LogDirectory.planned("dump");
     job.note("dump", place, log.path());
-    ProcessKey withoutMembers = members.isEmpty() ? job.noteImage(place, log.path()) : null;
     try {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
+      HostMemoryPool.Copies reading = context.hostMemory().copying(isSummed(image) ? 1 : 0);
       try {
         saveFiles.look(criu);
         CopyLimit copying =
             new CopyLimit(pid, limit.remaining(), options.cancellation().orElse(null));
         if (!isSnapshot) {
-          saveFiles.copy(image, disk, copying, late -> image.close());
+          saveFiles.copy(image, disk, copying, late -> saveFiles.closeWith(image));
         }
-        saveFiles.name(image, disk);
+        saveFiles.name(image, disk, late -> saveFiles.closeWith(image));
         if (!isSnapshot) {
-          saveFiles.write(image, disk, copying, late -> image.close());
+          saveFiles.write(image, disk, copying, late -> saveFiles.closeWith(image));
         }
         dump(criu, image, kept, disk);
         if (isSnapshot) {
           saveFiles.hideNames();
-          ProcessKey noted = job.noteImage(place, log.path());
           written =
               new WrittenImage(
                   job,
@@ -219,28 +217,23 @@ public final class Dump {
                   options.deadline(),
                   options.cancellation().orElse(null),
                   steps,
-                  requireDraft(),
-                  noted);
+                  requireDraft());
         }
       } finally {
+        reading.close();
         if (written == null && !disk.hangs()) {
-          saveFiles.close();
-          disk.tidy("tidy", context.timeouts().call(), image::close);
-        }
-        if (withoutMembers == null
-            && DirectoryMaker.placesOfGivenUp().contains(place.getParent())) {
-          // A recovery by another JVM looks there, too.
-          ProcessKey unused = job.noteImage(place, log.path());
+          disk.tidy("tidy", context.timeouts().call(), () -> saveFiles.closeWith(image));
         }
       }
     } catch (RuntimeException e) {
       operation.noteStates();
       throw e;
-    } finally {
-      if (withoutMembers != null && !disk.hangs()) {
-        job.forgetImage(withoutMembers);
-      }
     }
+  }
+
+  /** Whether memory is all that the process waits for, as its checksums are computed there. */
+  private boolean isSummed(StagedImage image) {
+    return !isSnapshot && image.isInMemory();
   }
 
   /** Those from which device files are to be taken. */
@@ -269,8 +262,20 @@ public final class Dump {
     }
   }
 
+  /**
+   * Writes a journal entry before the first directory is made, so that a recovery knows where to
+   * look. The entries of the members will not do: a failed dump overwrites them.
+   */
   private StagedImage stage(Path place, long bytes, LogDirectory log) {
-    return StagedImage.create(place, root, bytes, context.imageKey(), log);
+    ImageEntry entry = job.noteImage(place, log.path());
+    try {
+      StagedImage image = StagedImage.create(place, root, bytes, context.imageKey(), log);
+      image.removesWhenClosed(entry);
+      return image;
+    } catch (RuntimeException | Error e) {
+      entry.close();
+      throw e;
+    }
   }
 
   /** One that was staged, if it was, when nobody waited for it any more. */
@@ -377,7 +382,7 @@ public final class Dump {
                           () -> image.publish(requireDraft()),
                           made -> {
                             image.retractWhenClosed();
-                            image.close();
+                            saveFiles.closeWith(image);
                           });
                   return published;
                 },
@@ -403,7 +408,7 @@ public final class Dump {
               return MachineSurvey.of(
                   context.inventory(), root.pid(), isolation.isPresent(), carried.files());
             },
-            late -> image.close());
+            late -> saveFiles.closeWith(image));
     String label = options.label().orElse(null);
     draft =
         ManifestDraft.of(

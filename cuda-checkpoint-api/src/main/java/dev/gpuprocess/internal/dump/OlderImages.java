@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.Retention;
 import java.nio.file.Path;
@@ -26,11 +26,11 @@ public final class OlderImages {
   public static List<Path> remove(EngineContext context, ImageDirectory newest, int keep) {
     // What is being removed has the name of a half image for a while, and a recovery must find it.
     Journal journal = new Journal(context.state());
-    ProcessKey noted = journal.writeImage(newest.manifest().pid(), newest.path(), null);
+    ImageEntry entry = journal.writeImage(newest.manifest().pid(), newest.path(), null);
     try {
       return new Retention(newest, context.imageKey()).keep(keep);
     } finally {
-      journal.forgetImage(noted);
+      entry.close();
     }
   }
 }

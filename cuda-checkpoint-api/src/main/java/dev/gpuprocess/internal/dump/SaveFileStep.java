@@ -142,7 +142,7 @@ final class SaveFileStep implements AutoCloseable {
   void copy(
       StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
     SaveFiles found = files;
-    if (found != null && !disk.run("look at", () -> areLinkable(found, image), late -> {})) {
+    if (found != null && !disk.run("look at", () -> areLinkable(found, image), undo)) {
       write(image, disk, limit, undo);
     }
   }
@@ -196,8 +196,10 @@ final class SaveFileStep implements AutoCloseable {
   /**
    * Gives the files names under which CRIU finds them, and puts those into the image that are on
    * the same file system. Where they cannot be named, the process is given memory of its own.
+   *
+   * @param undo called when that ends after this has thrown
    */
-  void name(StagedImage image, BoundedDiskTask disk) {
+  void name(StagedImage image, BoundedDiskTask disk, Consumer<@Nullable Boolean> undo) {
     SaveFiles found = files;
     if (found == null) {
       return;
@@ -210,7 +212,7 @@ final class SaveFileStep implements AutoCloseable {
       giveOwnMemory(
           SaveFiles.mappings(target.identity, target.areas()),
           "its files cannot be given a name: " + e.getMessage());
-      removeFrom(image, disk);
+      removeFrom(image, disk, undo);
       return;
     }
     boolean unused =
@@ -220,11 +222,12 @@ final class SaveFileStep implements AutoCloseable {
               found.linkInto(image.makeMemoryDirectory());
               return true;
             },
-            late -> image.close());
+            undo);
   }
 
   /** CRIU has what was copied. */
-  private void removeFrom(StagedImage image, BoundedDiskTask disk) {
+  private void removeFrom(
+      StagedImage image, BoundedDiskTask disk, Consumer<@Nullable Boolean> undo) {
     List<ImageFile> copied = written;
     if (copied != null) {
       boolean unused =
@@ -234,7 +237,7 @@ final class SaveFileStep implements AutoCloseable {
                 image.removeMemory(copied);
                 return true;
               },
-              late -> image.close());
+              undo);
     }
   }
 

@@ -47,8 +47,8 @@ final class SaveFileSteps implements AutoCloseable {
   }
 
   /** Gives the files names under which CRIU finds them; see {@link SaveFileStep#name}. */
-  void name(StagedImage image, BoundedDiskTask disk) {
-    all.forEach(each -> each.name(image, disk));
+  void name(StagedImage image, BoundedDiskTask disk, Consumer<@Nullable Boolean> undo) {
+    all.forEach(each -> each.name(image, disk, undo));
   }
 
   /** What is in files, for the manifest; null for nothing. */
@@ -71,5 +71,14 @@ final class SaveFileSteps implements AutoCloseable {
   @Override
   public void close() {
     all.forEach(SaveFileStep::close);
+  }
+
+  /** Lets the files go, and closes the image that they are in. */
+  void closeWith(StagedImage image) {
+    try {
+      close();
+    } finally {
+      image.close();
+    }
   }
 }

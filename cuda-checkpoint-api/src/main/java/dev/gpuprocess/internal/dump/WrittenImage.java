@@ -5,7 +5,6 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.savearea.CopyLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
@@ -31,7 +30,6 @@ final class WrittenImage {
   private final @Nullable Cancellation cancellation;
   private final StepRecorder steps;
   private final Function<List<ImageFile>, Manifest> manifest;
-  private final ProcessKey noted;
 
   WrittenImage(
       TrackedTree job,
@@ -41,8 +39,7 @@ final class WrittenImage {
       Duration limit,
       @Nullable Cancellation cancellation,
       StepRecorder steps,
-      Function<List<ImageFile>, Manifest> manifest,
-      ProcessKey noted) {
+      Function<List<ImageFile>, Manifest> manifest) {
     this.job = job;
     this.image = image;
     this.saveFiles = saveFiles;
@@ -51,7 +48,6 @@ final class WrittenImage {
     this.cancellation = cancellation;
     this.steps = steps;
     this.manifest = manifest;
-    this.noted = noted;
   }
 
   /**
@@ -93,8 +89,6 @@ final class WrittenImage {
   }
 
   private void close() {
-    saveFiles.close();
-    image.close();
-    job.forgetImage(noted);
+    saveFiles.closeWith(image);
   }
 }

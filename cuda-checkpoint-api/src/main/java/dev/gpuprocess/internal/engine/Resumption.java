@@ -179,13 +179,10 @@ public final class Resumption {
   /** The call has its own deadline; how its copies are made changes nothing of how it ends. */
   private String restored(TrackedProcess target, long bytes, Runnable restore) {
     if (target.context.driverHook() && DividedCopy.isWorthwhile(bytes)) {
-      HostMemoryPool.Quiet quiet = target.context.hostMemory().quiet();
-      try {
-        return DividedCopy.during(
-                target.identity, PreparedMemory.NONE, members.size(), false, restore)
+      try (HostMemoryPool.Copies copies = target.context.hostMemory().copying(1)) {
+        int processes = Math.max(members.size(), copies.underWay());
+        return DividedCopy.during(target.identity, PreparedMemory.NONE, processes, false, restore)
             .note();
-      } finally {
-        quiet.close();
       }
     }
     restore.run();

@@ -32,17 +32,12 @@ final class SaveMemory implements AutoCloseable {
 
   private final EngineContext context;
   private final Map<TrackedProcess, PreparedMemory> prepared = new HashMap<>();
-  private final HostMemoryPool.Quiet quiet;
-
-  /** How many of the processes have their copies divided, and share the processors. */
-  private final int copies;
-
+  private final HostMemoryPool.Copies copies;
   private String missing = "";
 
   private SaveMemory(EngineContext context, int copies) {
     this.context = context;
-    this.copies = copies;
-    this.quiet = context.hostMemory().quiet();
+    this.copies = context.hostMemory().copying(copies);
   }
 
   /** Takes it for the members whose GPU memory is known, if that is worth while. */
@@ -99,7 +94,7 @@ final class SaveMemory implements AutoCloseable {
     }
     PreparedMemory own = prepared.getOrDefault(target, PreparedMemory.NONE);
     DividedCopy.Outcome outcome =
-        DividedCopy.during(target.identity, own, Math.max(1, copies), true, checkpoint);
+        DividedCopy.during(target.identity, own, Math.max(1, copies.underWay()), true, checkpoint);
     target.nowSavedIn(outcome.areas());
     return outcome.note() + (own.files().isEmpty() ? missing : "");
   }
@@ -107,7 +102,7 @@ final class SaveMemory implements AutoCloseable {
   @Override
   public void close() {
     prepared.values().forEach(PreparedMemory::close);
-    quiet.close();
+    copies.close();
     context.hostMemory().refill();
   }
 }

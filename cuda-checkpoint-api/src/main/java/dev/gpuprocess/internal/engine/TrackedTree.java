@@ -7,6 +7,7 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -180,15 +181,10 @@ public final class TrackedTree {
    * Journals that an image is being made or complete but for the disk, whatever becomes of the
    * processes.
    *
-   * @return to be given to {@link #forgetImage}
+   * @return to be closed when the image has its name, or is gone
    */
-  public ProcessKey noteImage(Path image, Path log) {
+  public ImageEntry noteImage(Path image, Path log) {
     return new Journal(context.state()).writeImage(root.pid(), image, log);
-  }
-
-  /** Removes that from the journal: the image has its name, or is gone. */
-  public void forgetImage(ProcessKey noted) {
-    new Journal(context.state()).forgetImage(noted);
   }
 
   /** Removes the journal entries: nothing is left to mend. */

@@ -5,7 +5,6 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
-import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -27,7 +26,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
@@ -151,30 +149,13 @@ public final class Journal {
    * beside it finds it.
    *
    * @param log where CRIU's log is; null when there is none
-   * @return the key of the entry, to remove it by
+   * @return to be closed when the image is complete or gone
    */
-  public ProcessKey writeImage(int pid, Path image, @Nullable Path log) {
+  public ImageEntry writeImage(int pid, Path image, @Nullable Path log) {
     long unlikeAnyStart = NO_START + ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
     ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, unlikeAnyStart);
     update(JournalEntry.of(key, pid, JournalEntry.WRITING, Holdings.UNKNOWN, image, log));
-    return key;
-  }
-
-  /**
-   * Removes an entry about an image that is complete or gone. The entry stays if something that
-   * this JVM made beside the image could not be removed.
-   *
-   * @param noted what {@link #writeImage} returned
-   */
-  public void forgetImage(ProcessKey noted) {
-    Set<Path> places = DirectoryMaker.placesOfGivenUp();
-    if (places.isEmpty()
-        || find(noted)
-            .flatMap(entry -> Optional.ofNullable(entry.image()))
-            .filter(image -> places.contains(image.getParent()))
-            .isEmpty()) {
-      remove(noted);
-    }
+    return new ImageEntry(this, image, file(key));
   }
 
   /**
@@ -239,12 +220,16 @@ public final class Journal {
 
   private void remove(Path file) {
     try {
-      if (state.exists()) {
-        state.files().run("remove", () -> Files.deleteIfExists(file));
-      }
+      removeNow(file);
     } catch (IOException e) {
       // A recovery will find that there is nothing to do.
       LOG.warn("{} could not be removed: {}", file, e.toString());
+    }
+  }
+
+  void removeNow(Path file) throws IOException {
+    if (state.exists()) {
+      state.files().run("remove", () -> Files.deleteIfExists(file));
     }
   }
 

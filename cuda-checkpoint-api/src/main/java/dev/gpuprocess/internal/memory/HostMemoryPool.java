@@ -274,26 +274,44 @@ public final class HostMemoryPool implements AutoCloseable {
   }
 
   /**
-   * Has no memory made in the background while GPU memory is copied, which would slow it down.
+   * Notes that the GPU memory of processes is about to be copied. No memory is made in the
+   * background meanwhile, since that would slow the copies down.
    *
-   * @return to be closed after the copy
+   * @param processes how many
+   * @return to be closed after the copies
    */
-  public Quiet quiet() {
-    synchronized (ready) {
-      copies++;
-    }
-    return () -> {
-      synchronized (ready) {
-        copies--;
-        ready.notifyAll();
-      }
-    };
+  public Copies copying(int processes) {
+    return new Copies(processes);
   }
 
-  /** A time in which no memory is made. */
-  public interface Quiet extends AutoCloseable {
+  /** The copies of an operation. For one thread, but for {@link #underWay}. */
+  public final class Copies implements AutoCloseable {
+
+    private final int processes;
+
+    private Copies(int processes) {
+      this.processes = processes;
+      add(processes);
+    }
+
+    private void add(int more) {
+      synchronized (ready) {
+        copies += more;
+        ready.notifyAll();
+      }
+    }
+
+    /** Returns how many processes are copied now, those of other operations included. */
+    public int underWay() {
+      synchronized (ready) {
+        return copies;
+      }
+    }
+
     @Override
-    void close();
+    public void close() {
+      add(-processes);
+    }
   }
 
   /** How much is ready, in bytes. */

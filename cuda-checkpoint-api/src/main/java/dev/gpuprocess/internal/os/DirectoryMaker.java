@@ -4,17 +4,11 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.Path;
 import java.util.HexFormat;
-import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 /**
  * Who created a directory, as its name tells from the moment it exists, so that leftovers of dead
@@ -31,9 +25,6 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
 
   /** What makes a name unique. */
   static final String RANDOM_FORM = "[0-9a-f]{8}";
-
-  /** Directories of this JVM that it could not remove, by their names, which are unique. */
-  private static final Map<String, Path> GIVEN_UP = new ConcurrentHashMap<>();
 
   private static final Pattern TEMPORARY =
       Pattern.compile("gpuprocess-[a-z]{1,20}-" + FORM + "-" + RANDOM_FORM);
@@ -102,36 +93,11 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
   }
 
   /**
-   * Records that this JVM writes no more to a directory that it made and could not remove, so that
-   * it is removed like those of dead makers.
+   * Whether no process continues what it began: it has ended, or this machine was rebooted since. A
+   * maker in another pid namespace of this machine counts as alive.
    */
-  public static void giveUp(Path directory) {
-    GIVEN_UP.put(String.valueOf(directory.getFileName()), directory.toAbsolutePath());
-  }
-
-  /** Forgets a directory that was removed. */
-  public static void removed(Path directory) {
-    GIVEN_UP.remove(String.valueOf(directory.getFileName()));
-  }
-
-  /** The directories in which this JVM could not remove something that it had made there. */
-  public static Set<Path> placesOfGivenUp() {
-    return GIVEN_UP.values().stream()
-        .flatMap(directory -> Stream.ofNullable(directory.getParent()))
-        .collect(Collectors.toSet());
-  }
-
-  /**
-   * Whether no process continues what it began in a directory: it is dead, this machine was
-   * rebooted since, or it is this JVM and has given the directory up. A maker in another pid
-   * namespace of this machine counts as alive.
-   *
-   * @param directory the directory whose name has this maker
-   */
-  public boolean hasAbandoned(Path directory) throws IOException {
-    return !isOfThisBoot()
-        || (namespace.equals(current().namespace) && !process.isAlive())
-        || GIVEN_UP.containsKey(String.valueOf(directory.getFileName()));
+  public boolean hasEnded() throws IOException {
+    return !isOfThisBoot() || (namespace.equals(current().namespace) && !process.isAlive());
   }
 
   /** Whether this machine has not been rebooted since, so that the pids are still valid. */

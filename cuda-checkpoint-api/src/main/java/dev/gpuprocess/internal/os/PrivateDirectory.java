@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermission;
@@ -77,13 +78,21 @@ record PrivateDirectory(Path path) {
   /** Removes it with its content; libraries loaded from there stay loaded. */
   void delete() {
     try {
+      remove();
+    } catch (IOException e) {
+      Leftovers.add(path, this::remove);
+      LOG.warn("{} could not be removed: {}", path, e.toString());
+    }
+  }
+
+  private void remove() throws IOException {
+    try {
       for (Path file : DurableFiles.list(path)) {
         Files.deleteIfExists(file);
       }
-      Files.deleteIfExists(path);
-    } catch (IOException e) {
-      DirectoryMaker.giveUp(path);
-      LOG.warn("{} could not be removed: {}", path, e.toString());
+    } catch (NoSuchFileException gone) {
+      LOG.debug("{} is gone", path);
     }
+    Files.deleteIfExists(path);
   }
 }

@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.LeftJob;
 import dev.gpuprocess.internal.lock.StaleLocks;
-import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.os.Leftovers;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -136,14 +136,7 @@ public final class Recovery {
         }
       }
     }
-    for (Path place : DirectoryMaker.placesOfGivenUp()) {
-      bounded(
-          place,
-          () -> {
-            removeHalfImages(place);
-            SaveFiles.removeAbandoned(place);
-          });
-    }
+    Leftovers.places().forEach(place -> bounded(place, () -> Leftovers.removeIn(place)));
     CudaJobFile.removeUnused(context.state());
     context
         .hostMemory()

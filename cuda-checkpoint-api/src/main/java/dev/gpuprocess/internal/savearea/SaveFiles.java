@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DirectoryTrust;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Leftovers;
 import dev.gpuprocess.internal.os.NamelessFile;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.proc.AddressRange;
@@ -303,8 +304,8 @@ public final class SaveFiles implements AutoCloseable {
   public void close() {
     hide();
     for (Path left : directories) {
-      DirectoryMaker.giveUp(left);
-      LOG.warn("{} stays, and takes memory until a dump or a recovery removes it", left);
+      Leftovers.add(left, () -> DurableFiles.delete(left));
+      LOG.warn("{} could not be removed, and takes memory until it is removed later", left);
     }
     files.forEach(SaveFile::close);
   }
@@ -315,11 +316,11 @@ public final class SaveFiles implements AutoCloseable {
    * @param place where they were made
    */
   public static void removeAbandoned(Path place) {
+    Leftovers.removeIn(place);
     try {
       for (Path entry : DurableFiles.list(place)) {
         if (isAbandoned(entry)) {
           DurableFiles.delete(entry);
-          DirectoryMaker.removed(entry);
         }
       }
     } catch (NoSuchFileException none) {
@@ -335,7 +336,7 @@ public final class SaveFiles implements AutoCloseable {
         name.startsWith(PREFIX) ? DirectoryMaker.ofTemporary(name) : Optional.empty();
     try {
       return maker.isPresent()
-          && maker.get().hasAbandoned(entry)
+          && maker.get().hasEnded()
           && Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)
           && Ownership.of(entry).isOursToRemove();
     } catch (NoSuchFileException removedMeanwhile) {

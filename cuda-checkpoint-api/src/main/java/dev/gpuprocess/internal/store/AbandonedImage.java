@@ -5,6 +5,7 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Leftovers;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.StagingName;
@@ -20,10 +21,11 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * A partial image that no process writes any more: its maker died, or is this JVM and could not
- * remove it. Immutable.
+ * A partial image that no process writes any more, as its maker died. Immutable.
  *
  * @param path its directory
  * @param maker the process that wrote it
@@ -32,10 +34,12 @@ import org.jspecify.annotations.Nullable;
  */
 public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessIdentity> process) {
 
+  private static final Logger LOG = LoggerFactory.getLogger(AbandonedImage.class);
+
   /**
-   * Finds the partial images of makers that died, and those that this JVM could not remove. Others
-   * of living makers are left out, including those of other JVMs on this machine. Not for a
-   * directory that several machines share: makers on another machine cannot be seen.
+   * Finds the partial images of makers that died. Those of living makers are left out, including
+   * those of other JVMs on this machine. Not for a directory that several machines share: makers on
+   * another machine cannot be seen.
    *
    * @param parent the directory that contains the images
    * @return what can be removed; empty when there is no such directory
@@ -66,29 +70,44 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
    * @throws ImageException when one cannot be removed, or the directory cannot be read
    */
   public static void removeIn(Path parent) {
+    Leftovers.removeIn(parent);
     in(parent).stream().filter(half -> half.process().isPresent()).forEach(AbandonedImage::remove);
+  }
+
+  /** Has a partial image of this JVM removed later, as it could not be removed now. */
+  static void giveUp(Path path) {
+    Leftovers.add(
+        path,
+        () -> {
+          if (Files.exists(path, LinkOption.NOFOLLOW_LINKS) && !isOurs(path)) {
+            throw StagingDirectory.replaced(path);
+          }
+          remove(path);
+        });
   }
 
   /** Recognizes one by its name and owner. */
   private static Optional<AbandonedImage> of(Path directory) throws IOException {
     Optional<StagingName> name = StagingName.parse(String.valueOf(directory.getFileName()));
-    if (name.isEmpty() || !Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
+    if (name.isEmpty() || !name.get().maker().hasEnded() || !isOurs(directory)) {
       return Optional.empty();
     }
+    return Optional.of(
+        new AbandonedImage(
+            directory,
+            name.get().maker().process(),
+            name.get().maker().isOfThisBoot()
+                ? Optional.of(name.get().process())
+                : Optional.empty()));
+  }
+
+  /** Other users can give their directories such names too. */
+  private static boolean isOurs(Path directory) throws IOException {
     try {
-      // Other users can give their directories such names too.
-      if (!name.get().maker().hasAbandoned(directory) || !Ownership.of(directory).isOurs()) {
-        return Optional.empty();
-      }
-      return Optional.of(
-          new AbandonedImage(
-              directory,
-              name.get().maker().process(),
-              name.get().maker().isOfThisBoot()
-                  ? Optional.of(name.get().process())
-                  : Optional.empty()));
+      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
+          && Ownership.of(directory).isOurs();
     } catch (NoSuchFileException removedMeanwhile) {
-      return Optional.empty();
+      return false;
     }
   }
 
@@ -99,6 +118,10 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
    * @return its name; null when another process was faster
    */
   @Nullable String claim(Path parent) throws IOException {
+    return claim(parent, path);
+  }
+
+  private static @Nullable String claim(Path parent, Path path) throws IOException {
     Optional<StagingName> left = StagingName.parse(String.valueOf(path.getFileName()));
     String name = StagingName.of(left.orElseThrow().process()).text();
     try {
@@ -122,7 +145,32 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
     Files.move(parent.resolve(name), parent.resolve(left.text()), StandardCopyOption.ATOMIC_MOVE);
   }
 
-  private void delete(Path parent, String name) throws IOException {
+  /**
+   * Removes it. Does nothing when it does not exist any more, or another process continues it.
+   *
+   * @throws ImageException when it cannot be removed
+   */
+  public void remove() {
+    try {
+      remove(path);
+    } catch (IOException e) {
+      throw new ImageException(
+          "the partial image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);
+    }
+  }
+
+  private static void remove(Path path) throws IOException {
+    try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()))) {
+      String name = claim(parent.path(), path);
+      if (name != null) {
+        delete(parent.path(), name, path);
+      }
+    } catch (NoSuchFileException gone) {
+      LOG.debug("{} is gone", path);
+    }
+  }
+
+  private static void delete(Path parent, String name, Path path) throws IOException {
     try {
       DurableFiles.delete(parent.resolve(name));
     } catch (IOException e) {
@@ -133,30 +181,10 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
             parent.resolve(path.getFileName()),
             StandardCopyOption.ATOMIC_MOVE);
       } catch (IOException alsoFailed) {
-        DirectoryMaker.giveUp(path.resolveSibling(name));
+        giveUp(path.resolveSibling(name));
         e.addSuppressed(alsoFailed);
       }
       throw e;
-    }
-  }
-
-  /**
-   * Removes it. Does nothing when it does not exist any more, or another process continues it.
-   *
-   * @throws ImageException when it cannot be removed
-   */
-  public void remove() {
-    try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()))) {
-      String name = claim(parent.path());
-      if (name != null) {
-        delete(parent.path(), name);
-      }
-      DirectoryMaker.removed(path);
-    } catch (NoSuchFileException gone) {
-      DirectoryMaker.removed(path);
-    } catch (IOException e) {
-      throw new ImageException(
-          "the partial image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);
     }
   }
 }

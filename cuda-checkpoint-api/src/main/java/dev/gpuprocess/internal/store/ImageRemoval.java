@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.store;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.FileHold;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -85,7 +84,7 @@ final class ImageRemoval {
       DurableFiles.deleteContent(held.path());
       Files.deleteIfExists(half);
     } catch (IOException e) {
-      DirectoryMaker.giveUp(parent.name().resolve(String.valueOf(half.getFileName())));
+      AbandonedImage.giveUp(parent.name().resolve(String.valueOf(half.getFileName())));
       throw e;
     }
   }

@@ -6,6 +6,7 @@ import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Leftovers;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -211,10 +212,18 @@ public record LogDirectory(Path path) {
   /** Removes it, if it exists. Not to be called when an exception names the log in it. */
   public void delete() {
     try {
-      DurableFiles.delete(path);
-      DirectoryMaker.removed(path);
+      remove();
     } catch (IOException e) {
-      deleteUnseen(e);
+      Leftovers.add(path, this::remove);
+      LOG.warn("{} could not be removed: {}", path, e.toString());
+    }
+  }
+
+  private void remove() throws IOException {
+    try {
+      DurableFiles.delete(path);
+    } catch (IOException e) {
+      removeUnseen(e);
     }
   }
 
@@ -222,18 +231,18 @@ public record LogDirectory(Path path) {
    * Removes the usual files in it, if nobody else can write there: without a free descriptor it
    * cannot be listed.
    */
-  private void deleteUnseen(IOException why) {
+  private void removeUnseen(IOException why) throws IOException {
     try {
-      if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) || !Ownership.of(path).isSecret()) {
-        throw why;
+      if (Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) && Ownership.of(path).isSecret()) {
+        for (String name : USUAL) {
+          Files.deleteIfExists(path.resolve(name));
+        }
+        Files.deleteIfExists(path);
+        return;
       }
-      for (String name : USUAL) {
-        Files.deleteIfExists(path.resolve(name));
-      }
-      Files.deleteIfExists(path);
     } catch (IOException e) {
-      DirectoryMaker.giveUp(path);
-      LOG.warn("{} could not be removed: {}", path, why.toString());
+      why.addSuppressed(e);
     }
+    throw why;
   }
 }

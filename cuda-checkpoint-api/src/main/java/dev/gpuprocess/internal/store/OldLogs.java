@@ -62,7 +62,7 @@ final class OldLogs {
         if (maker.isPresent() && isOurs(directory)) {
           if (Files.exists(directory.resolve(LogDirectory.KEPT))) {
             named.add(new Named(directory, time(directory.resolve(LogDirectory.KEPT))));
-          } else if (maker.get().hasAbandoned(directory) && isPast(time(directory), patience)) {
+          } else if (maker.get().hasEnded() && isPast(time(directory), patience)) {
             new LogDirectory(directory).delete();
           }
         }

@@ -9,6 +9,7 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -44,6 +45,7 @@ public final class StagedImage implements AutoCloseable {
   private boolean logUnwanted;
   private boolean closed;
   private @Nullable Throwable ending;
+  private @Nullable ImageEntry entry;
 
   private StagedImage(
       StagingDirectory staging, Path target, int pid, @Nullable ImageKey key, LogDirectory log) {
@@ -105,6 +107,15 @@ public final class StagedImage implements AutoCloseable {
       target.parent().close();
       throw e;
     }
+  }
+
+  /**
+   * Has the journal entry of this image removed when this is closed.
+   *
+   * @param written before this was created
+   */
+  public void removesWhenClosed(ImageEntry written) {
+    entry = written;
   }
 
   /**
@@ -304,9 +315,9 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Removes an image that was not published, and the log when it is not needed. Does nothing the
-   * second time: of several disk tasks that were given up each closes it when its disk answers, and
-   * the numbers of its descriptors may be others' by then.
+   * Removes an image that was not published, the log when it is not needed, and the journal entry.
+   * Does nothing the second time: of several disk tasks that were given up each closes it when its
+   * disk answers, and the numbers of its descriptors may be others' by then.
    */
   @Override
   public synchronized void close() {
@@ -314,17 +325,17 @@ public final class StagedImage implements AutoCloseable {
       return;
     }
     closed = true;
-    writeback.close();
-    if (!published) {
-      remove();
-    }
-    staging.close();
-    if (logUnwanted) {
-      log.delete();
-    } else if (ending != null) {
-      log.endedWith(ending);
-    } else {
-      log.deleteIfEmpty();
+    try {
+      writeback.close();
+      if (!published) {
+        remove();
+      }
+      staging.close();
+      closeLog();
+    } finally {
+      if (entry != null) {
+        entry.close();
+      }
     }
   }
 
@@ -332,9 +343,18 @@ public final class StagedImage implements AutoCloseable {
     try {
       staging.remove();
     } catch (IOException e) {
-      // Throwing here would hide the original error; AbandonedImage.in finds what is left.
-      staging.giveUp();
+      // Throwing here would hide the original error.
       LOG.warn("{} could not be removed: {}", staging.held().name(), staging.held().explain(e));
+    }
+  }
+
+  private void closeLog() {
+    if (logUnwanted) {
+      log.delete();
+    } else if (ending != null) {
+      log.endedWith(ending);
+    } else {
+      log.deleteIfEmpty();
     }
   }
 }

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -62,7 +61,7 @@ final class StagingDirectory implements AutoCloseable {
       try {
         DurableFiles.delete(path);
       } catch (IOException left) {
-        DirectoryMaker.giveUp(parent.name().resolve(name));
+        AbandonedImage.giveUp(parent.name().resolve(name));
         e.addSuppressed(left);
       }
       throw e;
@@ -104,7 +103,12 @@ final class StagingDirectory implements AutoCloseable {
    * next image that is written there, which removes it. This JVM counts as ended for it.
    */
   void abandon() throws IOException {
-    AbandonedImage.leave(parent.path(), name);
+    try {
+      AbandonedImage.leave(parent.path(), name);
+    } catch (IOException e) {
+      giveUp();
+      throw e;
+    }
   }
 
   /** The directory, by its descriptor. */
@@ -145,12 +149,24 @@ final class StagingDirectory implements AutoCloseable {
   }
 
   /**
-   * Removes it with its content; its final name goes first, atomically.
+   * Removes it with its content; its final name goes first, atomically. If that fails it is removed
+   * later, unless it still has its final name.
    *
    * @throws FileSystemException when it was moved away since it got its final name; it stays then,
    *     and so does what has its name now
    */
   void remove() throws IOException {
+    try {
+      removeNow();
+    } catch (IOException e) {
+      if (moved == null) {
+        giveUp();
+      }
+      throw e;
+    }
+  }
+
+  private void removeNow() throws IOException {
     if (moved != null) {
       if (!staging.isAt(moved)) {
         throw new FileSystemException(
@@ -164,11 +180,8 @@ final class StagingDirectory implements AutoCloseable {
     Files.deleteIfExists(ownPath());
   }
 
-  /** Has it removed later, as it could not be removed now, unless it has its final name. */
-  void giveUp() {
-    if (moved == null) {
-      DirectoryMaker.giveUp(parent.name().resolve(name));
-    }
+  private void giveUp() {
+    AbandonedImage.giveUp(parent.name().resolve(name));
   }
 
   private Path ownPath() {

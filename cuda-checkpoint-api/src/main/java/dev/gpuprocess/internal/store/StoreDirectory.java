@@ -7,6 +7,7 @@ import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.os.Leftovers;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.internal.text.Printable;
@@ -74,7 +75,8 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
       for (Path entry : DurableFiles.list(held.path())) {
         String name = String.valueOf(entry.getFileName());
         Optional<StagingName> half = StagingName.parse(name);
-        isBeingWritten |= half.isPresent() && !half.get().maker().hasAbandoned(entry);
+        isBeingWritten |=
+            half.isPresent() && !half.get().maker().hasEnded() && !Leftovers.contain(entry);
         try {
           images.add(image(held, name));
         } catch (NotAnImage e) {

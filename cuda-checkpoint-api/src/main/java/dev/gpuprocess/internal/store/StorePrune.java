@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -102,11 +102,11 @@ public final class StorePrune {
 
   private void remove(List<ImageDirectory> superseded, ImageDirectory newest) {
     // What is being removed has the name of a half image for a while, and a recovery must find it.
-    ProcessKey noted = journal.writeImage(newest.manifest().pid(), newest.path(), null);
+    ImageEntry entry = journal.writeImage(newest.manifest().pid(), newest.path(), null);
     try {
       superseded.forEach(image -> remove(image, newest));
     } finally {
-      journal.forgetImage(noted);
+      entry.close();
     }
   }
 

@@ -115,7 +115,7 @@ class AbandonedImageTest {
   void namesAreReadBack() throws IOException {
     StagingName name = StagingName.of(TestImages.PROCESS);
     assertEquals(Optional.of(name), StagingName.parse(name.text()));
-    assertFalse(name.maker().hasAbandoned(Path.of(name.text())));
+    assertFalse(name.maker().hasEnded());
     assertTrue(name.maker().isOfThisBoot());
     String large = name.text().replace("-4242-", "-9999999999-");
     assertEquals(Optional.empty(), StagingName.parse(large));

@@ -1,6 +1,9 @@
 package dev.gpuprocess.internal.store;
 
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresRoot;
@@ -53,13 +56,14 @@ class FailedRemovalTest {
     return partial.get(0);
   }
 
-  private void failToRemoveAnImage() throws Exception {
+  /** Leaves the file system read-only, as what is left is removed as soon as that is possible. */
+  private Path failToRemoveAnImage() throws Exception {
     try (StagedImage staged =
         StagedImage.create(mount.path().resolve("failed"), TestImages.PROCESS, 0, null)) {
       TestImages.fill(staged.images(), new Random(1));
       mount.makeReadOnly();
     }
-    mount.makeWritable();
+    return partial();
   }
 
   private StateDirectory state() {
@@ -88,8 +92,8 @@ class FailedRemovalTest {
   @EnumSource
   void imageThatCouldNotBeRemovedIsRemovedLater(Sweep sweep) throws Exception {
     ImageDirectory image = TestImages.publish(mount.path().resolve("image"), null);
-    failToRemoveAnImage();
-    Path left = partial();
+    Path left = failToRemoveAnImage();
+    mount.makeWritable();
     sweep(sweep, image);
     assertEquals(
         List.of(image.path()), DurableFiles.list(mount.path()), () -> left + " is still there");
@@ -98,11 +102,13 @@ class FailedRemovalTest {
 
   @Test
   void imageThatIsStillWrittenStays() throws Exception {
-    failToRemoveAnImage();
+    Path left = failToRemoveAnImage();
+    mount.makeWritable();
     try (StagedImage living =
         StagedImage.create(mount.path().resolve("living"), TestImages.PROCESS, 0, null)) {
       TestImages.fill(living.images(), new Random(1));
       Path staging = partial();
+      assertNotEquals(left, staging);
       AbandonedImage.removeIn(mount.path());
       assertEquals(staging, partial());
       living.publish(TestImages::manifest).verify();
@@ -111,13 +117,25 @@ class FailedRemovalTest {
 
   @Test
   void entryOfAnImageStaysInTheJournalUntilItsDirectoryIsRemoved() throws Exception {
-    failToRemoveAnImage();
+    Path left = failToRemoveAnImage();
     Journal journal = new Journal(state());
     Path image = mount.path().resolve("failed");
-    journal.forgetImage(journal.writeImage(TestImages.PROCESS.pid(), image, null));
+    journal.writeImage(TestImages.PROCESS.pid(), image, null).close();
     assertEquals(1, journal.entries().size());
+    mount.makeWritable();
     AbandonedImage.removeIn(mount.path());
-    journal.forgetImage(journal.writeImage(TestImages.PROCESS.pid(), image, null));
-    assertEquals(1, journal.entries().size(), "the second one is gone");
+    assertEquals(List.of(), journal.entries(), left::toString);
+    journal.writeImage(TestImages.PROCESS.pid(), image, null).close();
+    assertEquals(List.of(), journal.entries());
+  }
+
+  @Test
+  void imageThatCouldNotBeRemovedIsRemovedByItselfAndThenItsEntry() throws Exception {
+    Path left = failToRemoveAnImage();
+    Journal journal = new Journal(state());
+    journal.writeImage(TestImages.PROCESS.pid(), mount.path().resolve("failed"), null).close();
+    mount.makeWritable();
+    await().atMost(30, SECONDS).until(() -> journal.entries().isEmpty());
+    assertEquals(List.of(), DurableFiles.list(mount.path()), left::toString);
   }
 }

@@ -2,10 +2,10 @@ package dev.gpuprocess.examples.cookbook;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.error.GpuCheckpointException;

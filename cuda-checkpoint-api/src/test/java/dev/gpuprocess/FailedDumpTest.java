@@ -1,0 +1,92 @@
+package dev.gpuprocess;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.dumped.DumpReport;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A dump fails, and its half image cannot be removed as its file system is read-only just then. */
+@RequiresRoot("mounts a file system")
+@OutsideUse("A6")
+class FailedDumpTest {
+
+  @RegisterExtension final CountingJob job = new CountingJob();
+  @TempDir Path directory;
+  private TmpFs images;
+
+  private final class FailingCriu extends StubCriu {
+
+    @Override
+    public DumpReport dump(DumpRequest request, DumpListener listener) {
+      images.remount("ro");
+      throw new ImageException(
+          "it cannot be dumped", Failure.of("dump", request.process().pid()), null);
+    }
+  }
+
+  @BeforeEach
+  void failADump() throws IOException {
+    images = TmpFs.mount(directory, "size=512m,mode=0700");
+    RunningProcess running =
+        job.checkpoints().toBuilder().criu(new FailingCriu()).build().process(job.pid());
+    assertThrows(ImageException.class, () -> running.dump(directory.resolve("image")));
+    assertEquals(1, halves().size());
+    assertEquals(1, entries().size(), "a recovery by another JVM needs it");
+  }
+
+  @AfterEach
+  void unmount() {
+    images.close();
+  }
+
+  private static List<Path> files(Path directory, String suffix) throws IOException {
+    try (Stream<Path> files = Files.list(directory)) {
+      return files.filter(file -> file.toString().endsWith(suffix)).toList();
+    }
+  }
+
+  private List<Path> halves() throws IOException {
+    return files(directory, ".partial");
+  }
+
+  private List<Path> entries() throws IOException {
+    return files(job.state(), ".process");
+  }
+
+  @Test
+  void halfImageAndItsEntryGoByThemselves() throws IOException {
+    images.remount("rw");
+    await().atMost(30, SECONDS).until(() -> entries().isEmpty());
+    assertEquals(List.of(), halves());
+    assertEquals(101, job.counter().increment());
+  }
+
+  @Test
+  void recoveryRemovesTheHalfImageAndItsEntry() throws IOException {
+    images.remount("rw");
+    assertEquals(List.of(), job.checkpoints().recover());
+    assertEquals(List.of(), halves());
+    assertEquals(List.of(), entries());
+    assertEquals(101, job.counter().increment());
+  }
+}
