@@ -11,16 +11,12 @@ import java.util.concurrent.locks.LockSupport;
 /** Makes a snapshot in a JVM of its own, and is killed so many microseconds after a step begins. */
 final class DyingSnapshot {
 
-  static final String PROCESS = "process";
-  static final String JOB = "job";
-
   private DyingSnapshot() {}
 
   /**
    * Runs until it kills itself.
    *
-   * @param args machine, state directory, pid, image, directory for host memory, step,
-   *     microseconds, whether a process or a job
+   * @param args machine, state directory, pid, image, directory for host memory, step, microseconds
    */
   public static void main(String[] args) {
     long delay = Long.parseLong(args[6]) * 1000;

@@ -80,10 +80,7 @@ final class SnapshotController {
             .listener(telling)
             .build();
     int pid = Integer.parseInt(args[3]);
-    try (RepeatedSnapshots snapshots =
-            args[5].equals(SnapshotRun.JOB)
-                ? checkpoints.process(pid).repeatSnapshots(plan)
-                : checkpoints.process(pid).repeatSnapshots(plan);
+    try (RepeatedSnapshots snapshots = checkpoints.process(pid).repeatSnapshots(plan);
         BufferedReader orders =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
       say(snapshots.toString());

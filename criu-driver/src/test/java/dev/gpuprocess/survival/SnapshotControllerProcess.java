@@ -35,10 +35,9 @@ final class SnapshotControllerProcess implements AutoCloseable {
    * Starts one.
    *
    * @param by a command that executes its arguments, or nothing
-   * @param kind {@link SnapshotRun#PROCESS} or {@link SnapshotRun#JOB}
    */
   static SnapshotControllerProcess start(
-      List<String> by, SimulatedMachine machine, long pid, Duration interval, String kind) {
+      List<String> by, SimulatedMachine machine, long pid, Duration interval) {
     return new SnapshotControllerProcess(
         ChildJvm.start(
             by,
@@ -51,8 +50,7 @@ final class SnapshotControllerProcess implements AutoCloseable {
                 machine.state().toString(),
                 machine.images().toString(),
                 Long.toString(pid),
-                Long.toString(interval.toMillis()),
-                kind)));
+                Long.toString(interval.toMillis()))));
   }
 
   /** Waits for the next image. */

@@ -59,7 +59,7 @@ class SnapshotDeathTest {
         TmpFs memory = memory();
         Pattern job = Pattern.launch(MEBIBYTES).on(machine.driver).notOurChild().start()) {
       for (int i = 0; i < KILLS; i++) {
-        String when = kill(machine, DyingSnapshot.PROCESS, job.pid(), memory.point(), i);
+        String when = kill(machine, job.pid(), memory.point(), i);
         assertMended(machine, memory.point(), when);
         assertTrue(job.isAlive(), when);
         assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify(), when);
@@ -75,7 +75,7 @@ class SnapshotDeathTest {
         TmpFs memory = memory();
         JobSubject job = JobSubject.startPair(machine.driver, MEBIBYTES)) {
       for (int i = 0; i < KILLS_OF_JOBS; i++) {
-        String when = kill(machine, DyingSnapshot.JOB, job.pid(), memory.point(), i);
+        String when = kill(machine, job.pid(), memory.point(), i);
         assertMended(machine, memory.point(), when);
         assertEquals(Optional.empty(), job.fault(), when);
       }
@@ -110,8 +110,7 @@ class SnapshotDeathTest {
   }
 
   /** Returns when it was. */
-  private static String kill(
-      SimulatedMachine machine, String kind, long pid, Path memory, int number)
+  private static String kill(SimulatedMachine machine, long pid, Path memory, int number)
       throws InterruptedException {
     String step = STEPS.get(number % STEPS.size());
     int micros = new Random(SEED + number).nextInt(LONGEST_MICROS);
@@ -127,14 +126,13 @@ class SnapshotDeathTest {
                 machine.image().toString(),
                 memory.toString(),
                 step,
-                Integer.toString(micros),
-                kind));
+                Integer.toString(micros)));
     try {
       assertTrue(controller.waitFor(60, TimeUnit.SECONDS), "it dies");
       assertEquals(128 + Signals.KILL, controller.exitValue());
     } finally {
       controller.destroyForcibly();
     }
-    return "%s killed %d us after %s began".formatted(kind, micros, step);
+    return "killed %d us after %s began".formatted(micros, step);
   }
 }

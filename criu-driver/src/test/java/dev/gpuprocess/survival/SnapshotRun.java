@@ -27,10 +27,8 @@ import java.util.function.Consumer;
  */
 final class SnapshotRun implements AutoCloseable {
 
-  /** What snapshots are made of. */
-  static final String PROCESS = "process";
-
-  static final String JOB = "job";
+  /** As an argument: snapshots of a tree are made, and not of a process without children. */
+  private static final String JOB = "job";
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
 
@@ -123,8 +121,7 @@ final class SnapshotRun implements AutoCloseable {
   /** A controller makes some images, and is killed in the middle of anything. */
   private void kill() throws InterruptedException {
     try (SnapshotControllerProcess controller =
-        SnapshotControllerProcess.start(
-            List.of(), machine, subject.pid(), interval, isJob ? JOB : PROCESS)) {
+        SnapshotControllerProcess.start(List.of(), machine, subject.pid(), interval)) {
       int some = 1 + random.nextInt(MOST_MADE_BEFORE_A_KILL);
       for (int i = 0; i < some; i++) {
         Path image = controller.awaitMade();
@@ -184,11 +181,7 @@ final class SnapshotRun implements AutoCloseable {
   private void verifyNewest(int round) {
     Consumer<StoredImage> skipped = each -> lost.add("%s after kill %s".formatted(each, round));
     try {
-      if (isJob) {
-        ProcessImage unused = store.newestThatVerifies(skipped);
-      } else {
-        ProcessImage unused = store.newestThatVerifies(skipped);
-      }
+      ProcessImage unused = store.newestThatVerifies(skipped);
     } catch (GpuCheckpointException e) {
       lost.add(e.getMessage());
     }

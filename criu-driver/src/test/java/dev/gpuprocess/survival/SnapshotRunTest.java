@@ -45,8 +45,7 @@ class SnapshotRunTest {
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         Subject subject = Subject.start(machine.driver);
         SnapshotControllerProcess controller =
-            SnapshotControllerProcess.start(
-                Hoard.launcher(), machine, subject.pid(), INTERVAL, SnapshotRun.PROCESS)) {
+            SnapshotControllerProcess.start(Hoard.launcher(), machine, subject.pid(), INTERVAL)) {
       controller.awaitMade();
       controller.order(SnapshotController.STARVE);
       controller.await(SnapshotController.PRUNE_FAILED);

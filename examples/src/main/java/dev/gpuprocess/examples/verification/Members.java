@@ -16,9 +16,9 @@ final class Members {
     List<ProcessMember> members = job.members();
     String each = members.stream().limit(MOST).map(Members::text).collect(Collectors.joining(", "));
     String which =
-        members.size() == 1 && members.get(0).pid() == job.root().pid()
+        members.size() == 1 && members.get(0).pid() == job.identity().pid()
             ? "1 CUDA process, the root: "
-            : "%s CUDA processes below %s: ".formatted(members.size(), job.root().pid());
+            : "%s CUDA processes below %s: ".formatted(members.size(), job.identity().pid());
     return which + each;
   }
 

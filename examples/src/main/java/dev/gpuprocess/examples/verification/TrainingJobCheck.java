@@ -89,7 +89,7 @@ final class TrainingJobCheck {
     int step = trainer.lines().size();
     out.println("  dumped after step " + Trainer.last(trainer.lines()));
     CheckpointedProcess restored = timing.of("criu restore", image::restore);
-    trainer.restoredAs(restored.root());
+    trainer.restoredAs(restored.identity());
     timing.of("resume", restored::resume);
     List<String> lines = trainer.awaitEnd();
     List<String> undisturbed = reference.awaitEnd();
