@@ -12,6 +12,7 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.RetryLaterException;
@@ -144,12 +145,9 @@ class GpuTreeTest {
   }
 
   @Test
-  void treeWithoutCudaIsAJobToo() {
+  void treeWithoutCudaIsRefused() {
     Job job = tree.launch(0, 0);
-    RunningProcess running = checkpoints().process(job.pid());
-    assertEquals(List.of(), running.members());
-    RunningProcess again = running.suspend().resume();
-    assertEquals(List.of(), again.members());
+    assertThrows(NotCudaProcessException.class, () -> checkpoints().process(job.pid()));
     assertThrows(NoSuchProcessException.class, () -> checkpoints().process(0));
   }
 

@@ -125,14 +125,6 @@ class PoisonMemoryTest {
   }
 
   @Test
-  void jobWithItIsRefusedWithTheCure() {
-    PoisonedProcessException e =
-        assertThrows(PoisonedProcessException.class, () -> controller().inspect(pattern.pid()));
-    assertEquals(List.of(found().identity()), e.process().poisoned());
-    assertTrue(e.getMessage().contains("end the job and restore an image"), e.getMessage());
-  }
-
-  @Test
   void recordIsRemovedWithTheProcess() throws IOException {
     found().end();
     assertEquals(List.of(), entries());

@@ -279,7 +279,7 @@ class ProcessListTest {
             "train-7");
     assertEquals(
         "44 alice CHECKPOINTED, unknown GPU memory, python train.py; checkpointed, away since"
-            + " 1970-01-01T00:00:00Z by process 12 of root, which has ended, with job 40, labelled"
+            + " 1970-01-01T00:00:00Z by process 12 of root, which has ended, with process 40, labelled"
             + " train-7",
         new ListedProcess(
                 identity,

@@ -193,7 +193,7 @@ class TreeFailureTest {
     assertEquals(
         List.of(job.member(0), job.member(1)),
         e.process().poisoned().stream().map(ProcessIdentity::pid).toList());
-    assertTells(e, job.member(0) + ", " + job.member(1), "end the job");
+    assertTells(e, job.member(0) + ", " + job.member(1), "end the process");
     assertStates(job, CHECKPOINTED, CHECKPOINTED, LOCKED);
   }
 

@@ -5,7 +5,6 @@ import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
@@ -56,7 +55,6 @@ class TreeRecoveryTest {
     assertNotNull(left);
     for (Recovered each : recovered) {
       assertSame(left, each.suspended());
-      assertNull(each.suspended());
     }
     left.resume();
     assertEquals(List.of(RUNNING, RUNNING, RUNNING), tree.states(job, MEMBERS));

@@ -174,16 +174,19 @@ public final class TreeOperation {
 
   /** Looks at each member. A member that has ended, at whatever moment, is forgotten. */
   private void withEach(Consumer<DriverOperation> look) {
+    NoSuchProcessException ended =
+        new NoSuchProcessException(
+            "process %s has ended".formatted(tree.root.pid()), Failure.of(name, tree.root.pid()));
     for (DriverOperation each : List.copyOf(operations)) {
       try {
         look.accept(each);
       } catch (NoSuchProcessException e) {
         drop(each);
+        ended = e;
       }
     }
     if (operations.isEmpty() && !tree.root.isAlive()) {
-      throw new NoSuchProcessException(
-          "process %s has ended".formatted(tree.root.pid()), Failure.of(name, tree.root.pid()));
+      throw ended;
     }
   }
 

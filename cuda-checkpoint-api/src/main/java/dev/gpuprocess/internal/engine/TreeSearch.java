@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
@@ -8,6 +9,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
 import java.util.Optional;
 
 /** Finds a process tree, also one whose root has ended while its members are not running. */
@@ -28,14 +30,15 @@ public final class TreeSearch {
         ProcessIdentity.of(pid)
             .filter(ProcessIdentity::isAlive)
             .or(() -> journalled(context, pid))
-            .orElseThrow(() -> new NoSuchProcessException(absent(pid), Failure.of(verb, pid)));
+            .orElseThrow(() -> absent(context, pid, verb));
     return TrackedTree.of(context, root, new MemberScan(context, root, verb).all());
   }
 
-  private static String absent(long pid) {
-    return pid <= 0
-        ? pid + " is not a process id: process ids start at 1"
-        : "there is no process " + pid + ": it ended, or never was";
+  private static NoSuchProcessException absent(EngineContext context, long pid, String verb) {
+    // Of a zombie this says who has not reaped it.
+    ReachabilityCheck.require(TrackedProcess.of(context, pid, verb), verb);
+    return new NoSuchProcessException(
+        "process %s has just ended".formatted(pid), Failure.of(verb, pid));
   }
 
   /**
@@ -49,7 +52,7 @@ public final class TreeSearch {
       throw new NotCudaProcessException(
           "process %s has no CUDA state, nor has a descendant: it is no CUDA program, or has not called cuInit yet"
               .formatted(pid),
-          Failure.of(verb, pid));
+          new Failure(verb, pid, null, null, Duration.ZERO, CudaResult.NOT_INITIALIZED, null));
     }
     return tree;
   }

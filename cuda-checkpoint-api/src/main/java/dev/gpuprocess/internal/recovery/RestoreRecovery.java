@@ -105,9 +105,14 @@ final class RestoreRecovery extends EntryRecovery {
       return Optional.of(found(RecoveryOutcome.UNREACHABLE));
     }
     journal.removeRestore(entry.key());
-    return journal.entriesOfProcesses().stream().anyMatch(each -> each.root().equals(key))
-        ? Optional.empty()
-        : Optional.of(new RecoveredProcess(process, RecoveryOutcome.RUNNING, null));
+    if (journal.entriesOfProcesses().stream().anyMatch(each -> each.root().equals(key))) {
+      return Optional.empty();
+    }
+    // Without an image that says otherwise, a process that is not suspended is another one.
+    return Optional.of(
+        manifest().isPresent()
+            ? new RecoveredProcess(process, RecoveryOutcome.RUNNING, null)
+            : found(RecoveryOutcome.GONE));
   }
 
   /**
