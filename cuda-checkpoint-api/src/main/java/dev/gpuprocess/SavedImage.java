@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.store.ImageCopy;
 import dev.gpuprocess.internal.store.ImageDirectory;
-import dev.gpuprocess.internal.store.ReadLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -147,7 +147,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
       @Nullable Cancellation cancellation) {
     int pid = image.manifest().pid();
     StepRecorder steps = new StepRecorder(context.listener(), pid, List.of());
-    ReadLimit limit = ReadLimit.unlimited(step, pid, cancellation);
+    WorkLimit limit = WorkLimit.readingAtLength(step, pid, cancellation);
     ImageCopy.Result made =
         steps.run(
             step,

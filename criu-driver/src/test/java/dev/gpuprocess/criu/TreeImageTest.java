@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.ProcessMember;
 import dev.gpuprocess.RunningProcess;
@@ -16,7 +17,6 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Counter;
@@ -31,11 +31,13 @@ import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -287,35 +289,34 @@ class TreeImageTest {
   }
 
   @Test
-  void treeWithoutCudaIsDumpedAndRestored() {
-    Job job = tree.launch(0, 0);
-    ProcessImage image = suspended(job).dump(image());
-    assertEquals(List.of(), image.manifest().cudaProcesses());
-    assertEquals(0, tree.entries());
-    CheckpointedProcess restored = image.restore();
-    assertEquals(List.of(), restored.members());
-    assertEquals(List.of(), restored.resume().members());
-    assertEquals(0, job.work().messages());
+  void launchedTreeWithoutCudaIsDumpedAndRestored() {
+    LaunchedProcess launched =
+        checkpoints()
+            .launch(
+                LaunchOptions.builder("sleep", "1000")
+                    .environment(tree.machine().environment())
+                    .build());
+    try {
+      ProcessImage image = launched.process().suspend().dump(image());
+      assertEquals(List.of(), image.manifest().cudaProcesses());
+      assertEquals(0, tree.entries());
+      CheckpointedProcess restored = image.restore();
+      assertEquals(List.of(), restored.members());
+      assertEquals(List.of(), restored.resume().members());
+    } finally {
+      launched.end(Duration.ZERO);
+    }
   }
 
   @Test
-  void imageOfAJobIsNoneOfAProcessAndThatOfAProcessIsOneOfAJob() {
-    Job job = tree.launch(0);
-    ProcessImage image = suspended(job).dump(image());
-    ImageMismatchException e =
-        assertThrows(ImageMismatchException.class, () -> checkpoints().open(image()));
-    assertTrue(e.getMessage().contains("ProcessImage.open"), e.getMessage());
-    image.restore().resume();
-    assertRuns(job);
-
-    Path single = tree.directory().resolve("single");
+  void imageOfOneProcessIsWrittenAsEarlierVersionsDid() {
     try (Counter counter = Counter.start(tree.machine())) {
-      ProcessImage process = checkpoints().process(counter.pid()).suspend().dump(single);
+      ProcessImage process = checkpoints().process(counter.pid()).suspend().dump(image());
       assertFalse(process.manifest().isOfJob());
-      CheckpointedProcess restored = checkpoints().open(single).restore();
+      CheckpointedProcess restored = checkpoints().open(image()).restore();
       assertEquals(1, restored.members().size());
       ProcessImage again = restored.dump(tree.directory().resolve("again"));
-      assertFalse(again.manifest().isOfJob(), "earlier versions can restore it");
+      assertFalse(again.manifest().isOfJob());
       checkpoints().open(again.directory()).restore().resume();
       assertEquals(101, counter.increment());
     }
@@ -348,7 +349,7 @@ class TreeImageTest {
   }
 
   @Test
-  void dumpOfOneProcessOfAJobNamesGpuJob() {
+  void childThatIsNoMemberIsNamed() {
     Job job = tree.launch(0);
     try (Counter counter = Counter.start(tree.machine())) {
       assertEquals(101, counter.increment());

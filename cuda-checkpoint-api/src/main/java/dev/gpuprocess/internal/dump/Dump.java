@@ -24,8 +24,7 @@ import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
-import dev.gpuprocess.internal.proc.ScanLimit;
-import dev.gpuprocess.internal.savearea.CopyLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
@@ -172,7 +171,7 @@ public final class Dump {
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", pid, directory.toAbsolutePath(), options.deadline());
     disk.requireCapacity();
-    ScanLimit limit = ScanLimit.of("dump", pid, options.deadline());
+    WorkLimit limit = WorkLimit.scanning("dump", pid, options.deadline());
     TreeCheck.requireInTree(operation);
     TreeCheck tree = new TreeCheck(operation, limit, options.releaseInheritedGpu());
     List<ProcessIdentity> holders = holders(tree, limit);
@@ -196,8 +195,8 @@ public final class Dump {
       HostMemoryPool.Copies reading = context.hostMemory().copying(isSummed(image) ? 1 : 0);
       try {
         saveFiles.look(criu);
-        CopyLimit copying =
-            new CopyLimit(pid, limit.remaining(), options.cancellation().orElse(null));
+        WorkLimit copying =
+            WorkLimit.copying(pid, limit.remaining(), options.cancellation().orElse(null));
         if (!isSnapshot) {
           saveFiles.copy(image, disk, copying, late -> saveFiles.closeWith(image));
         }
@@ -237,7 +236,7 @@ public final class Dump {
   }
 
   /** Those from which device files are to be taken. */
-  private List<ProcessIdentity> holders(TreeCheck tree, ScanLimit limit) {
+  private List<ProcessIdentity> holders(TreeCheck tree, WorkLimit limit) {
     if (job.plugin() == null) {
       return tree.require();
     }

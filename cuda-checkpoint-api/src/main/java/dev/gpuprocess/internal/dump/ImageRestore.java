@@ -26,7 +26,7 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.LogDirectory;
-import dev.gpuprocess.internal.store.ReadLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.store.VerifiedImage;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.RestoreOptions;
@@ -189,8 +189,8 @@ public final class ImageRestore {
     BoundedDiskTask disk =
         new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
     disk.requireCapacity();
-    ReadLimit reading =
-        ReadLimit.within(
+    WorkLimit reading =
+        WorkLimit.reading(
             "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
     try (VerifiedImage verified =
         steps.run(
@@ -321,7 +321,7 @@ public final class ImageRestore {
     return TrackedTree.of(context, root, members);
   }
 
-  private VerifiedImage verified(BoundedDiskTask disk, ReadLimit reading) {
+  private VerifiedImage verified(BoundedDiskTask disk, WorkLimit reading) {
     return disk.run(
         "verify",
         () -> image.verified(reading, context.hostMemory()),

@@ -4,7 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TreeOperation;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.release.GpuRelease;
 import dev.gpuprocess.internal.release.NotReleasableException;
@@ -29,7 +29,7 @@ final class ReleaseStep {
 
   private final TreeOperation operation;
   private final StepRecorder steps;
-  private final ScanLimit limit;
+  private final WorkLimit limit;
   private final TreeCheck tree;
 
   /**
@@ -38,7 +38,7 @@ final class ReleaseStep {
    * @param limit for all of it
    * @param tree a check that lets such children pass
    */
-  ReleaseStep(TreeOperation operation, StepRecorder steps, ScanLimit limit, TreeCheck tree) {
+  ReleaseStep(TreeOperation operation, StepRecorder steps, WorkLimit limit, TreeCheck tree) {
     this.operation = operation;
     this.steps = steps;
     this.limit = limit;

@@ -18,7 +18,7 @@ import dev.gpuprocess.internal.engine.TreeFailures;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.engine.Undo;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
@@ -220,7 +220,7 @@ public final class RunningDump {
     // Nothing is taken from a process that has begun to use CUDA since the tree was looked at.
     new MemberScan(job.context, job.root, verb).newcomers(job.members()).forEach(operation::add);
     operation.require(ProcessState.RUNNING);
-    ScanLimit limit = ScanLimit.of("dump", job.root.pid(), options.deadline());
+    WorkLimit limit = WorkLimit.scanning("dump", job.root.pid(), options.deadline());
     TreeCheck tree = new TreeCheck(operation, limit, true);
     new ReleaseStep(operation, steps, limit, tree).run(tree.require());
   }

@@ -15,7 +15,7 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
-import dev.gpuprocess.internal.savearea.CopyLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.savearea.OwnMemory;
 import dev.gpuprocess.internal.savearea.SaveFiles;
 import dev.gpuprocess.internal.store.StagedImage;
@@ -140,7 +140,7 @@ final class SaveFileStep implements AutoCloseable {
    * @param undo called when that ends after this has thrown
    */
   void copy(
-      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+      StagedImage image, BoundedDiskTask disk, WorkLimit limit, Consumer<@Nullable Boolean> undo) {
     SaveFiles found = files;
     if (found != null && !disk.run("look at", () -> areLinkable(found, image), undo)) {
       write(image, disk, limit, undo);
@@ -161,7 +161,7 @@ final class SaveFileStep implements AutoCloseable {
    * @param undo called when that ends after this has thrown
    */
   void write(
-      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+      StagedImage image, BoundedDiskTask disk, WorkLimit limit, Consumer<@Nullable Boolean> undo) {
     SaveFiles found = files;
     if (found == null || written != null) {
       return;
@@ -179,7 +179,7 @@ final class SaveFileStep implements AutoCloseable {
       SaveFiles found,
       StagedImage image,
       BoundedDiskTask disk,
-      CopyLimit limit,
+      WorkLimit limit,
       Consumer<@Nullable Boolean> undo) {
     return disk.run(
         "write",

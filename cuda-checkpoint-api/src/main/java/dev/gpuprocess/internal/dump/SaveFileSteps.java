@@ -4,7 +4,7 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.TreeOperation;
-import dev.gpuprocess.internal.savearea.CopyLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.CriuDriver;
@@ -36,13 +36,13 @@ final class SaveFileSteps implements AutoCloseable {
 
   /** Copies what must be copied into the image; see {@link SaveFileStep#copy}. */
   void copy(
-      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+      StagedImage image, BoundedDiskTask disk, WorkLimit limit, Consumer<@Nullable Boolean> undo) {
     all.forEach(each -> each.copy(image, disk, limit, undo));
   }
 
   /** Puts the files into the image, as far as that was not done. */
   void write(
-      StagedImage image, BoundedDiskTask disk, CopyLimit limit, Consumer<@Nullable Boolean> undo) {
+      StagedImage image, BoundedDiskTask disk, WorkLimit limit, Consumer<@Nullable Boolean> undo) {
     all.forEach(each -> each.write(image, disk, limit, undo));
   }
 

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.release.GpuHandles;
 import dev.gpuprocess.internal.release.Inheritance;
@@ -38,7 +38,7 @@ final class TreeCheck {
   private static final Duration EXECUTION = Duration.ofSeconds(1);
 
   private final TreeOperation operation;
-  private final ScanLimit limit;
+  private final WorkLimit limit;
   private final boolean releases;
   private final Map<ProcessIdentity, Inheritance> inheritances = new HashMap<>();
 
@@ -48,7 +48,7 @@ final class TreeCheck {
    * @param releases whether children that hold only what they inherited pass, since that will be
    *     taken from them
    */
-  TreeCheck(TreeOperation operation, ScanLimit limit, boolean releases) {
+  TreeCheck(TreeOperation operation, WorkLimit limit, boolean releases) {
     this.operation = operation;
     this.limit = limit;
     this.releases = releases;

@@ -5,7 +5,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.savearea.CopyLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.time.Durations;
@@ -55,7 +55,7 @@ final class WrittenImage {
    * now: the process may have waited long for its GPU.
    */
   ImageDirectory publish() {
-    return publish(new CopyLimit(job.root.pid(), limit, cancellation), limit);
+    return publish(WorkLimit.copying(job.root.pid(), limit, cancellation), limit);
   }
 
   /**
@@ -63,10 +63,10 @@ final class WrittenImage {
    * and is not cancelled.
    */
   ImageDirectory publishAtLength() {
-    return publish(new CopyLimit(job.root.pid(), Durations.LONGEST, null), Durations.LONGEST);
+    return publish(WorkLimit.copying(job.root.pid(), Durations.LONGEST, null), Durations.LONGEST);
   }
 
-  private ImageDirectory publish(CopyLimit copying, Duration time) {
+  private ImageDirectory publish(WorkLimit copying, Duration time) {
     BoundedDiskTask disk = new BoundedDiskTask("dump", job.root.pid(), place, time);
     try {
       saveFiles.write(image, disk, copying, late -> close());

@@ -64,9 +64,18 @@ public final class DriverOperation {
     TrackedProcess target = TrackedProcess.of(context, pid, name);
     BoundedCall.requireCapacity(target.identity, name);
     DriverOperation reading = new DriverOperation(target, name, null);
-    reading.states.awaitCriu(target.identity);
+    reading.awaitCriu();
     ReachabilityCheck.require(target, name);
     return reading;
+  }
+
+  /**
+   * Waits until CRIU does not work on the process, which it stops meanwhile.
+   *
+   * @throws OperationInProgressException when that takes too long
+   */
+  void awaitCriu() {
+    states.awaitCriu(target.identity);
   }
 
   /**

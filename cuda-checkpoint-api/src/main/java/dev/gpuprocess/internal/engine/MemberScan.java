@@ -96,10 +96,12 @@ public final class MemberScan {
   private Optional<TrackedProcess> member(ProcessIdentity process) {
     BoundedCall.requireCapacity(process, verb);
     TrackedProcess target = TrackedProcess.of(context, process);
+    DriverOperation reading = new DriverOperation(target, verb, null);
+    reading.awaitCriu();
     if (target.isGone() || isAtRest(target)) {
       return Optional.empty();
     }
-    return Optional.ofNullable(state(target))
+    return Optional.ofNullable(state(reading))
         .map(
             state -> {
               target.isAt(state);
@@ -135,9 +137,10 @@ public final class MemberScan {
   }
 
   /** Null for one without CUDA. */
-  private @Nullable ProcessState state(TrackedProcess target) {
+  private @Nullable ProcessState state(DriverOperation reading) {
+    TrackedProcess target = reading.target();
     try {
-      return DriverOperation.askedTwice(new DriverOperation(target, verb, null)::look);
+      return DriverOperation.askedTwice(reading::look);
     } catch (NotCudaProcessException | NoSuchProcessException e) {
       LOG.debug("process {} is no member of job {}: {}", target.pid(), root.pid(), e.getMessage());
       return null;

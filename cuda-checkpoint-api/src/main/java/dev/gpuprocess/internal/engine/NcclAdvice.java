@@ -5,7 +5,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.nccl.NcclPeers;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
 import org.slf4j.Logger;
@@ -26,7 +26,7 @@ final class NcclAdvice {
 
   /** More words for the message, or none. */
   static String of(TrackedProcess target) {
-    ScanLimit limit = ScanLimit.of("lock", target.pid(), LIMIT);
+    WorkLimit limit = WorkLimit.scanning("lock", target.pid(), LIMIT);
     CudaDriver cuda = target.context.cuda();
     try {
       return NcclPeers.of(

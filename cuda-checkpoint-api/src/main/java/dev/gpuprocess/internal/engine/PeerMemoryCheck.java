@@ -5,7 +5,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.internal.nccl.NcclPeers;
 import dev.gpuprocess.internal.proc.Environment;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.util.LinkedHashSet;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -42,7 +42,7 @@ final class PeerMemoryCheck {
       pids.add(root);
     }
     job.members().forEach(member -> pids.add(member.pid()));
-    ScanLimit limit = ScanLimit.of(verb, root, job.context.timeouts().call());
+    WorkLimit limit = WorkLimit.scanning(verb, root, job.context.timeouts().call());
     try {
       NcclPeers.communicating(pids, limit::check)
           .filter(NcclPeers::mayMapMemory)

@@ -44,8 +44,8 @@ final class TreeLock {
     long end = Durations.end(patience);
     Duration part = Durations.bounded(patience).dividedBy(FIRST_PART);
     part = smaller(larger(part, LEAST), MOST);
+    Duration left = patience;
     while (true) {
-      Duration left = Durations.remaining(end);
       // What would be left after it is no time for another attempt.
       boolean isLast = isAlone() || part.multipliedBy(3).compareTo(left) > 0;
       try {
@@ -57,6 +57,7 @@ final class TreeLock {
         }
         letGo(e);
       }
+      left = Durations.remaining(end);
       part = part.multipliedBy(2);
     }
   }
@@ -106,8 +107,10 @@ final class TreeLock {
     List<Member> next = operation.members();
     // A later attempt begins here too, and the entries were removed when all were let go.
     next.forEach(each -> each.target().note("lock", ProcessLock.Kind.MOVE));
+    Duration left = time;
     do {
-      Suspension.lock(next, Durations.remaining(end), stop);
+      Suspension.lock(next, left, stop);
+      left = Durations.remaining(end);
       next = newcomers();
     } while (!next.isEmpty());
   }

@@ -7,6 +7,8 @@ import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.proc.AmdDevices;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -50,11 +52,18 @@ public final class TreeSearch {
     TrackedTree tree = find(context, pid, verb);
     if (tree.members().isEmpty()) {
       throw new NotCudaProcessException(
-          "process %s has no CUDA state, nor has a descendant: it is no CUDA program, or has not called cuInit yet"
-              .formatted(pid),
+          "process %s has no CUDA state, nor has a descendant: %s".formatted(pid, why(tree)),
           new Failure(verb, pid, null, null, Duration.ZERO, CudaResult.NOT_INITIALIZED, null));
     }
     return tree;
+  }
+
+  private static String why(TrackedTree tree) {
+    return ProcFs.tree(tree.root.pid()).stream()
+        .flatMap(each -> AmdDevices.heldBy(each, () -> {}).stream())
+        .findFirst()
+        .map(device -> "it has %s open, so take it with AmdProcess.of".formatted(device))
+        .orElse("it is no CUDA program, or has not called cuInit yet");
   }
 
   /** Its members may be suspended although it has ended. */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.savearea;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -83,7 +84,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   }
 
   /** Computes the checksums of its present content, for the manifest. */
-  ImageFile sums(Checksum checksum, CopyLimit limit) throws IOException {
+  ImageFile sums(Checksum checksum, WorkLimit limit) throws IOException {
     return sums(IoExecutor.copying(), checksum, limit, null);
   }
 
@@ -93,7 +94,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
    * @param directory of memory files of the image
    * @return the copy, with the checksums of what was read
    */
-  ImageFile copyTo(Path directory, Checksum checksum, CopyLimit limit) throws IOException {
+  ImageFile copyTo(Path directory, Checksum checksum, WorkLimit limit) throws IOException {
     try (BlockFile to = BlockFile.create(directory.resolve(name()), true)) {
       to.reserve(bytes());
       to.prepare(0, bytes());
@@ -105,9 +106,9 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   }
 
   private ImageFile sums(
-      IoExecutor threads, Checksum checksum, CopyLimit limit, @Nullable BlockFile to)
+      IoExecutor threads, Checksum checksum, WorkLimit limit, @Nullable BlockFile to)
       throws IOException {
-    return new SummedCopy(offset -> file, to, limit::requireTime)
+    return new SummedCopy(offset -> file, to, limit::check)
         .run(path(), bytes(), checksum, threads);
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.savearea;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -188,7 +189,7 @@ public final class SaveFiles implements AutoCloseable {
    * @return the files, with their checksums
    * @throws IOException when one cannot be read or written
    */
-  public List<ImageFile> putInto(Path directory, Checksum checksum, CopyLimit limit)
+  public List<ImageFile> putInto(Path directory, Checksum checksum, WorkLimit limit)
       throws IOException {
     List<ImageFile> done = new ArrayList<>();
     for (SaveFile file : files) {

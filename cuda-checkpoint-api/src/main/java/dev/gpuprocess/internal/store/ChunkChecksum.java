@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.internal.os.Descriptors;
 import java.io.EOFException;
@@ -21,7 +22,7 @@ final class ChunkChecksum {
   private ChunkChecksum() {}
 
   /** Computes the checksum of a part of a file; links are refused. */
-  static String of(Checksum kind, Path file, long from, long to, ReadLimit reading)
+  static String of(Checksum kind, Path file, long from, long to, WorkLimit reading)
       throws IOException {
     RunningChecksum sum = RunningChecksum.of(kind);
     read(file, from, to, sum::add, reading);
@@ -37,7 +38,7 @@ final class ChunkChecksum {
   }
 
   /** Reads a part of a file, piece by piece; links are refused. */
-  static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
+  static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, WorkLimit reading)
       throws IOException {
     ByteBuffer direct = DirectBuffers.take();
     if (direct == null) {
@@ -52,13 +53,13 @@ final class ChunkChecksum {
   }
 
   private static void read(
-      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, ReadLimit reading)
+      Path file, long from, long to, ByteBuffer buffer, Consumer<ByteBuffer> sum, WorkLimit reading)
       throws IOException {
     try (RandomAccessFile in = Descriptors.readRegular(file)) {
       FileChannel channel = in.getChannel();
       long at = from;
       while (at < to) {
-        reading.requireTime();
+        reading.check();
         buffer.clear().limit((int) Math.min(buffer.capacity(), to - at));
         int count = channel.read(buffer, at);
         if (count < 0) {
@@ -72,14 +73,14 @@ final class ChunkChecksum {
 
   /** Not a channel, which would allocate direct memory. */
   private static void readIntoHeap(
-      Path file, long from, long to, Consumer<ByteBuffer> sum, ReadLimit reading)
+      Path file, long from, long to, Consumer<ByteBuffer> sum, WorkLimit reading)
       throws IOException {
     byte[] bytes = new byte[HEAP_BYTES];
     try (RandomAccessFile in = Descriptors.readRegular(file)) {
       in.seek(from);
       long at = from;
       while (at < to) {
-        reading.requireTime();
+        reading.check();
         int count = in.read(bytes, 0, (int) Math.min(bytes.length, to - at));
         if (count < 0) {
           throw shorter(file);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.os.IoExecutor;
@@ -27,7 +28,7 @@ final class FileChecksums {
 
   /** Starts to read a file, which is named as in the manifest. */
   static FileChecksums start(
-      IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, ReadLimit reading)
+      IoExecutor cores, PinnedDirectory image, String path, Checksum checksum, WorkLimit reading)
       throws IOException {
     Path file = image.path().resolve(path);
     long bytes = Files.size(file);

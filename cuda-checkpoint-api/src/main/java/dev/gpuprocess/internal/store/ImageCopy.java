@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -56,7 +57,7 @@ public final class ImageCopy implements AutoCloseable {
   private final Manifest manifest;
   private final Failure failure;
   private final Path target;
-  private final ReadLimit reading;
+  private final WorkLimit reading;
   private final VerifiedImage source;
   private final StagingDirectory staging;
   private final byte @Nullable [] code;
@@ -70,7 +71,7 @@ public final class ImageCopy implements AutoCloseable {
       StagingDirectory staging,
       Path target,
       byte @Nullable [] code,
-      ReadLimit reading) {
+      WorkLimit reading) {
     this.manifest = image.manifest();
     this.failure = failure(manifest);
     this.source = source;
@@ -115,7 +116,7 @@ public final class ImageCopy implements AutoCloseable {
    * @throws OperationCancelledException when it was cancelled
    */
   public static Result make(
-      ImageDirectory image, Path directory, @Nullable ImageKey key, ReadLimit reading) {
+      ImageDirectory image, Path directory, @Nullable ImageKey key, WorkLimit reading) {
     try (ImageCopy copy = begin(image, directory, key, reading)) {
       return copy.run();
     }
@@ -123,8 +124,8 @@ public final class ImageCopy implements AutoCloseable {
 
   /** Checks both places, and makes the partial copy or continues one. */
   static ImageCopy begin(
-      ImageDirectory image, Path directory, @Nullable ImageKey key, ReadLimit reading) {
-    reading.requireTime();
+      ImageDirectory image, Path directory, @Nullable ImageKey key, WorkLimit reading) {
+    reading.check();
     Failure failure = failure(image.manifest());
     VerifiedImage source = image.opened(reading, key != null);
     try {
@@ -390,7 +391,7 @@ public final class ImageCopy implements AutoCloseable {
     if (code != null) {
       DurableFiles.write(copy.path().resolve(ManifestFile.CODE_NAME), code);
     }
-    reading.requireTime();
+    reading.check();
     try {
       staging.publish(target);
     } catch (IOException e) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageMissingException;
@@ -238,7 +239,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * The same as {@link #verified(ReadLimit)} without a limit.
+   * The same as {@link #verified(WorkLimit)} without a limit.
    *
    * @return the image, to be closed
    * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
@@ -247,7 +248,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @throws ImageMissingException when the image is gone
    */
   public VerifiedImage verified() {
-    return verified(ReadLimit.unlimited("verify", manifest.pid()));
+    return verified(WorkLimit.readingAtLength("verify", manifest.pid(), null));
   }
 
   /**
@@ -263,7 +264,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
    */
-  public VerifiedImage verified(ReadLimit reading) {
+  public VerifiedImage verified(WorkLimit reading) {
     return verified(reading, null);
   }
 
@@ -274,7 +275,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @param pool where the memory is; null for none
    * @return the image, to be closed
    */
-  public VerifiedImage verified(ReadLimit reading, @Nullable HostMemoryPool pool) {
+  public VerifiedImage verified(WorkLimit reading, @Nullable HostMemoryPool pool) {
     return checked(
         held -> {
           Verification verification = new Verification(held, manifest, reading);
@@ -299,7 +300,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @param ofAnyOwner as {@link #openToCopy} opened it
    * @return the image, to be closed
    */
-  VerifiedImage opened(ReadLimit reading, boolean ofAnyOwner) {
+  VerifiedImage opened(WorkLimit reading, boolean ofAnyOwner) {
     return checked(
         held -> {
           new Verification(held, manifest, reading, ofAnyOwner).requireForm();

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -38,7 +39,7 @@ final class ImageSealer {
         IoExecutor cores = IoExecutor.cores()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       List<FileChecksums> sums = new ArrayList<>();
-      ReadLimit unlimited = ReadLimit.unlimited("dump", pid);
+      WorkLimit unlimited = WorkLimit.readingAtLength("dump", pid, null);
       for (Path file : files) {
         syncs.add(disk.start(() -> synced(file)));
         String name = image.path().relativize(file).toString();

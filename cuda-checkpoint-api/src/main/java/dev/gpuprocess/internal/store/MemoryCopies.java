@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
@@ -76,7 +77,7 @@ final class MemoryCopies implements AutoCloseable {
    * @param file as the manifest has it
    * @return the file with the checksums of what was copied
    */
-  ImageFile copy(PinnedDirectory image, ImageFile file, ReadLimit reading) throws IOException {
+  ImageFile copy(PinnedDirectory image, ImageFile file, WorkLimit reading) throws IOException {
     NamelessFile copy = files.get(file.path());
     if (copy == null) {
       throw new IllegalArgumentException(file.path() + " is not copied");
@@ -89,7 +90,7 @@ final class MemoryCopies implements AutoCloseable {
       // A disk has its best number of readers, and memory more of them.
       IoExecutor threads = cached.isCached(0) ? IoExecutor.copying() : IoExecutor.streaming();
       return new SummedCopy(
-              offset -> cached.isCached(offset) ? cached : direct, to, reading::requireTime)
+              offset -> cached.isCached(offset) ? cached : direct, to, reading::check)
           .run(file.path(), file.bytes(), file.checksum(), threads);
     }
   }

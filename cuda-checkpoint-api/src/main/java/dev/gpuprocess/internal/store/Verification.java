@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
@@ -25,10 +26,10 @@ final class Verification {
   private final PinnedDirectory image;
   private final Manifest manifest;
   private final Path images;
-  private final ReadLimit reading;
+  private final WorkLimit reading;
   private final boolean ofAnyOwner;
 
-  Verification(PinnedDirectory image, Manifest manifest, ReadLimit reading) {
+  Verification(PinnedDirectory image, Manifest manifest, WorkLimit reading) {
     this(image, manifest, reading, false);
   }
 
@@ -37,7 +38,7 @@ final class Verification {
    *
    * @param ofAnyOwner whether others may have written the files, as the content alone is used
    */
-  Verification(PinnedDirectory image, Manifest manifest, ReadLimit reading, boolean ofAnyOwner) {
+  Verification(PinnedDirectory image, Manifest manifest, WorkLimit reading, boolean ofAnyOwner) {
     this.image = image;
     this.manifest = manifest;
     this.reading = reading;
@@ -74,7 +75,7 @@ final class Verification {
       requireSameNames(memory, MemoryFile.DIRECTORY);
     }
     for (ImageFile file : manifest.files()) {
-      reading.requireTime();
+      reading.check();
       requireForm(file);
     }
   }

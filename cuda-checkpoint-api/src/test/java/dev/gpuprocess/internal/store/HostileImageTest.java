@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.Figures;
@@ -264,7 +265,7 @@ class HostileImageTest {
         if (Files.isRegularFile(each, LinkOption.NOFOLLOW_LINKS) && Files.size(each) < 1 << 24) {
           content =
               ChunkChecksum.of(
-                  Checksum.SHA256, each, 0, Files.size(each), ReadLimit.unlimited("test", 0));
+                  Checksum.SHA256, each, 0, Files.size(each), WorkLimit.readingAtLength("test", 0, null));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -70,8 +71,8 @@ class ImageCopyTest {
     image = TestImages.publish(original, null);
   }
 
-  private static ReadLimit unlimited() {
-    return ReadLimit.unlimited("copy", 0);
+  private static WorkLimit unlimited() {
+    return WorkLimit.readingAtLength("copy", 0, null);
   }
 
   private ImageCopy.Result copy() {
@@ -404,7 +405,7 @@ class ImageCopyTest {
   @Test
   void aCancelledCopyLeavesNothing() throws IOException {
     Cancellation cancellation = new Cancellation();
-    ReadLimit limit = ReadLimit.unlimited("copy", 0, cancellation);
+    WorkLimit limit = WorkLimit.readingAtLength("copy", 0, cancellation);
     try (ImageCopy copy = ImageCopy.begin(image, target, null, limit)) {
       copy.copy(image.manifest().files().get(0));
       assertEquals(1, entries(parent).size());

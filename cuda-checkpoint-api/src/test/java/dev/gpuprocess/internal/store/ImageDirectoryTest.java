@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
@@ -350,14 +351,14 @@ class ImageDirectoryTest {
     files.sort(Comparator.comparing(ImageFile::path));
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory opened = ImageDirectory.open(image);
-    ReadLimit shortly = ReadLimit.within("restore", 4242, Duration.ofMillis(50), null);
+    WorkLimit shortly = WorkLimit.reading("restore", 4242, Duration.ofMillis(50), null);
     OperationTimedOutException late =
         assertThrows(OperationTimedOutException.class, () -> opened.verified(shortly));
     TestImages.says(late, "did not begin");
     Cancellation cancellation = new Cancellation();
     cancellation.cancel();
-    ReadLimit unwanted =
-        ReadLimit.within("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
+    WorkLimit unwanted =
+        WorkLimit.reading("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
     assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
     // An executor that has ended is a moment ahead of its threads.
     await()

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -80,7 +81,7 @@ final class OtherJvm implements AutoCloseable {
       }
       case "copy" -> {
         ImageDirectory image = ImageDirectory.open(Path.of(arguments[2]));
-        ReadLimit unlimited = ReadLimit.unlimited("copy", 0);
+        WorkLimit unlimited = WorkLimit.readingAtLength("copy", 0, null);
         try (ImageCopy copy = ImageCopy.begin(image, target, null, unlimited)) {
           for (ImageFile file : image.manifest().files().subList(0, COPIED_FILES)) {
             copy.copy(file);

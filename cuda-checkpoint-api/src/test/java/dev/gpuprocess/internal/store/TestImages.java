@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import dev.gpuprocess.internal.time.WorkLimit;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -249,7 +250,7 @@ public final class TestImages {
                     held,
                     image.relativize(file).toString(),
                     checksum,
-                    ReadLimit.unlimited("sum", 0))
+                    WorkLimit.readingAtLength("sum", 0, null))
                 .await());
       }
       return summed;

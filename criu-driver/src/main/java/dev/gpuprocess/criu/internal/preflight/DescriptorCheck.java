@@ -4,7 +4,7 @@ import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -34,7 +34,7 @@ final class DescriptorCheck {
   /** Whether a file system, by its device, holds message queues. */
   private final Map<Long, Boolean> queues = new HashMap<>();
 
-  private final ScanLimit limit;
+  private final WorkLimit limit;
   private final RemovedFileCheck removed;
   private final LockCheck locks;
   private final SocketCheck sockets;
@@ -44,7 +44,7 @@ final class DescriptorCheck {
   /** Creates the check of a tree with these processes. */
   DescriptorCheck(
       FindingCollector findings,
-      ScanLimit limit,
+      WorkLimit limit,
       DumpOptions options,
       RemovedFileCheck removed,
       ProcessIdentity root,

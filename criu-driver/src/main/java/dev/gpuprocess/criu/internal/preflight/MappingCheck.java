@@ -3,7 +3,7 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -24,7 +24,7 @@ final class MappingCheck {
       List.of("/dev/zero (deleted)", "/memfd:", "/[aio]", "/anon_hugepage");
 
   private final FindingCollector findings;
-  private final ScanLimit limit;
+  private final WorkLimit limit;
   private final RemovedFileCheck removed;
   private final boolean ownIpcNamespace;
 
@@ -37,7 +37,7 @@ final class MappingCheck {
   }
 
   MappingCheck(
-      FindingCollector findings, ScanLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
+      FindingCollector findings, WorkLimit limit, RemovedFileCheck removed, ProcessIdentity root) {
     this.findings = findings;
     this.limit = limit;
     this.removed = removed;

@@ -4,7 +4,7 @@ import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
@@ -13,14 +13,14 @@ import java.util.List;
 public final class Preflight {
 
   private final FindingCollector findings = new FindingCollector();
-  private final ScanLimit limit;
+  private final WorkLimit limit;
   private final TaskCheck tasks;
   private final DescriptorCheck descriptors;
   private final MappingCheck mappings;
   private final List<Integer> tree;
 
   private Preflight(ProcessIdentity root, DumpOptions options) {
-    limit = ScanLimit.of("dump", root.pid(), options.deadline());
+    limit = WorkLimit.scanning("dump", root.pid(), options.deadline());
     tree = ProcFs.tree(root.pid());
     RemovedFileCheck removed = new RemovedFileCheck(findings, options);
     tasks = new TaskCheck(findings, root);

@@ -8,7 +8,7 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.proc.ScanLimit;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 
@@ -35,7 +35,7 @@ public final class TreeAtRest {
    * @param descendants the pids of the tree without its root
    */
   public void require(List<Integer> descendants) {
-    ScanLimit limit = ScanLimit.of("dump", root, options.deadline());
+    WorkLimit limit = WorkLimit.scanning("dump", root, options.deadline());
     // CRIU can thaw a cgroup that it has been told to freeze.
     boolean mayBeFrozen = options.freezeCgroup().isPresent();
     Freezer freezer = Freezer.look();

@@ -1,0 +1,142 @@
+package dev.gpuprocess.internal.time;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.options.Cancellation;
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A time limit and a cancellation of work that takes long: a scan of a large process tree, the copy
+ * of a process's memory, the verification of an image. The work checks it after every few pieces.
+ * Immutable; may be shared between threads.
+ */
+public final class WorkLimit {
+
+  private static final Duration LEAST = Duration.ofMillis(1);
+
+  private final String operation;
+  private final long pid;
+  private final Duration total;
+  private final @Nullable Cancellation cancellation;
+  private final String cancelled;
+  private final String late;
+  private final long start = System.nanoTime();
+
+  private WorkLimit(
+      String operation,
+      long pid,
+      Duration total,
+      @Nullable Cancellation cancellation,
+      String cancelled,
+      String late) {
+    this.operation = operation;
+    this.pid = pid;
+    this.total = total;
+    this.cancellation = cancellation;
+    this.cancelled = cancelled;
+    this.late = late;
+  }
+
+  /**
+   * For a scan of a process tree, which touches nothing. Begins now.
+   *
+   * @param operation what the scan is for, such as {@code dump}
+   * @param pid the root of the tree
+   * @param total how long it may take
+   */
+  public static WorkLimit scanning(String operation, long pid, Duration total) {
+    return new WorkLimit(
+        operation,
+        pid,
+        total,
+        null,
+        "",
+        "%s of process %s: scanning its tree took all of the %s that the operation had, and nothing was touched: allow more time (DumpOptions.deadline), or find out why the process has so many files and mappings"
+            .formatted(operation, pid, Printable.of(total)));
+  }
+
+  /**
+   * For the copy of the memory of a process into an image. Begins now.
+   *
+   * @param pid of the process that is dumped
+   * @param total how long it may take
+   * @param cancellation null for none
+   */
+  public static WorkLimit copying(int pid, Duration total, @Nullable Cancellation cancellation) {
+    return new WorkLimit(
+        "dump",
+        pid,
+        total,
+        cancellation,
+        "the dump of process %s was cancelled while its memory was copied into the image"
+            .formatted(pid),
+        "the dump of process %s was given up while its memory was copied into the image, as it may take no longer than %s: allow more time, or use a faster disk"
+            .formatted(pid, Printable.of(total)));
+  }
+
+  /**
+   * For the verification of an image. Large images take minutes, and sparse images of a few blocks
+   * can be made to take days. Begins now.
+   *
+   * @param operation what the image is read for, such as {@code restore}
+   * @param pid of the process in the image
+   * @param total how long it may take
+   * @param cancellation null for none
+   */
+  public static WorkLimit reading(
+      String operation, int pid, Duration total, @Nullable Cancellation cancellation) {
+    return new WorkLimit(
+        operation,
+        pid,
+        total,
+        cancellation,
+        "%s of the image of process %s was cancelled while the image was being read; the image is as it was"
+            .formatted(operation, pid),
+        "%s of the image of process %s did not begin, because verifying the image took longer than the %s available: allow more time"
+            .formatted(operation, pid, Printable.of(total)));
+  }
+
+  /** The same without a time limit. */
+  public static WorkLimit readingAtLength(
+      String operation, int pid, @Nullable Cancellation cancellation) {
+    return reading(operation, pid, Durations.LONGEST, cancellation);
+  }
+
+  /**
+   * Returns the time left for the next part of the same operation.
+   *
+   * @return at least a millisecond
+   */
+  public Duration remaining() {
+    Duration left = total.minusNanos(System.nanoTime() - start);
+    return left.compareTo(LEAST) < 0 ? LEAST : left;
+  }
+
+  /** Returns how long the operation may take in all. */
+  public Duration total() {
+    return total;
+  }
+
+  /** Returns whether no time is left. */
+  public boolean isUp() {
+    return System.nanoTime() - start > Durations.nanos(total);
+  }
+
+  /**
+   * Checks that the work may go on.
+   *
+   * @throws OperationCancelledException when the operation was cancelled
+   * @throws OperationTimedOutException when the time is up
+   */
+  public void check() {
+    if (cancellation != null && cancellation.isCancelled()) {
+      throw new OperationCancelledException(cancelled, Failure.of(operation, pid));
+    }
+    if (isUp()) {
+      throw new OperationTimedOutException(late, Failure.of(operation, pid));
+    }
+  }
+}
