@@ -44,11 +44,24 @@ class DocumentationTest {
       Pattern.compile("<pre>\\{@code\\n(.*?)\\n *\\* }</pre>", Pattern.DOTALL);
 
   @Test
-  void readmeShowsTheSnippetsThatRun() throws IOException {
-    List<String> shown = javaBlocks(ROOT.resolve("README.md"));
-    assertFalse(shown.isEmpty(), "README.md shows no Java");
+  void readmeAndGuideShowTheSnippetsThatRun() throws IOException {
+    List<String> shown = new ArrayList<>();
+    for (String page : List.of("README.md", "docs/guide.md")) {
+      List<String> blocks = javaBlocks(ROOT.resolve(page));
+      assertFalse(blocks.isEmpty(), page + " shows no Java");
+      shown.addAll(blocks);
+    }
     assertEquals(
-        regions(SNIPPETS), shown, "the regions of SnippetsTest and the Java blocks of README.md");
+        regions(SNIPPETS).stream().sorted().toList(),
+        shown.stream().sorted().toList(),
+        "the regions of SnippetsTest and the Java blocks of README.md and docs/guide.md");
+  }
+
+  @Test
+  void readmeIsReadInThreeMinutes() throws IOException {
+    String readme = Files.readString(ROOT.resolve("README.md"));
+    assertTrue(readme.lines().count() <= 160, "README.md has more than 160 lines");
+    assertTrue(readme.split("\\s+").length <= 900, "README.md has more than 900 words");
   }
 
   @Test
@@ -70,8 +83,8 @@ class DocumentationTest {
   @Test
   void noOtherPageShowsJava() throws IOException {
     for (Path page : files(ROOT.resolve("docs"), ".md")) {
-      if (!page.endsWith("cookbook.md")) {
-        assertEquals(List.of(), javaBlocks(page), page + " shows Java that nobody compiles");
+      if (!page.endsWith("cookbook.md") && !page.endsWith("guide.md")) {
+        assertEquals(List.of(), javaBlocks(page), page + " shows Java that no test compiles");
       }
     }
   }
@@ -95,7 +108,7 @@ class DocumentationTest {
   @Test
   void linksLeadSomewhere() throws IOException {
     List<Path> pages = new ArrayList<>(files(ROOT.resolve("docs"), ".md"));
-    for (String page : List.of("README.md", "CONTRIBUTING.md", "CHANGELOG.md")) {
+    for (String page : List.of("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")) {
       pages.add(ROOT.resolve(page));
     }
     pages.add(ROOT.resolve("src-test-fixtures/README.md"));

@@ -19,17 +19,17 @@ import java.util.spi.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What README.md says of jlink, tried with the JDK that runs the tests. */
+/** Runs the jlink command of docs/operations.md with the JDK that runs the tests. */
 class RuntimeImageTest {
 
   private static final String COMMAND =
       "jlink --add-modules java.logging,jdk.jfr,jdk.unsupported --output runtime";
 
   @Test
-  void theLibraryRunsOnAnImageOfTheModulesThatTheReadmeNames(@TempDir Path directory)
+  void theLibraryRunsOnAnImageOfTheModulesThatThePageNames(@TempDir Path directory)
       throws IOException, InterruptedException {
-    Path readme = Path.of(System.getProperty("gpuprocess.root"), "README.md");
-    assertTrue(Files.readString(readme).contains(COMMAND), "README.md does not say " + COMMAND);
+    Path page = Path.of(System.getProperty("gpuprocess.root"), "docs/operations.md");
+    assertTrue(Files.readString(page).contains(COMMAND), page + " does not show " + COMMAND);
     Path runtime = directory.resolve("runtime");
     String[] words = COMMAND.split(" ");
     words[words.length - 1] = runtime.toString();

@@ -52,9 +52,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * What README.md and the javadoc show, compiled and run. {@link DocumentationTest} compares them
- * with the regions here; the recipes of docs/cookbook.md are regions of the package {@code
- * cookbook}.
+ * The code in README.md, docs/guide.md and the javadoc, compiled and run. {@link DocumentationTest}
+ * compares it with the regions here. The recipes of docs/cookbook.md are regions of the package
+ * {@code cookbook}.
  *
  * <p>Surefire sets {@code gpuprocess.driver.dir} and a working directory of its own, so that the
  * snippets find a simulated driver as users find theirs, and may write to {@code images}.
@@ -94,7 +94,7 @@ class SnippetsTest {
   void suspendForAnUrgentJob() {
     Runnable urgentJob = () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(pid));
     // [start:suspend]
-    // free the GPU for something urgent, then go on
+    // free the GPU for something urgent, then continue
     try (CheckpointedProcess parked = GpuProcess.of(pid).suspend()) {
       urgentJob.run();
     } // resumed here, also when urgentJob throws
@@ -108,7 +108,7 @@ class SnippetsTest {
     Path images = Files.createDirectories(Path.of("images"));
     assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: mvn clean");
     // [start:disk]
-    // to disk and back, maybe tomorrow, maybe elsewhere
+    // to disk and back, perhaps tomorrow, perhaps elsewhere
     ProcessImage image = GpuProcess.of(pid).dump(Path.of("images", "job-42"));
     RunningProcess again = ProcessImage.open(Path.of("images", "job-42")).restore().resume();
     // [end:disk]
@@ -121,10 +121,10 @@ class SnippetsTest {
   }
 
   @Test
-  void comesInTheMiddle() {
+  void arrivesInTheMiddle() {
     assertEquals(pid, GpuProcess.of(pid).lock().pid());
     // [start:inspect]
-    // a tool that comes in the middle
+    // a tool that arrives in the middle
     if (GpuProcess.inspect(pid) instanceof LockedProcess locked) locked.unlock();
     // [end:inspect]
     assertEquals(102, counter.increment());
@@ -152,7 +152,7 @@ class SnippetsTest {
     Files.writeString(Path.of("train.sh"), "echo trained; exit 3\n");
     Files.deleteIfExists(Path.of("train.log"));
     // [start:launch]
-    // a job of our own
+    // a process of our own
     LaunchedProcess training =
         GpuProcess.launch(
             LaunchOptions.builder("sh", "train.sh")
@@ -170,13 +170,14 @@ class SnippetsTest {
         Path.of("train.sh"), "test -S \"$GPUPROCESS_SOCKET\" && test $PPID = $GPUPROCESS_ROOT\n");
     Files.createDirectories(Path.of("images"));
     // [start:requests]
-    // a job that asks for snapshots of itself
-    LaunchedProcess asking =
+    // a process that requests snapshots of itself
+    LaunchedProcess requesting =
         GpuProcess.launch(
             LaunchOptions.builder("sh", "train.sh").build(),
-            RequestPlan.into(ImageStore.at(Path.of("images", "asked"))).build());
+            RequestPlan.into(ImageStore.at(Path.of("images", "requested"))).build());
     // [end:requests]
-    assertEquals(OptionalInt.of(0), asking.awaitExit(Duration.ofMinutes(1)).orElseThrow().code());
+    assertEquals(
+        OptionalInt.of(0), requesting.awaitExit(Duration.ofMinutes(1)).orElseThrow().code());
   }
 
   @Test
@@ -187,7 +188,7 @@ class SnippetsTest {
         assertTrue(GpuProcess.of(pid).snapshot(job.resolve(earlier)).steps().size() > 1);
       }
       // [start:snapshot]
-      // a backup of a job that goes on; the newest three stay
+      // a backup of a process that continues; the newest three stay
       ProcessImage newest = GpuProcess.of(pid).snapshot(Path.of("images", "job-43", "monday"));
       List<Path> removed = newest.removeOlder(3);
       // [end:snapshot]
@@ -222,7 +223,7 @@ class SnippetsTest {
             .build();
     try {
       suspended.resume(options);
-    } catch (PoisonedProcessException e) { // another program took the memory in between
+    } catch (PoisonedProcessException e) { // another program took the memory first
       e.process().replaceWith(ProcessImage.open(Path.of("images", "job-44"))).resume();
     }
     // [end:options]
@@ -239,7 +240,7 @@ class SnippetsTest {
     GpuCheckpoints service = GpuCheckpoints.builder().resumeOnExit(true).build();
     try (CheckpointedProcess parked = service.process(pid).suspend()) {
       urgentJob.run();
-    } // resumed here, and also when a SIGTERM ends this JVM in between
+    } // resumed here, and also when a SIGTERM ends this JVM first
     // [end:exit]
     assertEquals(102, counter.increment());
   }
@@ -269,14 +270,14 @@ class SnippetsTest {
     // [start:errors]
     try {
       GpuProcess.of(pid).lock(Duration.ofMillis(100));
-    } catch (RetryLaterException e) { // busy, or no room: the same call may succeed later
+    } catch (RetryLaterException e) { // busy, or too little memory: the same call may succeed later
       log.add(e.getMessage()); // one sentence: what happened to which process, and what to do
       log.add(e.failure().operation() + " took " + e.failure().elapsed());
-    } catch (FixAndRetryException e) { // the message says what has to be put right first
+    } catch (FixAndRetryException e) { // the message names what has to be fixed first
       log.add(e.getMessage());
-    } catch (ProcessUnfitException e) { // this process cannot be taken: leave it alone
+    } catch (ProcessUnfitException e) { // this process cannot be suspended: give it up
       log.add(e.getMessage());
-    } catch (MachineUnfitException e) { // nor can any other on this machine
+    } catch (MachineUnfitException e) { // nor can any other process on this machine
       log.add(e.getMessage());
     }
     // [end:errors]
@@ -298,7 +299,7 @@ class SnippetsTest {
         };
     RunningProcess resumed =
         GpuCheckpoints.builder().listener(listener).build().process(pid).suspend().resume();
-    resumed.steps(); // the same numbers once more
+    resumed.steps(); // the same steps
     // [end:steps]
     assertEquals(
         List.of("lock", "checkpoint", "restore", "unlock"),

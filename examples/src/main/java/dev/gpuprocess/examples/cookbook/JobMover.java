@@ -31,9 +31,9 @@ public final class JobMover {
     this.shared = shared;
   }
 
-  /** Takes a job off this host. The name must do for a directory. */
+  /** Takes a job off this host. The name must be a valid directory name. */
   public void send(String job, long pid) {
-    // If the dump fails, the job runs on here.
+    // If the dump fails, the job keeps running here.
     DumpOptions options = DumpOptions.builder().label(job).build();
     ProcessImage image = gpus.process(pid).dump(own.directory().resolve(job), options);
     // If the copy fails, call copyTo again: it continues. The job is safe in its image.

@@ -45,7 +45,7 @@ public final class NodeAgent implements AutoCloseable {
     this.retention = retention;
   }
 
-  /** Mends what an agent left that died; to be called before anything else. */
+  /** Repairs what a dead agent left. Call it before anything else. */
   public void recover() {
     for (Recovered found : gpus.recover()) {
       LOG.info("process {} is {}", found.process().pid(), found.outcome());
@@ -59,7 +59,7 @@ public final class NodeAgent implements AutoCloseable {
     }
   }
 
-  /** Takes snapshots of a job from now on. The name must do for a directory. */
+  /** Takes snapshots of a job from now on. The name must be a valid directory name. */
   public RepeatedSnapshots watch(String job, long pid) {
     SnapshotPlan plan =
         SnapshotPlan.every(interval, store(job))
@@ -79,7 +79,7 @@ public final class NodeAgent implements AutoCloseable {
     return gpus.store(images.resolve(job));
   }
 
-  /** What an operator reads. */
+  /** The log lines for an operator. */
   private record Report(String job) implements SnapshotListener {
 
     @Override
@@ -99,11 +99,11 @@ public final class NodeAgent implements AutoCloseable {
 
     @Override
     public void ended(boolean closed) {
-      LOG.info("{}: no more snapshots{}", job, closed ? "" : ", as it has ended");
+      LOG.info("{}: no more snapshots{}", job, closed ? "" : ", because it has ended");
     }
   }
 
-  /** Brings a job back that has ended, from its newest image that is whole. */
+  /** Restores a job that has ended, from its newest image that verifies. */
   public Optional<RunningProcess> restore(String job) {
     try {
       RestoreOptions options = RestoreOptions.builder().expectLabel(job).build();
@@ -114,7 +114,7 @@ public final class NodeAgent implements AutoCloseable {
       watch(job, back.pid());
       return Optional.of(back);
     } catch (ImageMissingException e) {
-      LOG.warn("{} cannot be brought back: {}", job, e.getMessage());
+      LOG.warn("{} cannot be restored: {}", job, e.getMessage());
       return Optional.empty();
     }
   }

@@ -39,7 +39,7 @@ public final class PreemptingScheduler {
     batch.add(pid);
   }
 
-  /** Runs an urgent job. The batch jobs go on afterwards, whatever it throws. */
+  /** Runs an urgent job. The batch jobs continue afterwards, also when it throws. */
   public synchronized void runUrgent(Runnable urgent) {
     List<CheckpointedProcess> suspended = new ArrayList<>();
     try {
@@ -59,11 +59,11 @@ public final class PreemptingScheduler {
       // Its kernels did not finish in time, or another controller is working on it.
       LOG.info("left on the GPU for now: {}", e.getMessage());
     } catch (FixAndRetryException e) {
-      // It is stopped by a debugger, say. The message names what to change.
+      // It may be stopped by a debugger. The message names what to change.
       LOG.warn("needs an operator: {}", e.getMessage());
     } catch (ProcessUnfitException e) {
-      // It has ended, or uses what the driver cannot checkpoint: do not ask again.
-      LOG.warn("no batch job any more: {}", e.getMessage());
+      // It has ended, or uses memory that the driver cannot checkpoint: do not try again.
+      LOG.warn("removed from the batch jobs: {}", e.getMessage());
       batch.remove(pid);
     } catch (MachineUnfitException e) {
       // No process of this machine can be suspended: the driver is too old, for instance.
@@ -75,7 +75,7 @@ public final class PreemptingScheduler {
 
   private void bringBack(CheckpointedProcess job) {
     try {
-      // What used the GPU until now may take a moment to give its memory back.
+      // The process that used the GPU may take a moment to release its memory.
       job.resume(ResumeOptions.builder().waitForMemory(memoryWait).build());
     } catch (StaleStateException e) {
       LOG.info("another controller has moved it: {}", e.getMessage());
@@ -83,13 +83,13 @@ public final class PreemptingScheduler {
       LOG.warn("lost: {}", e.getMessage());
       batch.remove((long) job.pid());
     } catch (GpuCheckpointException e) {
-      // There is still no room, or something has to be put right first. It stays suspended.
+      // Too little memory is free, or something has to be fixed first. It stays suspended.
       LOG.warn("still suspended: {}", e.getMessage());
       waiting.add(job);
     }
   }
 
-  /** Call this when GPU memory was freed, or every minute. */
+  /** Tries to resume the waiting jobs. Call it when GPU memory was freed, or every minute. */
   public synchronized void resumeWaiting() {
     List<CheckpointedProcess> again = List.copyOf(waiting);
     waiting.clear();

@@ -60,21 +60,21 @@ class PreemptingSchedulerTest {
   }
 
   @Test
-  void aBusyJobIsLeftOnTheGpu() {
+  void aBusyJobStaysOnTheGpu() {
     machine.faults(Fault.in("cuCheckpointProcessLock").answers(600)); // CUDA_ERROR_NOT_READY
     scheduler.runUrgent(() -> assertInstanceOf(RunningProcess.class, gpus.inspect(job.pid())));
     assertEquals(102, job.increment());
   }
 
   @Test
-  void anUnfitJobIsLeftAloneAndRunsOn() {
+  void anUnfitJobKeepsRunning() {
     job.allocateManaged(); // which the driver refuses to checkpoint
     scheduler.runUrgent(() -> assertFalse(scheduler.isCordoned()));
     assertEquals(102, job.increment());
   }
 
   @Test
-  void aJobWaitsUntilThereIsRoom() {
+  void aJobWaitsUntilMemoryIsFree() {
     AtomicReference<Pattern> urgent = new AtomicReference<>();
     scheduler.runUrgent(() -> urgent.set(Pattern.start(machine, 800))); // MiB of 1 GiB
     try (Pattern stillThere = requireNonNull(urgent.get())) {
