@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
@@ -13,9 +14,13 @@ import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Finds a process tree, also one whose root has ended while its members are not running. */
 public final class TreeSearch {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private TreeSearch() {}
 
@@ -59,11 +64,17 @@ public final class TreeSearch {
   }
 
   private static String why(TrackedTree tree) {
-    return ProcFs.tree(tree.root.pid()).stream()
-        .flatMap(each -> AmdDevices.heldBy(each, () -> {}).stream())
-        .findFirst()
-        .map(device -> "it has %s open, so take it with AmdProcess.of".formatted(device))
-        .orElse("it is no CUDA program, or has not called cuInit yet");
+    try {
+      for (int pid : ProcFs.tree(tree.root.pid())) {
+        Optional<String> device = AmdDevices.heldBy(pid, () -> {});
+        if (device.isPresent()) {
+          return "it has %s open, so take it with AmdProcess.of".formatted(device.get());
+        }
+      }
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("whether process {} uses an AMD GPU is not known", tree.root.pid(), e);
+    }
+    return "it is no CUDA program, or has not called cuInit yet";
   }
 
   /** Its members may be suspended although it has ended. */

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.savearea;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -11,6 +10,7 @@ import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.store.SummedCopy;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -108,8 +108,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   private ImageFile sums(
       IoExecutor threads, Checksum checksum, WorkLimit limit, @Nullable BlockFile to)
       throws IOException {
-    return new SummedCopy(offset -> file, to, limit::check)
-        .run(path(), bytes(), checksum, threads);
+    return new SummedCopy(offset -> file, to, limit::check).run(path(), bytes(), checksum, threads);
   }
 
   @Override

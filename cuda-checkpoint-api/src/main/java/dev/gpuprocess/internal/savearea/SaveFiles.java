@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.savearea;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -17,6 +16,7 @@ import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.internal.trace.BorrowedThread;
 import dev.gpuprocess.internal.trace.PassedDescriptor;
 import dev.gpuprocess.internal.trace.RemoteCalls;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -15,6 +14,7 @@ import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.FileNotFoundException;
 import java.io.IOException;

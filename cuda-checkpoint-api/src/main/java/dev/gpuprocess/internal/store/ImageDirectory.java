@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageMissingException;
@@ -15,6 +14,7 @@ import dev.gpuprocess.internal.os.FileHold;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import dev.gpuprocess.internal.os.UnreadableImage;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.AccessDeniedException;

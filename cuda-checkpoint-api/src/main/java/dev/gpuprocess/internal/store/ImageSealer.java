@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
@@ -9,6 +8,7 @@ import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;

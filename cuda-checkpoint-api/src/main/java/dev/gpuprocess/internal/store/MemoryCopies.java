@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
@@ -10,6 +9,7 @@ import dev.gpuprocess.internal.os.FileSystemStatus;
 import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.NamelessFile;
 import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -89,8 +89,7 @@ final class MemoryCopies implements AutoCloseable {
       to.prepare(0, file.bytes());
       // A disk has its best number of readers, and memory more of them.
       IoExecutor threads = cached.isCached(0) ? IoExecutor.copying() : IoExecutor.streaming();
-      return new SummedCopy(
-              offset -> cached.isCached(offset) ? cached : direct, to, reading::check)
+      return new SummedCopy(offset -> cached.isCached(offset) ? cached : direct, to, reading::check)
           .run(file.path(), file.bytes(), file.checksum(), threads);
     }
   }

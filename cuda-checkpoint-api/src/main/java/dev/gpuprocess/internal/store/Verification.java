@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
@@ -8,6 +7,7 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.Figures;
@@ -12,6 +11,7 @@ import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -265,7 +265,11 @@ class HostileImageTest {
         if (Files.isRegularFile(each, LinkOption.NOFOLLOW_LINKS) && Files.size(each) < 1 << 24) {
           content =
               ChunkChecksum.of(
-                  Checksum.SHA256, each, 0, Files.size(each), WorkLimit.readingAtLength("test", 0, null));
+                  Checksum.SHA256,
+                  each,
+                  0,
+                  Files.size(each),
+                  WorkLimit.readingAtLength("test", 0, null));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.internal.time.WorkLimit;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -16,6 +15,7 @@ import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.IoExecutor;
 import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
