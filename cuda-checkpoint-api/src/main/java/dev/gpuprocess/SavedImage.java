@@ -147,7 +147,9 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
       @Nullable Cancellation cancellation) {
     int pid = image.manifest().pid();
     StepRecorder steps = new StepRecorder(context.listener(), pid, List.of());
-    WorkLimit limit = WorkLimit.readingAtLength(step, pid, cancellation);
+    WorkLimit limit =
+        WorkLimit.readingAtLength(
+            step, pid, () -> cancellation != null && cancellation.isCancelled());
     ImageCopy.Result made =
         steps.run(
             step,

@@ -5,6 +5,8 @@ import dev.gpuprocess.FailedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.PoisonedProcess;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -122,16 +124,28 @@ final class JobFaultRunner implements AutoCloseable {
     if (thrown == null && !(found instanceof RunningProcess)) {
       complaints.add("it was said to run, and is " + found);
     }
+    if (found instanceof PoisonedProcess poisoned) {
+      if (!(thrown instanceof PoisonedProcessException)) {
+        complaints.add("it is poisoned, and the verb threw " + thrown);
+      }
+      poisoned.end();
+      requireNoEntries(complaints);
+      return false;
+    }
     mend(found);
     boolean whole = subject.living().size() == JobSubject.MEMBERS;
     if (!whole && !played.kills() && !failed) {
       complaints.add("a member is gone");
     }
     subject.fault(whole).ifPresent(complaints::add);
+    requireNoEntries(complaints);
+    return whole;
+  }
+
+  private void requireNoEntries(List<String> complaints) {
     if (!machine.journal().isEmpty()) {
       complaints.add("the journal has " + machine.journal());
     }
-    return whole;
   }
 
   private boolean isFree(JobSubject subject) {

@@ -29,6 +29,7 @@ import dev.gpuprocess.internal.store.ImagePlace;
 import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
@@ -196,7 +197,10 @@ public final class Dump {
       try {
         saveFiles.look(criu);
         WorkLimit copying =
-            WorkLimit.copying(pid, limit.remaining(), options.cancellation().orElse(null));
+            WorkLimit.copying(
+                pid,
+                limit.remaining(),
+                () -> options.cancellation().map(Cancellation::isCancelled).orElse(false));
         if (!isSnapshot) {
           saveFiles.copy(image, disk, copying, late -> saveFiles.closeWith(image));
         }

@@ -29,6 +29,7 @@ import dev.gpuprocess.internal.store.LogDirectory;
 import dev.gpuprocess.internal.store.VerifiedImage;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -191,7 +192,10 @@ public final class ImageRestore {
     disk.requireCapacity();
     WorkLimit reading =
         WorkLimit.reading(
-            "restore", manifest.pid(), options.deadline(), options.cancellation().orElse(null));
+            "restore",
+            manifest.pid(),
+            options.deadline(),
+            () -> options.cancellation().map(Cancellation::isCancelled).orElse(false));
     try (VerifiedImage verified =
         steps.run(
             "verify",

@@ -55,7 +55,10 @@ final class WrittenImage {
    * now: the process may have waited long for its GPU.
    */
   ImageDirectory publish() {
-    return publish(WorkLimit.copying(job.root.pid(), limit, cancellation), limit);
+    return publish(
+        WorkLimit.copying(
+            job.root.pid(), limit, () -> cancellation != null && cancellation.isCancelled()),
+        limit);
   }
 
   /**
@@ -63,7 +66,8 @@ final class WrittenImage {
    * and is not cancelled.
    */
   ImageDirectory publishAtLength() {
-    return publish(WorkLimit.copying(job.root.pid(), Durations.LONGEST, null), Durations.LONGEST);
+    return publish(
+        WorkLimit.copying(job.root.pid(), Durations.LONGEST, () -> false), Durations.LONGEST);
   }
 
   private ImageDirectory publish(WorkLimit copying, Duration time) {

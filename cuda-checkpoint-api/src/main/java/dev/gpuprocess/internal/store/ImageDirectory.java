@@ -248,7 +248,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @throws ImageMissingException when the image is gone
    */
   public VerifiedImage verified() {
-    return verified(WorkLimit.readingAtLength("verify", manifest.pid(), null));
+    return verified(WorkLimit.readingAtLength("verify", manifest.pid(), () -> false));
   }
 
   /**

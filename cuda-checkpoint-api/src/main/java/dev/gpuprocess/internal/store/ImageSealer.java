@@ -39,7 +39,7 @@ final class ImageSealer {
         IoExecutor cores = IoExecutor.cores()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       List<FileChecksums> sums = new ArrayList<>();
-      WorkLimit unlimited = WorkLimit.readingAtLength("dump", pid, null);
+      WorkLimit unlimited = WorkLimit.readingAtLength("dump", pid, () -> false);
       for (Path file : files) {
         syncs.add(disk.start(() -> synced(file)));
         String name = image.path().relativize(file).toString();

@@ -4,9 +4,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
-import org.jspecify.annotations.Nullable;
+import java.util.function.BooleanSupplier;
 
 /**
  * A time limit and a cancellation of work that takes long: a scan of a large process tree, the copy
@@ -20,7 +19,7 @@ public final class WorkLimit {
   private final String operation;
   private final long pid;
   private final Duration total;
-  private final @Nullable Cancellation cancellation;
+  private final BooleanSupplier isCancelled;
   private final String cancelled;
   private final String late;
   private final long start = System.nanoTime();
@@ -29,13 +28,13 @@ public final class WorkLimit {
       String operation,
       long pid,
       Duration total,
-      @Nullable Cancellation cancellation,
+      BooleanSupplier isCancelled,
       String cancelled,
       String late) {
     this.operation = operation;
     this.pid = pid;
     this.total = total;
-    this.cancellation = cancellation;
+    this.isCancelled = isCancelled;
     this.cancelled = cancelled;
     this.late = late;
   }
@@ -52,7 +51,7 @@ public final class WorkLimit {
         operation,
         pid,
         total,
-        null,
+        () -> false,
         "",
         "%s of process %s: scanning its tree took all of the %s that the operation had, and nothing was touched: allow more time (DumpOptions.deadline), or find out why the process has so many files and mappings"
             .formatted(operation, pid, Printable.of(total)));
@@ -63,14 +62,14 @@ public final class WorkLimit {
    *
    * @param pid of the process that is dumped
    * @param total how long it may take
-   * @param cancellation null for none
+   * @param isCancelled whether to stop before that
    */
-  public static WorkLimit copying(int pid, Duration total, @Nullable Cancellation cancellation) {
+  public static WorkLimit copying(int pid, Duration total, BooleanSupplier isCancelled) {
     return new WorkLimit(
         "dump",
         pid,
         total,
-        cancellation,
+        isCancelled,
         "the dump of process %s was cancelled while its memory was copied into the image"
             .formatted(pid),
         "the dump of process %s was given up while its memory was copied into the image, as it may take no longer than %s: allow more time, or use a faster disk"
@@ -84,15 +83,15 @@ public final class WorkLimit {
    * @param operation what the image is read for, such as {@code restore}
    * @param pid of the process in the image
    * @param total how long it may take
-   * @param cancellation null for none
+   * @param isCancelled whether to stop before that
    */
   public static WorkLimit reading(
-      String operation, int pid, Duration total, @Nullable Cancellation cancellation) {
+      String operation, int pid, Duration total, BooleanSupplier isCancelled) {
     return new WorkLimit(
         operation,
         pid,
         total,
-        cancellation,
+        isCancelled,
         "%s of the image of process %s was cancelled while the image was being read; the image is as it was"
             .formatted(operation, pid),
         "%s of the image of process %s did not begin, because verifying the image took longer than the %s available: allow more time"
@@ -100,9 +99,8 @@ public final class WorkLimit {
   }
 
   /** The same without a time limit. */
-  public static WorkLimit readingAtLength(
-      String operation, int pid, @Nullable Cancellation cancellation) {
-    return reading(operation, pid, Durations.LONGEST, cancellation);
+  public static WorkLimit readingAtLength(String operation, int pid, BooleanSupplier isCancelled) {
+    return reading(operation, pid, Durations.LONGEST, isCancelled);
   }
 
   /**
@@ -132,7 +130,7 @@ public final class WorkLimit {
    * @throws OperationTimedOutException when the time is up
    */
   public void check() {
-    if (cancellation != null && cancellation.isCancelled()) {
+    if (isCancelled.getAsBoolean()) {
       throw new OperationCancelledException(cancelled, Failure.of(operation, pid));
     }
     if (isUp()) {

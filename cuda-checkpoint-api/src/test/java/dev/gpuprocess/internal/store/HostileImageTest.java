@@ -269,7 +269,7 @@ class HostileImageTest {
                   each,
                   0,
                   Files.size(each),
-                  WorkLimit.readingAtLength("test", 0, null));
+                  WorkLimit.readingAtLength("test", 0, () -> false));
         }
         Object size = Files.isDirectory(each, LinkOption.NOFOLLOW_LINKS) ? "" : facts.get("size");
         found.put(

@@ -72,7 +72,7 @@ class ImageCopyTest {
   }
 
   private static WorkLimit unlimited() {
-    return WorkLimit.readingAtLength("copy", 0, null);
+    return WorkLimit.readingAtLength("copy", 0, () -> false);
   }
 
   private ImageCopy.Result copy() {
@@ -405,7 +405,7 @@ class ImageCopyTest {
   @Test
   void aCancelledCopyLeavesNothing() throws IOException {
     Cancellation cancellation = new Cancellation();
-    WorkLimit limit = WorkLimit.readingAtLength("copy", 0, cancellation);
+    WorkLimit limit = WorkLimit.readingAtLength("copy", 0, cancellation::isCancelled);
     try (ImageCopy copy = ImageCopy.begin(image, target, null, limit)) {
       copy.copy(image.manifest().files().get(0));
       assertEquals(1, entries(parent).size());

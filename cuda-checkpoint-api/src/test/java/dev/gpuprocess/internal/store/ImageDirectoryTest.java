@@ -351,14 +351,15 @@ class ImageDirectoryTest {
     files.sort(Comparator.comparing(ImageFile::path));
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory opened = ImageDirectory.open(image);
-    WorkLimit shortly = WorkLimit.reading("restore", 4242, Duration.ofMillis(50), null);
+    WorkLimit shortly = WorkLimit.reading("restore", 4242, Duration.ofMillis(50), () -> false);
     OperationTimedOutException late =
         assertThrows(OperationTimedOutException.class, () -> opened.verified(shortly));
     TestImages.says(late, "did not begin");
     Cancellation cancellation = new Cancellation();
     cancellation.cancel();
     WorkLimit unwanted =
-        WorkLimit.reading("restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation);
+        WorkLimit.reading(
+            "restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation::isCancelled);
     assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
     // An executor that has ended is a moment ahead of its threads.
     await()

@@ -81,7 +81,7 @@ final class OtherJvm implements AutoCloseable {
       }
       case "copy" -> {
         ImageDirectory image = ImageDirectory.open(Path.of(arguments[2]));
-        WorkLimit unlimited = WorkLimit.readingAtLength("copy", 0, null);
+        WorkLimit unlimited = WorkLimit.readingAtLength("copy", 0, () -> false);
         try (ImageCopy copy = ImageCopy.begin(image, target, null, unlimited)) {
           for (ImageFile file : image.manifest().files().subList(0, COPIED_FILES)) {
             copy.copy(file);

@@ -250,7 +250,7 @@ public final class TestImages {
                     held,
                     image.relativize(file).toString(),
                     checksum,
-                    WorkLimit.readingAtLength("sum", 0, null))
+                    WorkLimit.readingAtLength("sum", 0, () -> false))
                 .await());
       }
       return summed;
