@@ -76,7 +76,8 @@ class MemoryFilesTest {
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=900m");
+    memory =
+        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=900m");
     machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES).create();
     checkpoints =
         GpuCheckpoints.builder()
