@@ -54,7 +54,6 @@ import org.junit.jupiter.api.io.TempDir;
  * The GPU memory of a suspended process is in files in memory, and goes into files of its own in
  * the image, where the process finds its bytes again.
  */
-@Tag("jdk")
 @RequiresRoot("traces the process")
 class MemoryFilesTest {
 
@@ -192,6 +191,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void stepsAreTold() throws IOException {
     CheckpointedProcess suspended = suspended();
     List<Mapping> saved = SaveFileMappings.candidates((int) job.pid());
@@ -234,6 +234,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void aMovedImageIsRestoredAsOftenAsOneLikes() throws IOException {
     ProcessImage image = suspended().dump(image(), OPTIONS);
     assertIsInFiles(image);
@@ -344,6 +345,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void aProcessThatStaysHasItsMemory() throws IOException {
     CheckpointedProcess checkpointed = suspended();
     ProcessImage image = checkpointed.dump(image(), OPTIONS.toBuilder().leaveRunning(true).build());
@@ -374,6 +376,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void anImageInTheSameMemoryIsALink() throws IOException {
     Path inMemory = memory.point().resolve("image");
     CheckpointedProcess checkpointed = suspended();
@@ -539,6 +542,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void anAlteredFileIsFoundBeforeTheRestore() throws IOException {
     suspended().dump(image(), OPTIONS);
     Path file = image().resolve(MEMORY);
