@@ -46,7 +46,7 @@ import org.junit.jupiter.api.io.TempDir;
 class DriverHookKillsTest {
 
   /** More of them: {@code -Dgpuprocess.hook.kills=200}. */
-  private static final int KILLS = Integer.getInteger("gpuprocess.hook.kills", 20);
+  private static final int KILLS = Integer.getInteger("gpuprocess.hook.kills", 12);
 
   private static final int MEBIBYTES = 48;
   private static final String WHOLE = "ok %s bytes".formatted((long) MEBIBYTES << 20);
