@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 class JobFaultsTest {
 
-  private static final int STRIDE = 12;
+  private static final int STRIDE = 8;
 
   @TempDir Path directory;
 
