@@ -114,6 +114,9 @@ class AskedFromInsideTest {
 
   @AfterEach
   void endAll() {
+    if (gpu == null) {
+      return; // skipped: there is no CRIU
+    }
     gpu.gate.countDown();
     if (job != null) {
       job.end(Duration.ZERO);

@@ -64,7 +64,8 @@ class ChangingMemoryTest {
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=800m");
+    memory =
+        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=800m");
     machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
     checkpoints =
         GpuCheckpoints.builder()

@@ -14,6 +14,7 @@ import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -73,7 +74,7 @@ class MainJobTest {
     checkpoints =
         GpuCheckpoints.builder()
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .hostMemory(HostMemory.in(Path.of("/dev/shm")))
+            .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
             .stateDirectory(directory.resolve("state"))
             .build();
   }

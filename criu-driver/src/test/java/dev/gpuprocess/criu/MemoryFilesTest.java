@@ -54,7 +54,6 @@ import org.junit.jupiter.api.io.TempDir;
  * The GPU memory of a suspended process is in files in memory, and goes into files of its own in
  * the image, where the process finds its bytes again.
  */
-@Tag("jdk")
 @RequiresRoot("traces the process")
 class MemoryFilesTest {
 
@@ -76,7 +75,8 @@ class MemoryFilesTest {
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=900m");
+    memory =
+        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=900m");
     machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES).create();
     checkpoints =
         GpuCheckpoints.builder()
@@ -191,6 +191,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void stepsAreTold() throws IOException {
     CheckpointedProcess suspended = suspended();
     List<Mapping> saved = SaveFileMappings.candidates((int) job.pid());
@@ -233,6 +234,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void aMovedImageIsRestoredAsOftenAsOneLikes() throws IOException {
     ProcessImage image = suspended().dump(image(), OPTIONS);
     assertIsInFiles(image);
@@ -343,6 +345,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void aProcessThatStaysHasItsMemory() throws IOException {
     CheckpointedProcess checkpointed = suspended();
     ProcessImage image = checkpointed.dump(image(), OPTIONS.toBuilder().leaveRunning(true).build());
@@ -373,6 +376,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void anImageInTheSameMemoryIsALink() throws IOException {
     Path inMemory = memory.point().resolve("image");
     CheckpointedProcess checkpointed = suspended();
@@ -538,6 +542,7 @@ class MemoryFilesTest {
   }
 
   @Test
+  @Tag("jdk")
   void anAlteredFileIsFoundBeforeTheRestore() throws IOException {
     suspended().dump(image(), OPTIONS);
     Path file = image().resolve(MEMORY);

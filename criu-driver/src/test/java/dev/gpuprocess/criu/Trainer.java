@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -50,7 +51,7 @@ final class Trainer implements AutoCloseable {
     checkpoints =
         GpuCheckpoints.builder()
             .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .hostMemory(HostMemory.in(Path.of("/dev/shm")))
+            .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
             .stateDirectory(directory.resolve("state"))
             .build();
   }

@@ -14,6 +14,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.ProcessMember;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -63,7 +64,9 @@ class TreeImageTest {
   }
 
   private GpuCheckpoints checkpoints() {
-    return tree.checkpoints().toBuilder().hostMemory(HostMemory.in(Path.of("/dev/shm"))).build();
+    return tree.checkpoints().toBuilder()
+        .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
+        .build();
   }
 
   private Path image() {

@@ -12,10 +12,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A tenth of {@code bin/crash-test}. */
+/** Some of the kills of {@code bin/crash-test}. */
 class CrashTest {
 
-  private static final int KILLS = 20;
+  private static final int KILLS = 12;
   private static final long SEED = 4;
 
   @TempDir Path directory;

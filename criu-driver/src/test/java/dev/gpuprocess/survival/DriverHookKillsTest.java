@@ -67,7 +67,8 @@ class DriverHookKillsTest {
     try (SimulatedDriver machine =
             SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
         TmpFs memory =
-            TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=1200m");
+            TmpFs.mountForSaveAreas(
+                Files.createDirectory(directory.resolve("memory")), "size=1200m");
         Pattern pattern = Pattern.launch(MEBIBYTES).on(machine).notOurChild().start()) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()

@@ -27,14 +27,14 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Every fault at every moment of every verb, with real CRIU and the simulated driver. {@code
- * bin/fault-matrix} plays all cases; in the build a fifth is played, chosen at random.
+ * bin/fault-matrix} plays all cases; in the build an eighth is played, chosen at random.
  */
 class FaultMatrixTest {
 
   private static final boolean WHOLE = Boolean.getBoolean("gpuprocess.fault-matrix.whole");
 
   /** The cases are dealt to so many parts in turn, so that each part has some of every row. */
-  private static final int PARTS = 5;
+  private static final int PARTS = 8;
 
   /** A case waits more than it works: for deadlines, and for init to collect what was restored. */
   private static final int MACHINES = 4;

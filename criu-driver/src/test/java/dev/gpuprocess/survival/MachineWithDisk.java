@@ -39,7 +39,8 @@ final class MachineWithDisk implements AutoCloseable {
    */
   static MachineWithDisk in(Path directory, String memory) throws IOException {
     SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
-    TmpFs mounted = TmpFs.mount(Files.createDirectory(directory.resolve("memory")), memory);
+    TmpFs mounted =
+        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), memory);
     return new MachineWithDisk(machine, mounted, LoopMount.in(directory, DISK_BYTES));
   }
 

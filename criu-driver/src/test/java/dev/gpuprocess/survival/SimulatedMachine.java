@@ -1,6 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.cuda.CudaDriver;
@@ -32,8 +33,6 @@ final class SimulatedMachine implements AutoCloseable {
   /** With less on their GPU the driver is left alone. */
   private static final long CONTEXT_BYTES = 256L << 20;
 
-  private static final Path TMPFS = Path.of("/dev/shm");
-
   final SimulatedDriver driver;
   private final Path directory;
   private final LibCuda cuda;
@@ -52,7 +51,7 @@ final class SimulatedMachine implements AutoCloseable {
       make(made);
     }
     try {
-      Path memory = Files.createTempDirectory(TMPFS, "gpuprocess-test");
+      Path memory = Files.createTempDirectory(SaveAreaMemory.directory(), "gpuprocess-test");
       Files.createSymbolicLink(memoryBeside(state()), memory);
     } catch (IOException e) {
       throw new UncheckedIOException(e);

@@ -83,7 +83,8 @@ class SnapshotDeathTest {
   }
 
   private TmpFs memory() throws IOException {
-    return TmpFs.mount(Files.createDirectory(directory.resolve("memory")), "size=1500m");
+    return TmpFs.mountForSaveAreas(
+        Files.createDirectory(directory.resolve("memory")), "size=1500m");
   }
 
   private static void assertMended(SimulatedMachine machine, Path memory, String when) {

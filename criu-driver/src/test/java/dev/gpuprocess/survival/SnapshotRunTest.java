@@ -23,7 +23,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Timeout(value = 5, unit = TimeUnit.MINUTES)
 class SnapshotRunTest {
 
-  private static final Duration TIME = Duration.ofSeconds(6);
+  private static final Duration TIME = Duration.ofSeconds(4);
   private static final Duration INTERVAL = Duration.ofMillis(200);
   private static final long SEED = 4;
 

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A short {@code bin/soak}. */
 class SoakTest {
 
-  private static final Duration TIME = Duration.ofSeconds(15);
+  private static final Duration TIME = Duration.ofSeconds(10);
   private static final long SEED = 4;
 
   @TempDir Path directory;

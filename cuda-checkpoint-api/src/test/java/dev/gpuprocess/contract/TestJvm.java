@@ -13,10 +13,18 @@ import java.util.concurrent.TimeUnit;
 public final class TestJvm {
 
   /**
-   * It lives for seconds: the second compiler and a parallel collector cost more than they give.
+   * It lives for seconds: the second compiler, a parallel collector, early compilation and the
+   * verification of what javac has made cost more than they give.
    */
   private static final List<String> QUICK =
-      List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData");
+      List.of(
+          "-XX:TieredStopAtLevel=1",
+          "-XX:CompileThresholdScaling=4",
+          "-XX:+UseSerialGC",
+          "-Xshare:auto",
+          "-XX:-UsePerfData",
+          "-XX:+UnlockDiagnosticVMOptions",
+          "-XX:-BytecodeVerificationRemote");
 
   private TestJvm() {}
 

@@ -109,7 +109,7 @@ class LockGateTest {
   @Test
   void suspends_pollersLive() throws IOException {
     try (Pattern poller = poller()) {
-      for (int cycle = 0; cycle < 10; cycle++) {
+      for (int cycle = 0; cycle < 5; cycle++) {
         CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
         assertTrue(note(suspended).startsWith("polls wait for the unlock"), note(suspended));
         assertFalse(isUntouched(poller));

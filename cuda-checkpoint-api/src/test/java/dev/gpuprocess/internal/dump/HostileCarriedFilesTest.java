@@ -33,7 +33,7 @@ import org.junit.jupiter.api.io.TempDir;
 class HostileCarriedFilesTest {
 
   private static final int DRIVER_590 = 13_010;
-  private static final int MANY = 1500;
+  private static final int MANY = 600;
   private static final Duration SOON = Duration.ofSeconds(20);
   private static final String SLEEPER = "exec sleep 600";
 

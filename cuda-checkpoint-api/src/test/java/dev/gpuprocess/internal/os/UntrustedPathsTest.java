@@ -40,7 +40,7 @@ class UntrustedPathsTest {
 
   private static final Credentials USER = new Credentials(Stranger.ID, Stranger.ID, List.of());
   private static final Duration LIMIT = Duration.ofSeconds(20);
-  private static final int MANY = 2000;
+  private static final int MANY = 400;
 
   private Stranger stranger;
   private Path file;

@@ -7,6 +7,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.jnr.LibCuda;
@@ -59,7 +60,7 @@ class SaveAreaTest {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
               .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .hostMemory(HostMemory.in(Path.of("/dev/shm")))
+              .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
               .stateDirectory(state)
               .build();
       try (CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend()) {

@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
@@ -57,7 +58,8 @@ class VerifySummaryTest {
   private boolean print() throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     boolean good =
-        new VerifySummary(new PrintStream(bytes, true, StandardCharsets.UTF_8)).print(runs, rows);
+        new VerifySummary(new PrintStream(bytes, true, StandardCharsets.UTF_8))
+            .print(runs, Optional.of(rows));
     said = bytes.toString(StandardCharsets.UTF_8);
     return good;
   }
