@@ -100,8 +100,9 @@ public final class AmdProcess {
    * @param options how to dump; what they say of CUDA ({@code memoryFiles}, {@code
    *     releaseInheritedGpu}) has no effect
    * @return the image
-   * @throws dev.gpuprocess.error.PluginMissingException when CRIU's plugin for AMD GPUs is not on
-   *     this machine, or others could have changed it; nothing was touched
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when CRIU's
+   *     plugin for AMD GPUs is not on this machine, or others could have changed it; nothing was
+   *     touched
    * @throws dev.gpuprocess.error.NotAmdJobException when it uses no AMD GPU any more, or CUDA
    * @throws dev.gpuprocess.error.NoSuchProcessException when the root has ended
    * @throws dev.gpuprocess.error.StaleStateException when this object has dumped it already

@@ -172,7 +172,8 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     directories above it are created
    * @param options how to dump
    * @return the image
-   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the directory cannot be
+   *     used
    * @throws dev.gpuprocess.error.DiskFullException when the file system is full
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU; with

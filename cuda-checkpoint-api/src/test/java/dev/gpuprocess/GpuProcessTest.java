@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -12,11 +13,10 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
-import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -426,8 +426,11 @@ class GpuProcessTest {
   void driverTooOld() {
     try (SimulatedDriver old = SimulatedDriver.builder().driverVersion(12_040).create();
         Workload idle = Workload.idle()) {
-      DriverTooOldException e =
-          assertThrows(DriverTooOldException.class, () -> on(old).process(idle.pid()));
+      MachineUnfitException e =
+          assertReason(
+              MachineUnfitException.class,
+              MachineUnfitException.Reason.DRIVER_TOO_OLD,
+              () -> on(old).process(idle.pid()));
       assertTrue(e.getMessage().contains("12.4"), e.getMessage());
       assertTrue(e.getMessage().contains("cuCheckpointProcessGetState"), e.getMessage());
       assertTrue(e.getMessage().contains("570"), e.getMessage());
@@ -442,8 +445,11 @@ class GpuProcessTest {
             .stateDirectory(state)
             .build();
     try (Workload idle = Workload.idle()) {
-      NoCudaDriverException e =
-          assertThrows(NoCudaDriverException.class, () -> without.process(idle.pid()));
+      MachineUnfitException e =
+          assertReason(
+              MachineUnfitException.class,
+              MachineUnfitException.Reason.NO_CUDA_DRIVER,
+              () -> without.process(idle.pid()));
       assertTrue(e.getMessage().contains("GPUPROCESS_DRIVER_DIR"), e.getMessage());
       assertTrue(without.gpus().gpus().isEmpty());
     }

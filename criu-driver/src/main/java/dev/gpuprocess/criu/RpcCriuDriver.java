@@ -122,7 +122,7 @@ public final class RpcCriuDriver implements CriuDriver {
    * dev.gpuprocess.options.TreeOptions#cpuCheck()} does this by itself.
    *
    * @param images an existing directory to write to, such as one with images made here
-   * @throws dev.gpuprocess.error.ImageDirectoryException if it cannot be written to
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY if it cannot be written to
    * @throws dev.gpuprocess.error.CriuException if CRIU fails
    */
   public void recordCpu(Path images) {
@@ -135,8 +135,9 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param images the directory with that file
    * @param check what has to match
-   * @throws dev.gpuprocess.error.CpuMismatchException if it is not compatible
-   * @throws dev.gpuprocess.error.ImageMissingException if nothing was recorded there
+   * @throws dev.gpuprocess.error.MachineMismatchException with reason CPU_MISMATCH if it is not
+   *     compatible
+   * @throws dev.gpuprocess.error.ImageException with reason MISSING if nothing was recorded there
    * @throws dev.gpuprocess.error.CriuException if CRIU cannot tell
    */
   public void checkCpu(Path images, CpuCheck check) {

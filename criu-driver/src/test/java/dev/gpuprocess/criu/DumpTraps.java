@@ -15,7 +15,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
@@ -113,7 +113,7 @@ final class DumpTraps {
     Files.delete(site.images());
     try (Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't open dir");
-      ground.refusedDump(ImageDirectoryException.class, site, counter);
+      ground.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
     }
   }
 
@@ -150,7 +150,7 @@ final class DumpTraps {
     Files.createFile(site.images());
     try (Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't chdir");
-      ground.refusedDump(ImageDirectoryException.class, site, counter);
+      ground.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
     }
   }
 
@@ -159,7 +159,7 @@ final class DumpTraps {
     try (TmpFs disk = TmpFs.mount(site.images(), "ro");
         Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't create log file");
-      ground.refusedDump(ImageDirectoryException.class, site.at(disk.point()), counter);
+      ground.refusedDump(ImageException.Reason.DIRECTORY, site.at(disk.point()), counter);
     }
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -16,7 +17,7 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Counter;
@@ -302,8 +303,11 @@ class TreeImageTest {
   void imageOfAJobIsNoneOfAProcessAndThatOfAProcessIsOneOfAJob() {
     Job job = tree.launch(0);
     ProcessImage image = suspended(job).dump(image());
-    ImageMismatchException e =
-        assertThrows(ImageMismatchException.class, () -> checkpoints().open(image()));
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.MISMATCH,
+            () -> checkpoints().open(image()));
     assertTrue(e.getMessage().contains("ProcessImage.open"), e.getMessage());
     image.restore().resume();
     assertRuns(job);

@@ -20,7 +20,7 @@ public class CriuCrashedException extends CriuException {
    */
   public CriuCrashedException(
       String message, Failure failure, CriuFailure criu, int signal, @Nullable Throwable cause) {
-    super(message, failure, criu, cause);
+    super(Reason.CRASHED, message, failure, criu, cause);
     this.signal = signal;
   }
 

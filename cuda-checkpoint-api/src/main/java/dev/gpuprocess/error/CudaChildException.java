@@ -12,6 +12,6 @@ public class CudaChildException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public CudaChildException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.CUDA_CHILD, message, failure, null);
   }
 }

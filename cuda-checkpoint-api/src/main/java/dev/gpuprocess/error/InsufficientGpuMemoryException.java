@@ -11,6 +11,19 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
 
   private static final long serialVersionUID = 1L;
 
+  /** What is known about the missing memory. */
+  public enum Reason implements GpuCheckpointException.Reason {
+    /** The process held more on a GPU than is free there now. */
+    NOT_FREE,
+
+    /**
+     * It is not known how much memory the process held on its GPUs, and there may not be enough.
+     * State the amount with {@link dev.gpuprocess.options.ResumeOptions.Builder#needs}.
+     */
+    UNKNOWN_NEED
+  }
+
+  private final Reason reason;
   private final transient @Nullable GpuShortage shortage;
 
   /**
@@ -23,8 +36,24 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
    */
   public InsufficientGpuMemoryException(
       String message, Failure failure, @Nullable GpuShortage shortage) {
-    super(message, failure, null);
+    this(Reason.NOT_FREE, message, failure, shortage);
+  }
+
+  InsufficientGpuMemoryException(
+      Reason reason, String message, Failure failure, @Nullable GpuShortage shortage) {
+    super(reason, message, failure, null);
+    this.reason = reason;
     this.shortage = shortage;
+  }
+
+  /**
+   * Returns what is known about the missing memory.
+   *
+   * @return for programs; {@link #shortage()} has the numbers
+   */
+  @Override
+  public final Reason reason() {
+    return reason;
   }
 
   /**

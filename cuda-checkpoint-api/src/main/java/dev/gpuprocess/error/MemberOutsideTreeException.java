@@ -15,6 +15,6 @@ public class MemberOutsideTreeException extends ProcessUnfitException {
    * @param failure what was tried on which process, and the outcome
    */
   public MemberOutsideTreeException(String message, Failure failure) {
-    super(message, failure);
+    super(Reason.MEMBER_OUTSIDE_TREE, message, failure);
   }
 }

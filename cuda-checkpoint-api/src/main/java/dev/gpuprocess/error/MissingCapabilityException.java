@@ -25,7 +25,7 @@ public class MissingCapabilityException extends CriuException {
       CriuFailure criu,
       Set<String> capabilities,
       @Nullable Throwable cause) {
-    super(message, failure, criu, cause);
+    super(Reason.MISSING_CAPABILITY, message, failure, criu, cause);
     this.capabilities = Set.copyOf(capabilities);
   }
 

@@ -15,6 +15,6 @@ public class NotAmdJobException extends ProcessUnfitException {
    * @param failure what was tried on which process, and the outcome
    */
   public NotAmdJobException(String message, Failure failure) {
-    super(message, failure);
+    super(Reason.NOT_AMD, message, failure);
   }
 }

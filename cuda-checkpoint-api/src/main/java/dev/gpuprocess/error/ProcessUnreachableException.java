@@ -15,6 +15,6 @@ public class ProcessUnreachableException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public ProcessUnreachableException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.PROCESS_UNREACHABLE, message, failure, null);
   }
 }

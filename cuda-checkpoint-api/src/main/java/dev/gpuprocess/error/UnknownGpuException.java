@@ -12,6 +12,6 @@ public class UnknownGpuException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public UnknownGpuException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.UNKNOWN_GPU, message, failure, null);
   }
 }

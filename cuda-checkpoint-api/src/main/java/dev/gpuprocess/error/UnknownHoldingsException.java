@@ -25,7 +25,7 @@ public class UnknownHoldingsException extends InsufficientGpuMemoryException {
    */
   public UnknownHoldingsException(
       String message, Failure failure, @Nullable GpuShortage shortage, OptionalLong bound) {
-    super(message, failure, shortage);
+    super(Reason.UNKNOWN_NEED, message, failure, shortage);
     this.bound = bound.orElse(-1);
   }
 

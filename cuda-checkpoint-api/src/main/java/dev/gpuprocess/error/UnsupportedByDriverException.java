@@ -12,6 +12,6 @@ public class UnsupportedByDriverException extends ProcessUnfitException {
    * @param failure what was tried on which process, and the outcome
    */
   public UnsupportedByDriverException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.UNSUPPORTED_BY_DRIVER, message, failure, null);
   }
 }

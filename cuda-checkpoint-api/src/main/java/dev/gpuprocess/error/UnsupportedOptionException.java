@@ -12,6 +12,6 @@ public class UnsupportedOptionException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public UnsupportedOptionException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.UNSUPPORTED_OPTION, message, failure, null);
   }
 }

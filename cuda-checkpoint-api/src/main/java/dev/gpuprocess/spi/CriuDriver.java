@@ -16,8 +16,8 @@ import java.util.List;
  * <p>Found through {@link java.util.ServiceLoader}; an implementation is cheap to create and looks
  * for CRIU when the first method is called. All methods may be called from any thread, also at the
  * same time. Every method is bounded by a deadline. All throw {@link
- * dev.gpuprocess.error.CriuUnavailableException} when there is no CRIU, and {@link
- * dev.gpuprocess.error.CriuTooOldException} when the one found is too old for this kernel.
+ * dev.gpuprocess.error.MachineUnfitException} with reason NO_CRIU when there is no CRIU, and with
+ * reason CRIU_TOO_OLD when the one found is too old for this kernel.
  */
 public interface CriuDriver {
 
@@ -67,7 +67,8 @@ public interface CriuDriver {
    * @param plugin which one
    * @return its file
    * @throws UnsupportedOptionException when this driver loads no plugins
-   * @throws dev.gpuprocess.error.PluginMissingException when it is not there, or not safe to load
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when it is not
+   *     there, or not safe to load
    */
   default Path locate(GpuPlugin plugin) {
     throw new UnsupportedOptionException(
@@ -114,7 +115,8 @@ public interface CriuDriver {
    *
    * @param images the directory with the image files and, if there are any, CRIU's statistics
    * @return the tree
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered
    */
   DumpedTree describe(Path images);
 }

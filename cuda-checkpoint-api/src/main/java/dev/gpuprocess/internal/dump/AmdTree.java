@@ -1,8 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotAmdJobException;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -90,7 +89,11 @@ public final class AmdTree {
     List<TrackedProcess> members;
     try {
       members = new MemberScan(context, root, "of").all();
-    } catch (NoCudaDriverException | DriverTooOldException e) {
+    } catch (MachineUnfitException e) {
+      if (e.reason() != MachineUnfitException.Reason.NO_CUDA_DRIVER
+          && e.reason() != MachineUnfitException.Reason.DRIVER_TOO_OLD) {
+        throw e;
+      }
       LOG.debug("no process of job {} uses CUDA: {}", root.pid(), e.getMessage());
       return;
     }
