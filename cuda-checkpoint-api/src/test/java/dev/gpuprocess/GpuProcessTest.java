@@ -13,6 +13,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
@@ -22,9 +23,8 @@ import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.UnknownGpuException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -251,9 +251,10 @@ class GpuProcessTest {
   void managedMemoryCannotBeSuspended() {
     try (Counter counter = Counter.start(machine)) {
       counter.allocateManaged();
-      UnsupportedByDriverException e =
-          assertThrows(
-              UnsupportedByDriverException.class,
+      ProcessUnfitException e =
+          assertReason(
+              ProcessUnfitException.class,
+              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
               () -> checkpoints.process(counter.pid()).suspend());
       assertEquals(ProcessState.RUNNING, e.failure().before());
       assertEquals(ProcessState.RUNNING, e.failure().after());
@@ -334,8 +335,9 @@ class GpuProcessTest {
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
       GpuUuid here = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
       GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
-      assertThrows(
-          UnknownGpuException.class,
+      assertReason(
+          FixAndRetryException.class,
+          FixAndRetryException.Reason.UNKNOWN_GPU,
           () -> suspended.restore(GpuMap.of(List.of(new GpuPair(nowhere, here)))));
       suspended.resume();
       assertRuns(counter, 101);

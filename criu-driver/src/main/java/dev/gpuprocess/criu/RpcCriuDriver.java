@@ -34,8 +34,9 @@ import java.util.List;
  * <ul>
  *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()} and {@link
  *       dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
- *       dev.gpuprocess.error.UnsupportedOptionException}: sudo passes on no descriptors but the
- *       standard ones, the first of which is the socket, and stays between CRIU and this JVM.
+ *       dev.gpuprocess.error.FixAndRetryException} and reason UNSUPPORTED_OPTION: sudo passes on no
+ *       descriptors but the standard ones, the first of which is the socket, and stays between CRIU
+ *       and this JVM.
  *   <li>The kernel does not let us kill a CRIU that runs as root. If it does not exit when its
  *       socket is closed, another CRIU runs a script as root that kills it. If that fails too, the
  *       exception names the pid, and such a CRIU is refused at its next stage.

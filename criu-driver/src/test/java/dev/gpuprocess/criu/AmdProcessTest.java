@@ -17,7 +17,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.error.NotAmdJobException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.AmdMachine;
 import dev.gpuprocess.fixtures.AmdMachine.Failing;
@@ -342,8 +342,11 @@ class AmdProcessTest {
   void refusesOtherJobs() {
     Workload idle = Workload.idle();
     started.add(idle);
-    NotAmdJobException e =
-        assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdProcess(idle.pid()));
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.NOT_AMD,
+            () -> checkpoints(criu()).amdProcess(idle.pid()));
     assertTrue(e.getMessage().contains("GpuProcess.of"), e.getMessage());
 
     ProcessImage plain = tree.checkpoints().process(idle.pid()).suspend().dump(image());
@@ -355,10 +358,18 @@ class AmdProcessTest {
     Counter counter = Counter.launch().on(tree.machine()).start();
     started.add(counter);
     String unused = counter.ask("open " + machine.directory().resolve("dev/kfd"));
-    e = assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdProcess(counter.pid()));
+    e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.NOT_AMD,
+            () -> checkpoints(criu()).amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("/dev/nvidia"), e.getMessage());
     tree.checkpoints().process(counter.pid()).suspend();
-    e = assertThrows(NotAmdJobException.class, () -> tree.checkpoints().amdProcess(counter.pid()));
+    e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.NOT_AMD,
+            () -> tree.checkpoints().amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("has CUDA state"), e.getMessage());
   }
 

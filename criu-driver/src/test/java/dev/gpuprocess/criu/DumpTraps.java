@@ -16,7 +16,6 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
@@ -408,9 +407,10 @@ final class DumpTraps {
       assertFalse(said.success());
       assertEquals(EBADRQC, said.errno());
       assertEquals("", said.message());
-      MissingCapabilityException e =
+      CriuException e =
           ground.failedDump(
-              MissingCapabilityException.class,
+              CriuException.class,
+              CriuException.Reason.MISSING_CAPABILITY,
               ground.site("ours").with(new RpcCriuDriver(program)),
               counter,
               DumpDirectories.dump().build(),

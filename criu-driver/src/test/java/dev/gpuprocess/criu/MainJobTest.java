@@ -22,8 +22,8 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.UnsupportedResource;
@@ -291,7 +291,11 @@ class MainJobTest {
     try (Counter counter = Counter.start(machine)) {
       String child = counter.ask("fork");
       CheckpointedProcess suspended = suspended(counter);
-      CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+      FixAndRetryException e =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.CUDA_CHILD,
+              () -> suspended.dump(image()));
       assertTrue(e.getMessage().contains("child " + child), e.getMessage());
       suspended.resume();
       assertEquals(101, counter.increment());

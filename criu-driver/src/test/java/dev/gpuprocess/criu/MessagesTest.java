@@ -21,7 +21,7 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
@@ -97,9 +97,10 @@ class MessagesTest {
   void aRefusedSuspend_doesNotSayThatItStaysLocked() {
     try (Counter counter = Counter.start(machine)) {
       counter.allocateManaged();
-      UnsupportedByDriverException e =
-          assertThrows(
-              UnsupportedByDriverException.class,
+      ProcessUnfitException e =
+          assertReason(
+              ProcessUnfitException.class,
+              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
               () -> checkpoints.process(counter.pid()).suspend());
       assertSays(e, "managed memory", "run it without that");
       assertFalse(String.valueOf(e.getMessage()).contains("stays locked"), e::getMessage);

@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
-import dev.gpuprocess.error.CriuCrashedException;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
@@ -22,6 +21,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
+import java.util.OptionalInt;
 import java.util.stream.Stream;
 
 /** The restores of section 4.2 of the facts. */
@@ -105,10 +105,10 @@ final class RestoreTraps {
     assertTrue(late.version().major() > 0); // found now, so that the restore need not look for it
     int pid = dumped(ground, site);
     // Ours does not start CRIU without it, so it has to go when CRIU is starting.
-    CriuCrashedException e =
+    CriuException e =
         ground.failedRestore(
-            CriuCrashedException.class, CriuException.Reason.CRASHED, site.with(late), pid);
-    assertEquals(11, e.signal(), e.getMessage());
+            CriuException.class, CriuException.Reason.CRASHED, site.with(late), pid);
+    assertEquals(OptionalInt.of(11), e.signal(), e.getMessage());
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
     RawCriu.Said said = raw(site);
     assertTrue(said.reply().isEmpty());

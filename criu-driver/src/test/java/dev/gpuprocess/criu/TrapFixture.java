@@ -78,7 +78,20 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
     }
   }
 
-  /** A dump fails, is told so in this type, and the process counts on. */
+  /** A dump fails with this type and reason, and the process counts on. */
+  <T extends GpuCheckpointException> T failedDump(
+      Class<T> type,
+      GpuCheckpointException.Reason reason,
+      DumpDirectories site,
+      Workload counter,
+      DumpOptions options,
+      DumpListener listener) {
+    T e = failedDump(type, site, counter, options, listener);
+    assertEquals(reason, e.reason(), e.getMessage());
+    return e;
+  }
+
+  /** A dump fails with this type, and the process counts on. */
   <T extends GpuCheckpointException> T failedDump(
       Class<T> type,
       DumpDirectories site,

@@ -1,5 +1,7 @@
 package dev.gpuprocess.error;
 
+import java.util.OptionalInt;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** CRIU failed; {@link #criu()} has its answer and the lines of its log that matter. */
@@ -28,11 +30,15 @@ public class CriuException extends FixAndRetryException implements CriuReport {
     UNSUPPORTED_RESOURCE
   }
 
+  private static final int NO_SIGNAL = 0;
+
   private final Reason reason;
   private final transient CriuFailure criu;
+  private final int signal;
+  private final transient Set<String> capabilities;
 
   /**
-   * Creates the exception.
+   * Creates the exception with reason {@link Reason#FAILED}.
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
@@ -45,7 +51,7 @@ public class CriuException extends FixAndRetryException implements CriuReport {
   }
 
   /**
-   * Creates the exception.
+   * Creates an exception of a type of its own.
    *
    * @param reason how CRIU failed
    * @param message one sentence
@@ -55,9 +61,52 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    */
   protected CriuException(
       Reason reason, String message, Failure failure, CriuFailure criu, @Nullable Throwable cause) {
+    this(reason, message, failure, criu, NO_SIGNAL, Set.of(), cause);
+  }
+
+  private CriuException(
+      Reason reason,
+      String message,
+      Failure failure,
+      CriuFailure criu,
+      int signal,
+      Set<String> capabilities,
+      @Nullable Throwable cause) {
     super(reason, message, failure, cause);
     this.reason = reason;
     this.criu = criu;
+    this.signal = signal;
+    this.capabilities = Set.copyOf(capabilities);
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#CRASHED}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU logged before it was killed
+   * @param signal the signal that killed CRIU
+   * @return the exception
+   */
+  public static CriuException crashed(
+      String message, Failure failure, CriuFailure criu, int signal) {
+    return new CriuException(Reason.CRASHED, message, failure, criu, signal, Set.of(), null);
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#MISSING_CAPABILITY}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU answered and printed
+   * @param capabilities the names of the capabilities of which CRIU needs one, such as {@code
+   *     CAP_SYS_ADMIN}
+   * @return the exception
+   */
+  public static CriuException missingCapability(
+      String message, Failure failure, CriuFailure criu, Set<String> capabilities) {
+    return new CriuException(
+        Reason.MISSING_CAPABILITY, message, failure, criu, NO_SIGNAL, capabilities, null);
   }
 
   /**
@@ -78,5 +127,23 @@ public class CriuException extends FixAndRetryException implements CriuReport {
   @Override
   public final CriuFailure criu() {
     return criu;
+  }
+
+  /**
+   * Returns the signal that killed CRIU.
+   *
+   * @return such as 11 for a segmentation fault; empty unless CRIU crashed
+   */
+  public final OptionalInt signal() {
+    return signal == NO_SIGNAL ? OptionalInt.empty() : OptionalInt.of(signal);
+  }
+
+  /**
+   * Returns the capabilities of which CRIU needs one.
+   *
+   * @return their names, such as {@code CAP_SYS_ADMIN}; empty unless a capability is missing
+   */
+  public final Set<String> capabilities() {
+    return capabilities;
   }
 }

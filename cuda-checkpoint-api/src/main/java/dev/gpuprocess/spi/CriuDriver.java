@@ -4,7 +4,7 @@ import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -66,12 +66,13 @@ public interface CriuDriver {
    *
    * @param plugin which one
    * @return its file
-   * @throws UnsupportedOptionException when this driver loads no plugins
+   * @throws FixAndRetryException with reason UNSUPPORTED_OPTION when this driver loads no plugins
    * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when it is not
    *     there, or not safe to load
    */
   default Path locate(GpuPlugin plugin) {
-    throw new UnsupportedOptionException(
+    throw new FixAndRetryException(
+        FixAndRetryException.Reason.UNSUPPORTED_OPTION,
         "this CRIU driver loads no plugins, and %s is needed: use one that does (module dev.gpuprocess.criu)"
             .formatted(plugin.id()),
         Failure.of("find plugin", 0));
