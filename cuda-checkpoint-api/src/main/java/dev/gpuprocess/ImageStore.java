@@ -269,7 +269,7 @@ public final class ImageStore {
    *
    * @return the image
    * @throws ImageException with reason MISSING when none does; the message names the newest that do
-   *     not; when the directory cannot be read
+   *     not; with reason DIRECTORY when the directory cannot be read
    * @see #newestThatVerifies(Consumer)
    */
   public ProcessImage newestThatVerifies() {
@@ -283,7 +283,7 @@ public final class ImageStore {
    *     directory that is not a complete image
    * @return the image
    * @throws ImageException with reason MISSING when none does; the message names the newest that do
-   *     not; when the directory cannot be read
+   *     not; with reason DIRECTORY when the directory cannot be read
    */
   public ProcessImage newestThatVerifies(Consumer<StoredImage> skipped) {
     return newest(

@@ -63,8 +63,8 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
    * Reads it.
    *
    * @return empty when there is no such directory
-   * @throws ImageException with reason DIRECTORY when it cannot be read; when an image cannot be
-   *     looked at because too many files are open
+   * @throws ImageException with reason DIRECTORY when it cannot be read; with reason UNREADABLE
+   *     when an image cannot be looked at because too many files are open
    */
   public Content read() {
     try (PinnedDirectory held = PinnedDirectory.open(path)) {
