@@ -31,9 +31,8 @@ public final class AmdImage extends SavedImage {
    *
    * @param directory as given to {@link AmdProcess#dump(Path)}
    * @return the image
-   * @throws dev.gpuprocess.error.ImageMismatchException when it is not of an AMD job; use {@link
-   *     ProcessImage#open}
-   * @throws dev.gpuprocess.error.ImageException as {@link ProcessImage#open}
+   * @throws dev.gpuprocess.error.ImageException with reason MISMATCH when it is not of an AMD job;
+   *     use {@link ProcessImage#open}; otherwise as {@link ProcessImage#open}
    */
   public static AmdImage open(Path directory) {
     return GpuCheckpoints.standard().openAmd(directory);
@@ -65,8 +64,9 @@ public final class AmdImage extends SavedImage {
    * @param options how to restore; settings that must be those of the dump are taken from the
    *     manifest
    * @return the running job
-   * @throws dev.gpuprocess.error.PluginMissingException when CRIU's plugin for AMD GPUs is not on
-   *     this machine, or others could have changed it; nothing was done
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when CRIU's
+   *     plugin for AMD GPUs is not on this machine, or others could have changed it; nothing was
+   *     done
    * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not restore it;
    *     nothing of the job is left
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link

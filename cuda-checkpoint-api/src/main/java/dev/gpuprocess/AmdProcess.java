@@ -51,7 +51,8 @@ public final class AmdProcess {
    * @param rootPid the root of the tree, which need not use the GPU itself
    * @return the job
    * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
-   * @throws dev.gpuprocess.error.NotAmdJobException when it uses no AMD GPU, or CUDA
+   * @throws dev.gpuprocess.error.ProcessUnfitException with reason NOT_AMD when it uses no AMD GPU,
+   *     or CUDA
    * @throws dev.gpuprocess.error.ProcessUnreadableException when what it has open cannot be read
    */
   public static AmdProcess of(long rootPid) {
@@ -100,9 +101,11 @@ public final class AmdProcess {
    * @param options how to dump; what they say of CUDA ({@code memoryFiles}, {@code
    *     releaseInheritedGpu}) has no effect
    * @return the image
-   * @throws dev.gpuprocess.error.PluginMissingException when CRIU's plugin for AMD GPUs is not on
-   *     this machine, or others could have changed it; nothing was touched
-   * @throws dev.gpuprocess.error.NotAmdJobException when it uses no AMD GPU any more, or CUDA
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when CRIU's
+   *     plugin for AMD GPUs is not on this machine, or others could have changed it; nothing was
+   *     touched
+   * @throws dev.gpuprocess.error.ProcessUnfitException with reason NOT_AMD when it uses no AMD GPU
+   *     any more, or CUDA
    * @throws dev.gpuprocess.error.NoSuchProcessException when the root has ended
    * @throws dev.gpuprocess.error.StaleStateException when this object has dumped it already
    * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not dump; the job runs

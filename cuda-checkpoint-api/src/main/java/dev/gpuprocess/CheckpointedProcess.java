@@ -41,8 +41,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *
    * @param map where the memory of each GPU goes
    * @return the locked process
-   * @throws dev.gpuprocess.error.UnknownGpuException when it names a GPU that the process does not
-   *     use or that this machine does not have; the process stays checkpointed
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason UNKNOWN_GPU when it names a GPU
+   *     that the process does not use or that this machine does not have; the process stays
+   *     checkpointed
    * @see #restore(ResumeOptions)
    */
   public LockedProcess restore(GpuMap map) {
@@ -70,14 +71,15 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @param options the GPUs to go to, how long to wait for memory, and an image to make first
    * @return the locked process
    * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when the memory was not free in
-   *     time; the process stays checkpointed
-   * @throws dev.gpuprocess.error.UnknownHoldingsException when it is not known what the process
-   *     held, and the free memory may not be enough for it; the process stays checkpointed
+   *     time; the process stays checkpointed; with reason UNKNOWN_NEED when it is not known what
+   *     the process held, and the free memory may not be enough for it; the process stays
+   *     checkpointed
    * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was
    *     cancelled, or the thread was interrupted (its interrupt flag stays set); the process stays
    *     checkpointed
-   * @throws dev.gpuprocess.error.UnknownGpuException when it names a GPU that the process does not
-   *     use or that this machine does not have; the process stays checkpointed
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason UNKNOWN_GPU when it names a GPU
+   *     that the process does not use or that this machine does not have; the process stays
+   *     checkpointed
    * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same:
    *     {@link PoisonedProcess#replaceWith} the fallback image
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
@@ -172,12 +174,13 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     directories above it are created
    * @param options how to dump
    * @return the image
-   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the directory cannot be
+   *     used
    * @throws dev.gpuprocess.error.DiskFullException when the file system is full
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
-   * @throws dev.gpuprocess.error.CudaChildException when a child of the process holds a GPU; with
-   *     {@link DumpOptions.Builder#releaseInheritedGpu}, when that is more than it inherited by
-   *     fork or cannot be taken from it
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason CUDA_CHILD when a child of the
+   *     process holds a GPU; with {@link DumpOptions.Builder#releaseInheritedGpu}, when that is
+   *     more than it inherited by fork or cannot be taken from it
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
    * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after the image was complete,
    *     and it cannot be determined whether the process lives

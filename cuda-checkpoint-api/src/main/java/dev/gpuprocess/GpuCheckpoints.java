@@ -6,8 +6,8 @@ import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
@@ -80,8 +80,8 @@ public final class GpuCheckpoints {
    * driver on the class path or module path. Neither is loaded before it is needed.
    *
    * @return the settings that {@link GpuProcess#of} uses
-   * @throws dev.gpuprocess.error.ClassLoadingException when the classes of this library lie in a
-   *     directory and one of them cannot be loaded
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason CLASS_LOADING when the classes
+   *     of this library lie in a directory and one of them cannot be loaded
    */
   public static GpuCheckpoints standard() {
     LibraryClasses.load();
@@ -95,11 +95,13 @@ public final class GpuCheckpoints {
           .findFirst()
           .orElseThrow(
               () ->
-                  new CriuUnavailableException(
+                  new MachineUnfitException(
+                      MachineUnfitException.Reason.NO_CRIU,
                       "no CriuDriver is on the class path or module path: add the dependency dev.gpuprocess:criu-driver",
                       failure));
     } catch (ServiceConfigurationError e) {
-      throw new CriuUnavailableException(
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
           "the CriuDriver on the class path or module path cannot be loaded: " + e.getMessage(),
           failure,
           e);
@@ -177,7 +179,8 @@ public final class GpuCheckpoints {
    *
    * @param options what to start, and how
    * @return the job, which runs
-   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
+   *     started; nothing of it is left
    * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
    *     Timeouts#call()}; nothing of it is left
    */
@@ -191,10 +194,12 @@ public final class GpuCheckpoints {
    * @param options what to start, and how
    * @param plan where the snapshots go, and who is told; its directory is made if it does not exist
    * @return the job, which runs and takes requests
-   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
+   *     started; nothing of it is left
    * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
    *     Timeouts#call()}; nothing of it is left
-   * @throws dev.gpuprocess.error.ImageDirectoryException when the plan's directory cannot be made
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the plan's directory
+   *     cannot be made
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
   public LaunchedProcess launch(LaunchOptions options, RequestPlan plan) {
@@ -244,8 +249,8 @@ public final class GpuCheckpoints {
    * of this library talks to CRIU over its RPC.
    *
    * @return the driver
-   * @throws CriuUnavailableException when none is on the class path or module path, or it cannot be
-   *     loaded
+   * @throws MachineUnfitException with reason NO_CRIU when none is on the class path or module
+   *     path, or it cannot be loaded
    */
   public CriuDriver criu() {
     return context.criu();
@@ -502,8 +507,8 @@ public final class GpuCheckpoints {
      * Builds the settings. The builder can be used again.
      *
      * @return an immutable object
-     * @throws dev.gpuprocess.error.ClassLoadingException when the classes of this library lie in a
-     *     directory and one of them cannot be loaded
+     * @throws dev.gpuprocess.error.MachineUnfitException with reason CLASS_LOADING when the classes
+     *     of this library lie in a directory and one of them cannot be loaded
      */
     public GpuCheckpoints build() {
       LibraryClasses.load();

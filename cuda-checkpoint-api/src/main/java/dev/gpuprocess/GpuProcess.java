@@ -62,8 +62,8 @@ public sealed interface GpuProcess
    *     verb is under way; use {@link #inspect}
    * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}, and when a verb
    *     is under way that has taken it from running, in whatever JVM
-   * @throws dev.gpuprocess.error.NoCudaDriverException when there is no libcuda
-   * @throws dev.gpuprocess.error.DriverTooOldException when the driver is older than 570
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason NO_CUDA_DRIVER when there is no
+   *     libcuda; with reason DRIVER_TOO_OLD when the driver is older than 570
    */
   static RunningProcess of(long pid) {
     return GpuCheckpoints.standard().process(pid);
@@ -111,7 +111,8 @@ public sealed interface GpuProcess
    *
    * @param options what to start, and how
    * @return the process, which runs
-   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
+   *     started; nothing of it is left
    * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
    *     Timeouts#call()}; nothing of it is left
    * @see GpuCheckpoints#launch(LaunchOptions)
@@ -126,7 +127,8 @@ public sealed interface GpuProcess
    * @param options what to start, and how
    * @param plan where the snapshots go, and which listener is notified
    * @return the process, which runs
-   * @throws dev.gpuprocess.error.LaunchException when it cannot be started; nothing of it is left
+   * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
+   *     started; nothing of it is left
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
    *     GpuCheckpoints#launch(LaunchOptions, RequestPlan)}
    * @see GpuCheckpoints#launch(LaunchOptions, RequestPlan)

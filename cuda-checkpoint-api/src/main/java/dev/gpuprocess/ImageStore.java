@@ -4,10 +4,7 @@ import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ImageMismatchException;
-import dev.gpuprocess.error.ImageMissingException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
@@ -102,8 +99,8 @@ public final class ImageStore {
    *
    * @param image of this store
    * @return the image, its files not yet verified
-   * @throws ImageMissingException when it is not a complete image, or was removed since
-   * @throws ImageException as {@link ProcessImage#open}
+   * @throws ImageException with reason MISSING when it is not a complete image, or was removed
+   *     since; otherwise as {@link ProcessImage#open}
    */
   public ProcessImage open(StoredImage image) {
     requireComplete(image);
@@ -125,8 +122,8 @@ public final class ImageStore {
    * Reads every file of an image of the list and compares it with the manifest.
    *
    * @param image of this store
-   * @throws ImageMissingException when it is not a complete image, or was removed since
-   * @throws ImageException as {@link ProcessImage#verify}
+   * @throws ImageException with reason MISSING when it is not a complete image, or was removed
+   *     since; otherwise as {@link ProcessImage#verify}
    */
   public void verify(StoredImage image) {
     Manifest manifest = requireComplete(image);
@@ -136,7 +133,8 @@ public final class ImageStore {
   private static Manifest requireComplete(StoredImage image) {
     Manifest manifest = image.manifest();
     if (manifest == null) {
-      throw new ImageMissingException(image.toString(), Failure.of("open", 0));
+      throw new ImageException(
+          ImageException.Reason.MISSING, image.toString(), Failure.of("open", 0));
     }
     return manifest;
   }
@@ -167,14 +165,12 @@ public final class ImageStore {
    * @param image the directory of an image
    * @param cancellation ends it early, from another thread
    * @return the image in this store
-   * @throws ImageMissingException when there is no image
-   * @throws dev.gpuprocess.error.ImageFormatException when a newer version of this library wrote it
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
-   *     altered, or cannot be read
-   * @throws dev.gpuprocess.error.ImageNotTrustedException when it was made without the key, or
-   *     there is no key and somebody else could have written it
-   * @throws ImageDirectoryException when this store cannot be written, or has something else of
-   *     that name; an image never replaces anything
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when a
+   *     newer version of this library wrote it; with reason CORRUPT when a file is missing,
+   *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when it was made without
+   *     the key, or there is no key and somebody else could have written it; with reason DIRECTORY
+   *     when this store cannot be written, or has something else of that name; an image never
+   *     replaces anything
    * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
@@ -205,7 +201,10 @@ public final class ImageStore {
           ProcessImage.copied(context, source, target, "fetch", cancellation).directory();
       known.written(made);
       return new StoredImage(made.path(), made.manifest(), null);
-    } catch (ImageDirectoryException e) {
+    } catch (ImageException e) {
+      if (e.reason() != ImageException.Reason.DIRECTORY) {
+        throw e;
+      }
       // Another call may have been faster.
       return existing(source, target).orElseThrow(() -> e);
     }
@@ -269,8 +268,8 @@ public final class ImageStore {
    * Finds the newest image that verifies, which it reads in full.
    *
    * @return the image
-   * @throws ImageMissingException when none does; the message names the newest that do not
-   * @throws ImageException when the directory cannot be read
+   * @throws ImageException with reason MISSING when none does; the message names the newest that do
+   *     not; with reason DIRECTORY when the directory cannot be read
    * @see #newestThatVerifies(Consumer)
    */
   public ProcessImage newestThatVerifies() {
@@ -283,8 +282,8 @@ public final class ImageStore {
    * @param skipped told of each newer one that does not verify, and of everything else in the
    *     directory that is not a complete image
    * @return the image
-   * @throws ImageMissingException when none does; the message names the newest that do not
-   * @throws ImageException when the directory cannot be read
+   * @throws ImageException with reason MISSING when none does; the message names the newest that do
+   *     not; with reason DIRECTORY when the directory cannot be read
    */
   public ProcessImage newestThatVerifies(Consumer<StoredImage> skipped) {
     return newest(
@@ -302,7 +301,8 @@ public final class ImageStore {
    * @param skipped told of each newer one that does not verify, and of everything else in the
    *     directory that is not a complete image
    * @return the checkpointed process
-   * @throws ImageMissingException when none verifies; the message names the newest that do not
+   * @throws ImageException with reason MISSING when none verifies; the message names the newest
+   *     that do not
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
    *     ProcessImage#restore(RestoreOptions)}
    */
@@ -323,7 +323,7 @@ public final class ImageStore {
       try {
         return attempt.apply(image);
       } catch (ImageException e) {
-        if (!KnownImages.isOfTheImage(e) && !(e instanceof ImageMismatchException)) {
+        if (!KnownImages.isOfTheImage(e) && e.reason() != ImageException.Reason.MISMATCH) {
           throw e;
         }
         passed.add(new StoredImage(image.path(), null, "is skipped: " + e.getMessage()));
@@ -331,7 +331,8 @@ public final class ImageStore {
       }
     }
     passed.addAll(content.others());
-    throw new ImageMissingException(
+    throw new ImageException(
+        ImageException.Reason.MISSING,
         "no image in %s can be used: %s".formatted(directory(), words(passed)),
         Failure.of("open", 0));
   }
@@ -358,13 +359,14 @@ public final class ImageStore {
   /**
    * Makes the directory if it does not exist.
    *
-   * @throws ImageDirectoryException when it cannot be made
+   * @throws ImageException with reason DIRECTORY when it cannot be made
    */
   void make() {
     try {
       Files.createDirectories(directory());
     } catch (IOException e) {
-      throw new ImageDirectoryException(
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
           "no images can be kept in %s, which cannot be made: %s".formatted(directory(), e),
           Failure.of("snapshot", 0),
           e);

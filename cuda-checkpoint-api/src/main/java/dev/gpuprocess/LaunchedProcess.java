@@ -140,7 +140,8 @@ public final class LaunchedProcess {
    * @return how the root ended; empty when it is in an image, and nothing was done
    * @throws dev.gpuprocess.error.OperationTimedOutException when something of it does not end
    *     within two minutes of its SIGKILL
-   * @throws dev.gpuprocess.error.LaunchException when it cannot be signalled
+   * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
+   *     signalled
    * @throws IllegalArgumentException when the grace is negative
    */
   public Optional<Exit> end(Duration grace) {

@@ -22,8 +22,8 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
    * GPU is free of it then; its host memory grows by what it held.
    *
    * @return the checkpointed process
-   * @throws dev.gpuprocess.error.UnsupportedByDriverException when it uses something that cannot be
-   *     checkpointed, such as managed memory; it stays locked
+   * @throws dev.gpuprocess.error.ProcessUnfitException with reason UNSUPPORTED_BY_DRIVER when it
+   *     uses something that cannot be checkpointed, such as managed memory; it stays locked
    * @throws dev.gpuprocess.error.StaleStateException when the process is no longer locked
    */
   public CheckpointedProcess checkpoint() {

@@ -33,8 +33,8 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @param image an image of this very process, or the one that it was restored from
    * @return the process as it was at the dump, checkpointed
    * @throws IllegalArgumentException when the image is of another process
-   * @throws dev.gpuprocess.error.ImageCorruptException when the image is not whole; the process was
-   *     not touched
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when the image is not whole;
+   *     the process was not touched
    * @throws dev.gpuprocess.error.StaleStateException as {@link #end}; nothing was touched
    * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
    */

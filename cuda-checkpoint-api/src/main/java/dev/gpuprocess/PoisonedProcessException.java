@@ -18,7 +18,7 @@ public class PoisonedProcessException extends ProcessUnfitException {
 
   private PoisonedProcessException(
       String message, Failure failure, RuntimeException cause, PoisonedProcess process) {
-    super(message, failure, cause);
+    super(Reason.OUT_OF_GPU_MEMORY, message, failure, cause);
     this.process = process;
   }
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.error.ImageMismatchException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
@@ -31,11 +30,10 @@ public final class ProcessImage extends SavedImage {
    *
    * @param directory as given to {@link CheckpointedProcess#dump(Path)}
    * @return the image
-   * @throws dev.gpuprocess.error.ImageMissingException when there is no image
-   * @throws dev.gpuprocess.error.ImageFormatException when another version of this library wrote it
-   * @throws ImageMismatchException when it is of an AMD process; use {@link AmdImage#open}
-   * @throws dev.gpuprocess.error.ImageCorruptException when the manifest was altered
-   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   * @throws dev.gpuprocess.error.ImageException with reason MISSING when there is no image; with
+   *     reason FORMAT when another version of this library wrote it; with reason MISMATCH when it
+   *     is of an AMD process; use {@link AmdImage#open}; with reason CORRUPT when the manifest was
+   *     altered; with reason NOT_TRUSTED when somebody else could have written it
    */
   public static ProcessImage open(Path directory) {
     return GpuCheckpoints.standard().open(directory);
@@ -54,8 +52,8 @@ public final class ProcessImage extends SavedImage {
    * memory is in host memory. The image stays.
    *
    * @return the checkpointed process
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
-   *     altered; CRIU was not started
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered; CRIU was not started
    * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
    *     needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
@@ -74,12 +72,10 @@ public final class ProcessImage extends SavedImage {
    * @param options how to restore; settings that must be those of the dump are taken from the
    *     manifest
    * @return the checkpointed process
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
-   *     altered; CRIU was not started
-   * @throws ImageMismatchException when it is not the image that the options expect; nothing was
-   *     done
-   * @throws dev.gpuprocess.error.JobFileException when something else is where the job file of
-   *     driver 590 was, or the file cannot be put there; nothing was done
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered; CRIU was not started; with reason MISMATCH when it is not the image
+   *     that the options expect; nothing was done; with reason JOB_FILE when something else is
+   *     where the job file of driver 590 was, or the file cannot be put there; nothing was done
    * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
    *     needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process

@@ -206,7 +206,8 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @param plan how often, where to, and what stays; its directory is made if it does not exist
    * @return what ends the snapshots
    * @throws dev.gpuprocess.error.WrongStateException when the process is not running now
-   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the directory cannot be
+   *     used
    * @throws dev.gpuprocess.error.DiskFullException when there is no room for an image
    * @throws dev.gpuprocess.error.UnsupportedResourceException when the process has something that
    *     CRIU cannot dump

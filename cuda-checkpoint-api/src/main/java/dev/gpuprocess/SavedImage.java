@@ -91,8 +91,8 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * Reads every file and compares it with the manifest. An interrupt does not stop this; the thread
    * stays interrupted.
    *
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
-   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered; with reason NOT_TRUSTED when somebody else could have written it
    */
   public final void verify() {
     directory.verify();
@@ -116,12 +116,10 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    *     it are created
    * @param cancellation ends it early, from another thread
    * @return the copy
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or
-   *     altered, or cannot be read
-   * @throws dev.gpuprocess.error.ImageNotTrustedException when somebody else could have written it
-   * @throws dev.gpuprocess.error.ImageMissingException when the image is gone
-   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used, or
-   *     something is there; an image never replaces anything
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when somebody else could
+   *     have written it; with reason MISSING when the image is gone; with reason DIRECTORY when the
+   *     directory cannot be used, or something is there; an image never replaces anything
    * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
@@ -184,7 +182,8 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * manifest; {@link #verify} does that.
    *
    * @return the tree as it was dumped
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered
    */
   public final DumpedTree describe() {
     return context.criu().describe(directory.images());
@@ -198,7 +197,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    *
    * @return all differences, those first that {@linkplain MachineDifference#prevents() prevent} a
    *     restore; empty when nothing differs
-   * @throws dev.gpuprocess.error.CriuUnavailableException when there is no CRIU
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason NO_CRIU when there is no CRIU
    * @throws dev.gpuprocess.error.OperationTimedOutException when a file system does not answer
    */
   public final List<MachineDifference> differences() {

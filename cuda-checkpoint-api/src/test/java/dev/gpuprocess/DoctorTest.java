@@ -13,8 +13,8 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
@@ -329,7 +329,10 @@ class DoctorTest {
   @Test
   void processThatCannotBeDumpedForWantOfCriuIsAProblem() {
     criu.versionFails =
-        new CriuUnavailableException("no CRIU can be started: install it", Failure.of("dump", 0));
+        new MachineUnfitException(
+            MachineUnfitException.Reason.NO_CRIU,
+            "no CRIU can be started: install it",
+            Failure.of("dump", 0));
     try (Counter counter = Counter.start(machine)) {
       Path image = directory.resolve("image");
       for (Diagnosis diagnosis :

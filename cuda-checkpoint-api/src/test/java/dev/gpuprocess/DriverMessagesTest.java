@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -8,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -111,9 +112,11 @@ class DriverMessagesTest {
   void stateThatTheDriverDoesNotSupport_isNotCalledManagedMemory() {
     try (Counter counter = Counter.start(machine)) {
       machine.faults(Fault.in(Verb.GET_STATE.function).answers(NOT_SUPPORTED));
-      UnsupportedByDriverException e =
-          assertThrows(
-              UnsupportedByDriverException.class, () -> checkpoints.inspect(counter.pid()));
+      ProcessUnfitException e =
+          assertReason(
+              ProcessUnfitException.class,
+              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+              () -> checkpoints.inspect(counter.pid()));
       machine.clearFaults();
       assertTrue(e.getMessage().contains("when it is asked for the state of"), e.getMessage());
       assertFalse(e.getMessage().contains("managed memory"), e.getMessage());

@@ -40,7 +40,10 @@ class FailedDumpTest {
     public DumpReport dump(DumpRequest request, DumpListener listener) {
       images.remount("ro");
       throw new ImageException(
-          "it cannot be dumped", Failure.of("dump", request.process().pid()), null);
+          ImageException.Reason.UNWRITABLE,
+          "it cannot be dumped",
+          Failure.of("dump", request.process().pid()),
+          null);
     }
   }
 

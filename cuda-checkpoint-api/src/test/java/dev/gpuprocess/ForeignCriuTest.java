@@ -1,11 +1,11 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
@@ -61,15 +61,21 @@ class ForeignCriuTest {
   @Test
   void isNamed_whenItCannotBeLoaded() throws IOException {
     bring("com.example.NotThere");
-    CriuUnavailableException e =
-        assertThrows(CriuUnavailableException.class, () -> GpuCheckpoints.standard().criu());
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CRIU,
+            () -> GpuCheckpoints.standard().criu());
     assertTrue(e.getMessage().contains("com.example.NotThere"), e.getMessage());
   }
 
   @Test
   void isAskedFor_whenThereIsNone() {
-    CriuUnavailableException e =
-        assertThrows(CriuUnavailableException.class, () -> GpuCheckpoints.standard().criu());
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CRIU,
+            () -> GpuCheckpoints.standard().criu());
     assertTrue(e.getMessage().contains("dev.gpuprocess:criu-driver"), e.getMessage());
   }
 

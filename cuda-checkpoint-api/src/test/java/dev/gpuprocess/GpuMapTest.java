@@ -1,12 +1,13 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuMap;
@@ -141,8 +142,11 @@ class GpuMapTest {
     try (Pattern pattern = room.pattern()) {
       CheckpointedProcess suspended = suspend(pattern);
       GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
-      UnknownGpuException refused =
-          assertThrows(UnknownGpuException.class, () -> suspended.resume(on(GpuMap.to(nowhere))));
+      FixAndRetryException refused =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.UNKNOWN_GPU,
+              () -> suspended.resume(on(GpuMap.to(nowhere))));
       assertTrue(refused.getMessage().contains(nowhere.text()), refused.getMessage());
       suspended.resume();
       assertWholeOn(first, pattern);

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -12,19 +13,18 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
-import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.UnknownGpuException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -251,9 +251,10 @@ class GpuProcessTest {
   void managedMemoryCannotBeSuspended() {
     try (Counter counter = Counter.start(machine)) {
       counter.allocateManaged();
-      UnsupportedByDriverException e =
-          assertThrows(
-              UnsupportedByDriverException.class,
+      ProcessUnfitException e =
+          assertReason(
+              ProcessUnfitException.class,
+              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
               () -> checkpoints.process(counter.pid()).suspend());
       assertEquals(ProcessState.RUNNING, e.failure().before());
       assertEquals(ProcessState.RUNNING, e.failure().after());
@@ -334,8 +335,9 @@ class GpuProcessTest {
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
       GpuUuid here = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
       GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
-      assertThrows(
-          UnknownGpuException.class,
+      assertReason(
+          FixAndRetryException.class,
+          FixAndRetryException.Reason.UNKNOWN_GPU,
           () -> suspended.restore(GpuMap.of(List.of(new GpuPair(nowhere, here)))));
       suspended.resume();
       assertRuns(counter, 101);
@@ -426,8 +428,11 @@ class GpuProcessTest {
   void driverTooOld() {
     try (SimulatedDriver old = SimulatedDriver.builder().driverVersion(12_040).create();
         Workload idle = Workload.idle()) {
-      DriverTooOldException e =
-          assertThrows(DriverTooOldException.class, () -> on(old).process(idle.pid()));
+      MachineUnfitException e =
+          assertReason(
+              MachineUnfitException.class,
+              MachineUnfitException.Reason.DRIVER_TOO_OLD,
+              () -> on(old).process(idle.pid()));
       assertTrue(e.getMessage().contains("12.4"), e.getMessage());
       assertTrue(e.getMessage().contains("cuCheckpointProcessGetState"), e.getMessage());
       assertTrue(e.getMessage().contains("570"), e.getMessage());
@@ -442,8 +447,11 @@ class GpuProcessTest {
             .stateDirectory(state)
             .build();
     try (Workload idle = Workload.idle()) {
-      NoCudaDriverException e =
-          assertThrows(NoCudaDriverException.class, () -> without.process(idle.pid()));
+      MachineUnfitException e =
+          assertReason(
+              MachineUnfitException.class,
+              MachineUnfitException.Reason.NO_CUDA_DRIVER,
+              () -> without.process(idle.pid()));
       assertTrue(e.getMessage().contains("GPUPROCESS_DRIVER_DIR"), e.getMessage());
       assertTrue(without.gpus().gpus().isEmpty());
     }

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -11,7 +12,6 @@ import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.UnknownHoldingsException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -60,8 +60,11 @@ class HoldingsTest {
       CheckpointedProcess found = inspect(other, pattern);
       try (Pattern filler = room.pattern()) {
         assertTrue(filler.isAlive());
-        UnknownHoldingsException refused =
-            assertThrows(UnknownHoldingsException.class, found::resume);
+        InsufficientGpuMemoryException refused =
+            assertReason(
+                InsufficientGpuMemoryException.class,
+                InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
+                found::resume);
         assertTrue(
             refused.bound().orElseThrow() >= RoomOnGpu.PATTERN_MIB * MIB, refused.getMessage());
         assertTrue(refused.getMessage().contains("is not known"), refused.getMessage());
@@ -70,13 +73,17 @@ class HoldingsTest {
             ResumeOptions.builder()
                 .needs(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB))
                 .build();
-        InsufficientGpuMemoryException full =
-            assertThrows(InsufficientGpuMemoryException.class, () -> found.resume(told));
-        assertFalse(full instanceof UnknownHoldingsException, full.getMessage());
+        assertReason(
+            InsufficientGpuMemoryException.class,
+            InsufficientGpuMemoryException.Reason.NOT_FREE,
+            () -> found.resume(told));
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
       // Less is free than it can have held, with a context of the largest size; but it is told.
-      assertThrows(UnknownHoldingsException.class, found::resume);
+      assertReason(
+          InsufficientGpuMemoryException.class,
+          InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
+          found::resume);
       found.resume(
           ResumeOptions.builder()
               .needs(Map.of(onlyGpu(other), RoomOnGpu.PATTERN_MIB * MIB))
@@ -117,9 +124,10 @@ class HoldingsTest {
       CheckpointedProcess found = inspect(checkpoints, pattern);
       try (Pattern filler = room.pattern()) {
         assertTrue(filler.isAlive());
-        InsufficientGpuMemoryException refused =
-            assertThrows(InsufficientGpuMemoryException.class, found::resume);
-        assertFalse(refused instanceof UnknownHoldingsException, refused.getMessage());
+        assertReason(
+            InsufficientGpuMemoryException.class,
+            InsufficientGpuMemoryException.Reason.NOT_FREE,
+            found::resume);
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
       found.resume();
@@ -138,7 +146,10 @@ class HoldingsTest {
       assertEquals(0, suspended.steps().get(1).bytes(), "not known is not -1");
       try (Pattern filler = room.pattern()) {
         assertTrue(filler.isAlive());
-        assertThrows(UnknownHoldingsException.class, suspended::resume);
+        assertReason(
+            InsufficientGpuMemoryException.class,
+            InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
+            suspended::resume);
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
       suspended.resume(
@@ -172,8 +183,11 @@ class HoldingsTest {
       room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       room.machine.clearFaults();
-      UnknownHoldingsException refused =
-          assertThrows(UnknownHoldingsException.class, suspended::resume);
+      InsufficientGpuMemoryException refused =
+          assertReason(
+              InsufficientGpuMemoryException.class,
+              InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
+              suspended::resume);
       assertEquals(gpus.get(1).uuid(), refused.shortage().orElseThrow().gpu());
       // It held nothing on the first, which was read.
       suspended.resume(

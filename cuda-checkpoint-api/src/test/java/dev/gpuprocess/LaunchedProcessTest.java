@@ -1,13 +1,14 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.LaunchException;
-import dev.gpuprocess.error.LaunchException.Reason;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.FixAndRetryException.Reason;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.LaunchOptions;
@@ -182,7 +183,8 @@ class LaunchedProcessTest {
   }
 
   private void assertRefused(Reason reason, LaunchOptions.Builder options, String... words) {
-    LaunchException e = assertThrows(LaunchException.class, () -> launch(options));
+    FixAndRetryException e =
+        assertReason(FixAndRetryException.class, reason, () -> launch(options));
     assertEquals(reason, e.reason(), e.getMessage());
     for (String word : words) {
       assertTrue(e.getMessage().contains(word), e.getMessage());
@@ -197,16 +199,16 @@ class LaunchedProcessTest {
     assertEquals(0, new ProcessBuilder("mkfifo", fifo.toString()).start().waitFor());
     Path none = directory.resolve("none");
     Set<Integer> before = children();
-    assertRefused(Reason.MISSING, LaunchOptions.builder("no-such-program"), "in the PATH");
-    assertRefused(Reason.MISSING, LaunchOptions.builder(none.toString()), none.toString());
-    assertRefused(Reason.NOT_PERMITTED, LaunchOptions.builder(plain.toString()));
-    assertRefused(Reason.NOT_A_DIRECTORY, shell("true").directory(plain), plain.toString());
-    assertRefused(Reason.MISSING, shell("true").directory(none), none.toString());
-    assertRefused(Reason.NOT_A_FILE, shell("true").output(Output.to(fifo)), fifo.toString());
-    assertRefused(Reason.NOT_A_FILE, shell("true").input(fifo), "no regular file");
-    assertRefused(Reason.NOT_A_FILE, shell("true").error(Output.appendTo(directory)));
-    assertRefused(Reason.MISSING, shell("true").output(Output.to(none.resolve("file"))));
-    assertRefused(Reason.TOO_LONG, LaunchOptions.builder("true", "x".repeat(1 << 20)));
+    assertRefused(Reason.LAUNCH_MISSING, LaunchOptions.builder("no-such-program"), "in the PATH");
+    assertRefused(Reason.LAUNCH_MISSING, LaunchOptions.builder(none.toString()), none.toString());
+    assertRefused(Reason.LAUNCH_NOT_PERMITTED, LaunchOptions.builder(plain.toString()));
+    assertRefused(Reason.LAUNCH_NOT_A_DIRECTORY, shell("true").directory(plain), plain.toString());
+    assertRefused(Reason.LAUNCH_MISSING, shell("true").directory(none), none.toString());
+    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").output(Output.to(fifo)), fifo.toString());
+    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").input(fifo), "no regular file");
+    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").error(Output.appendTo(directory)));
+    assertRefused(Reason.LAUNCH_MISSING, shell("true").output(Output.to(none.resolve("file"))));
+    assertRefused(Reason.LAUNCH_TOO_LONG, LaunchOptions.builder("true", "x".repeat(1 << 20)));
     assertNothingIsLeftSince(before);
   }
 
@@ -241,8 +243,8 @@ class LaunchedProcessTest {
     try {
       launch(LaunchOptions.builder("sleep", "1000").isolated(true)).end(Duration.ZERO);
       return false;
-    } catch (LaunchException e) {
-      return e.reason() == Reason.KILLED;
+    } catch (FixAndRetryException e) {
+      return e.reason() == Reason.LAUNCH_KILLED;
     }
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -11,7 +12,7 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -143,14 +144,17 @@ class NcclTest {
   void ranksThatMayMapEachOthersMemoryAreNotTouched() {
     try (Counter first = talking(Map.of(), 0);
         Counter second = talking(ALL, 1)) {
-      UnsupportedByDriverException refused = assertRefused(first);
+      ProcessUnfitException refused = assertRefused(first);
       assertTrue(
           refused.getMessage().contains("start the job with NCCL_P2P_DISABLE=1"),
           refused::getMessage);
       assertTrue(refused.getMessage().contains(Long.toString(second.pid())), refused::getMessage);
       assertRefused(second);
       LockedProcess locked = checkpoints.process(first.pid()).lock();
-      assertThrows(UnsupportedByDriverException.class, locked::checkpoint);
+      assertReason(
+          ProcessUnfitException.class,
+          ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+          locked::checkpoint);
       locked.unlock();
       try (CheckpointedProcess suspended =
           checkpoints.toBuilder().allowPeerMemory(true).build().process(first.pid()).suspend()) {
@@ -160,12 +164,18 @@ class NcclTest {
     }
   }
 
-  private UnsupportedByDriverException assertRefused(Counter rank) {
+  private ProcessUnfitException assertRefused(Counter rank) {
     RunningProcess process = checkpoints.process(rank.pid());
-    UnsupportedByDriverException refused =
-        assertThrows(UnsupportedByDriverException.class, process::suspend);
+    ProcessUnfitException refused =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+            process::suspend);
     RunningProcess job = checkpoints.process(rank.pid());
-    assertThrows(UnsupportedByDriverException.class, job::suspend);
+    assertReason(
+        ProcessUnfitException.class,
+        ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+        job::suspend);
     assertEquals(ProcessState.RUNNING, checkpoints.inspect(rank.pid()).state());
     return refused;
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -11,7 +12,6 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.TreeFailure;
 import dev.gpuprocess.fixtures.Fault;
@@ -38,7 +38,10 @@ class RunningDumpTest {
     @Override
     public DumpReport dump(DumpRequest request, DumpListener listener) {
       throw new ImageException(
-          "it cannot be dumped", Failure.of("dump", request.process().pid()), null);
+          ImageException.Reason.UNWRITABLE,
+          "it cannot be dumped",
+          Failure.of("dump", request.process().pid()),
+          null);
     }
   }
 
@@ -82,8 +85,9 @@ class RunningDumpTest {
     Files.createDirectory(image());
     Files.createFile(image().resolve("other"));
     RunningProcess running = failing().process(job.pid());
-    ImageDirectoryException failed =
-        assertThrows(ImageDirectoryException.class, () -> running.dump(image()));
+    ImageException failed =
+        assertReason(
+            ImageException.class, ImageException.Reason.DIRECTORY, () -> running.dump(image()));
     assertLeft(
         failed,
         ProcessState.RUNNING,

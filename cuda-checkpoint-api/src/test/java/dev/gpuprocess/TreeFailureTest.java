@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
@@ -17,7 +18,7 @@ import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
@@ -127,14 +128,20 @@ class TreeFailureTest {
     Job job = tree.launch(2);
     RunningProcess running = running(job);
     tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(1)).answers(801));
-    UnsupportedByDriverException e =
-        assertThrows(UnsupportedByDriverException.class, running::suspend);
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+            running::suspend);
     assertTells(e, "process " + job.member(1), "failed for 1 of 3 members");
     assertRuns(job);
 
     LockedProcess locked = running(job).lock();
     tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(0)).answers(999));
-    assertThrows(UnsupportedByDriverException.class, locked::checkpoint);
+    assertReason(
+        ProcessUnfitException.class,
+        ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+        locked::checkpoint);
     assertStates(job, LOCKED, LOCKED, LOCKED);
     locked.unlock();
     assertRuns(job);

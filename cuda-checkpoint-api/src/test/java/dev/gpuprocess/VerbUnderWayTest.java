@@ -12,7 +12,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Fault;
@@ -169,7 +169,9 @@ class VerbUnderWayTest {
             .filter(
                 each ->
                     !(each instanceof OperationInProgressException)
-                        && !(each instanceof UnsupportedByDriverException))
+                        && !(each instanceof ProcessUnfitException unfit
+                            && unfit.reason()
+                                == ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER))
             .toList());
     job.machine().clearFaults();
     assertRuns();

@@ -12,9 +12,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.criu.proto.Rpc.criu_version;
-import dev.gpuprocess.error.CriuTooOldException;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.spi.CriuVersion;
@@ -173,14 +172,18 @@ final class CriuFinder {
     private RuntimeException none() {
       Failure failure = Failure.of(operation, 0);
       if (tooOld) {
-        return new CriuTooOldException(
-            "no CRIU fit for this kernel: " + String.join("; ", refusals) + "; " + CURE, failure);
+        return new MachineUnfitException(
+            MachineUnfitException.Reason.CRIU_TOO_OLD,
+            "no CRIU fit for this kernel: " + String.join("; ", refusals) + "; " + CURE,
+            failure);
       }
       if (refusals.isEmpty()) {
         refusals.add("looked in " + locator.places());
       }
-      return new CriuUnavailableException(
-          "no CRIU can be started: " + String.join("; ", refusals) + "; " + CURE, failure);
+      return new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
+          "no CRIU can be started: " + String.join("; ", refusals) + "; " + CURE,
+          failure);
     }
   }
 

@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.process.ProgramTrust;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.PluginMissingException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -47,7 +47,8 @@ final class PluginFinder {
   /**
    * Finds one.
    *
-   * @throws PluginMissingException when it is nowhere, or others could have changed it
+   * @throws MachineUnfitException with reason PLUGIN_MISSING when it is nowhere, or others could
+   *     have changed it
    */
   Path find(GpuPlugin plugin) {
     for (Path directory : directories) {
@@ -74,7 +75,8 @@ final class PluginFinder {
     }
   }
 
-  private static PluginMissingException missing(String why) {
-    return new PluginMissingException(why, Failure.of("find plugin", 0));
+  private static MachineUnfitException missing(String why) {
+    return new MachineUnfitException(
+        MachineUnfitException.Reason.PLUGIN_MISSING, why, Failure.of("find plugin", 0));
   }
 }

@@ -3,8 +3,8 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.os.Posix;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -79,7 +79,8 @@ public final class RestoredChild {
           return ended.map(status -> new Exit(status.code(), status.signal()));
         }
       } catch (NativeCallException e) {
-        throw new CriuUnavailableException(
+        throw new MachineUnfitException(
+            MachineUnfitException.Reason.NO_CRIU,
             "process " + process.pid() + " cannot be waited for: " + e.getMessage(),
             Failure.of("wait", process.pid()),
             e);

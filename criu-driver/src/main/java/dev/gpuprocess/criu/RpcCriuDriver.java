@@ -34,8 +34,9 @@ import java.util.List;
  * <ul>
  *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()} and {@link
  *       dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
- *       dev.gpuprocess.error.UnsupportedOptionException}: sudo passes on no descriptors but the
- *       standard ones, the first of which is the socket, and stays between CRIU and this JVM.
+ *       dev.gpuprocess.error.FixAndRetryException} and reason UNSUPPORTED_OPTION: sudo passes on no
+ *       descriptors but the standard ones, the first of which is the socket, and stays between CRIU
+ *       and this JVM.
  *   <li>The kernel does not let us kill a CRIU that runs as root. If it does not exit when its
  *       socket is closed, another CRIU runs a script as root that kills it. If that fails too, the
  *       exception names the pid, and such a CRIU is refused at its next stage.
@@ -122,7 +123,7 @@ public final class RpcCriuDriver implements CriuDriver {
    * dev.gpuprocess.options.TreeOptions#cpuCheck()} does this by itself.
    *
    * @param images an existing directory to write to, such as one with images made here
-   * @throws dev.gpuprocess.error.ImageDirectoryException if it cannot be written to
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY if it cannot be written to
    * @throws dev.gpuprocess.error.CriuException if CRIU fails
    */
   public void recordCpu(Path images) {
@@ -135,8 +136,9 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param images the directory with that file
    * @param check what has to match
-   * @throws dev.gpuprocess.error.CpuMismatchException if it is not compatible
-   * @throws dev.gpuprocess.error.ImageMissingException if nothing was recorded there
+   * @throws dev.gpuprocess.error.MachineMismatchException with reason CPU_MISMATCH if it is not
+   *     compatible
+   * @throws dev.gpuprocess.error.ImageException with reason MISSING if nothing was recorded there
    * @throws dev.gpuprocess.error.CriuException if CRIU cannot tell
    */
   public void checkCpu(Path images, CpuCheck check) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,12 +15,10 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
-import dev.gpuprocess.error.ImageMismatchException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.NotAmdJobException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.NotCudaProcessException;
-import dev.gpuprocess.error.PluginImageException;
-import dev.gpuprocess.error.PluginMissingException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.AmdMachine;
 import dev.gpuprocess.fixtures.AmdMachine.Failing;
 import dev.gpuprocess.fixtures.AmdWorkload;
@@ -195,7 +194,7 @@ class AmdProcessTest {
     CriuException e = assertThrows(CriuException.class, () -> job().dump(image()));
     assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
     assertThrows(CriuException.class, () -> job().snapshot(image()));
-    assertThrows(ImageMissingException.class, this::opened);
+    assertReason(ImageException.class, ImageException.Reason.MISSING, this::opened);
     assertEquals("2", workload.add(1));
     machine.fail(Failing.NOTHING);
     assertEquals("3", afterRestore(job().dump(image())));
@@ -233,13 +232,23 @@ class AmdProcessTest {
     Path none = Files.createDirectory(tree.directory().resolve("none"));
     RpcCriuDriver without = new RpcCriuDriver().withPlugins(none);
     AmdProcess job = checkpoints(without).amdProcess(workload.pid());
-    PluginMissingException e = assertThrows(PluginMissingException.class, () -> job.dump(image()));
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.PLUGIN_MISSING,
+            () -> job.dump(image()));
     assertTrue(e.getMessage().contains(none.toString()), e.getMessage());
-    assertThrows(PluginMissingException.class, () -> job.snapshot(image()));
+    assertReason(
+        MachineUnfitException.class,
+        MachineUnfitException.Reason.PLUGIN_MISSING,
+        () -> job.snapshot(image()));
     assertFalse(Files.exists(image()));
     assertEquals("1", workload.add(1));
     AmdImage image = job().dump(image());
-    assertThrows(PluginMissingException.class, checkpoints(without).openAmd(image())::restore);
+    assertReason(
+        MachineUnfitException.class,
+        MachineUnfitException.Reason.PLUGIN_MISSING,
+        checkpoints(without).openAmd(image())::restore);
     assertEquals("2", afterRestore(image));
   }
 
@@ -248,8 +257,11 @@ class AmdProcessTest {
     Files.setPosixFilePermissions(
         machine.plugins().resolve("amdgpu_plugin.so"),
         PosixFilePermissions.fromString("rwxrwxrwx"));
-    PluginMissingException e =
-        assertThrows(PluginMissingException.class, () -> job().dump(image()));
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.PLUGIN_MISSING,
+            () -> job().dump(image()));
     assertTrue(e.getMessage().contains("can be written by others"), e.getMessage());
     assertTrue(workload.isAlive());
   }
@@ -271,12 +283,16 @@ class AmdProcessTest {
     assertEquals("1", workload.add(1));
 
     AmdImage image = job().dump(image());
-    ImageMismatchException refused =
-        assertThrows(ImageMismatchException.class, () -> tree.checkpoints().open(image()));
+    ImageException refused =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.MISMATCH,
+            () -> tree.checkpoints().open(image()));
     assertTrue(refused.getMessage().contains("AmdImage.open"), refused.getMessage());
-    ImageMissingException none =
-        assertThrows(
-            ImageMissingException.class,
+    ImageException none =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.MISSING,
             () ->
                 tree.checkpoints()
                     .store(tree.directory())
@@ -298,9 +314,10 @@ class AmdProcessTest {
     assertEquals("1", workload.add(1));
 
     AmdImage image = job().dump(tree.directory().resolve("whole"));
-    PluginImageException e =
-        assertThrows(
-            PluginImageException.class,
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.PLUGIN,
             () ->
                 criu()
                     .restore(
@@ -318,19 +335,31 @@ class AmdProcessTest {
   void refusesOtherJobs() {
     Counter counter = Counter.launch().on(tree.machine()).start();
     started.add(counter);
-    NotAmdJobException e =
-        assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdProcess(counter.pid()));
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.NOT_AMD,
+            () -> checkpoints(criu()).amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("GpuProcess.of"), e.getMessage());
 
     ProcessImage plain = tree.checkpoints().process(counter.pid()).suspend().dump(image());
-    ImageMismatchException refused = assertThrows(ImageMismatchException.class, this::opened);
+    ImageException refused =
+        assertReason(ImageException.class, ImageException.Reason.MISMATCH, this::opened);
     assertTrue(refused.getMessage().contains("ProcessImage.open"), refused.getMessage());
     plain.restore().resume();
     String unused = counter.ask("open " + machine.directory().resolve("dev/kfd"));
-    e = assertThrows(NotAmdJobException.class, () -> checkpoints(criu()).amdProcess(counter.pid()));
+    e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.NOT_AMD,
+            () -> checkpoints(criu()).amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("/dev/nvidia"), e.getMessage());
     tree.checkpoints().process(counter.pid()).suspend();
-    e = assertThrows(NotAmdJobException.class, () -> tree.checkpoints().amdProcess(counter.pid()));
+    e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.NOT_AMD,
+            () -> tree.checkpoints().amdProcess(counter.pid()));
     assertTrue(e.getMessage().contains("has CUDA state"), e.getMessage());
   }
 

@@ -1,12 +1,12 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.criu.Trainer.PATIENCE;
 import static dev.gpuprocess.criu.Trainer.awaitMore;
 import static dev.gpuprocess.criu.Trainer.count;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
@@ -19,7 +19,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Signal;
@@ -501,8 +501,9 @@ class AskedFromInsideTest {
   void jobThatCannotStartLeavesNothing() {
     LaunchOptions missing = LaunchOptions.builder("/no/such/program").build();
     RequestPlan plan = plan();
-    LaunchException e =
-        assertThrows(LaunchException.class, () -> checkpoints.launch(missing, plan));
-    assertEquals(LaunchException.Reason.MISSING, e.reason());
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.LAUNCH_MISSING,
+        () -> checkpoints.launch(missing, plan));
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -10,7 +11,7 @@ import dev.gpuprocess.contract.Descriptors;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -260,7 +261,7 @@ class BadCriuTest {
         assertThrows(
             CriuException.class,
             () -> restore("notify('post-restore', 1) and print 'agreed'; reply($RESTORE, 0)"));
-    assertInstanceOf(ImageCorruptException.class, e.getCause());
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, e.getCause());
     assertEquals("", e.criu().stderr());
   }
 

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
-import static org.junit.jupiter.api.Assertions.assertThrows;
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.CriuDriver;
 import org.jspecify.annotations.NullUnmarked;
@@ -21,7 +21,9 @@ class ByCommandOptionsTest extends OptionsTest {
   }
 
   private static void assertRefused(String option, Executable test) {
-    UnsupportedOptionException e = assertThrows(UnsupportedOptionException.class, test);
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class, FixAndRetryException.Reason.UNSUPPORTED_OPTION, test);
     assertTrue(e.getMessage().contains("did not begin: " + option), e.getMessage());
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -9,7 +10,7 @@ import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.os.CurrentUser;
@@ -132,9 +133,10 @@ class ByCommandTrapsTest {
 
   @Test
   void aCommandThatIsNotThere_isNamed() {
-    CriuUnavailableException e =
-        assertThrows(
-            CriuUnavailableException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CRIU,
             () -> RpcCriuDriver.through(List.of("sudo-as-nobody-has-it", "criu")).version());
     assertTrue(e.getMessage().contains("sudo-as-nobody-has-it"), e.getMessage());
   }
@@ -142,17 +144,20 @@ class ByCommandTrapsTest {
   @Test
   void aCommandThatRefuses_isQuoted() {
     String refusing = wrapper("echo sudo: a password is required >&2; exit 1");
-    CriuUnavailableException e =
-        assertThrows(
-            CriuUnavailableException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CRIU,
             () -> RpcCriuDriver.through(List.of(refusing)).version());
     assertTrue(e.getMessage().contains("exit 1, sudo: a password is required"), e.getMessage());
   }
 
   @Test
   void aCommandThatIsNoCriu_isRefused() {
-    assertThrows(
-        CriuUnavailableException.class, () -> RpcCriuDriver.through(List.of("true")).version());
+    assertReason(
+        MachineUnfitException.class,
+        MachineUnfitException.Reason.NO_CRIU,
+        () -> RpcCriuDriver.through(List.of("true")).version());
     assertThrows(IllegalArgumentException.class, () -> RpcCriuDriver.through(List.of()));
   }
 
@@ -225,9 +230,10 @@ class ByCommandTrapsTest {
   @Test
   void aWrapperThatClosesStandardInput_isQuoted() {
     String closing = wrapper("exec " + criu + " \"$@\" <&-");
-    CriuUnavailableException e =
-        assertThrows(
-            CriuUnavailableException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CRIU,
             () -> RpcCriuDriver.through(List.of(closing)).version());
     assertTrue(e.getMessage().contains("does not report its version"), e.getMessage());
   }
@@ -239,8 +245,11 @@ class ByCommandTrapsTest {
     CriuFinder finder =
         new CriuFinder(
             CriuLocator.through(List.of(piping)), CriuBinary.kernel(), Duration.ofSeconds(5));
-    CriuUnavailableException e =
-        assertThrows(CriuUnavailableException.class, () -> finder.find("version"));
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CRIU,
+            () -> finder.find("version"));
     assertTrue(e.getMessage().contains("NOLOG_INPUT"), e.getMessage());
   }
 

@@ -1,17 +1,16 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.UnknownFieldSet;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
-import dev.gpuprocess.error.CpuMismatchException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineMismatchException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
@@ -55,9 +54,11 @@ class CpuCheckTest {
     RpcCriuDriver driver = real();
     driver.recordCpu(directory);
     alter(directory.resolve(CpuImage.NAME));
-    CpuMismatchException e =
-        assertThrows(
-            CpuMismatchException.class, () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
+    MachineMismatchException e =
+        assertReason(
+            MachineMismatchException.class,
+            MachineUnfitException.Reason.CPU_MISMATCH,
+            () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
     assertTrue(e.getMessage().contains("CPU xsave size mismatch (1/"), e.getMessage());
     driver.checkCpu(directory, CpuCheck.NONE);
   }
@@ -68,17 +69,23 @@ class CpuCheckTest {
     driver.recordCpu(directory);
     Path file = directory.resolve(CpuImage.NAME);
     Files.write(file, Arrays.copyOf(Files.readAllBytes(file), 20));
-    assertThrows(
-        ImageCorruptException.class, () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.CORRUPT,
+        () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
   }
 
   @Test
   void checkCpu_ofNothing_isMissing() {
     RpcCriuDriver driver = real();
-    assertThrows(
-        ImageMissingException.class, () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
-    assertThrows(
-        ImageDirectoryException.class, () -> driver.recordCpu(directory.resolve("nowhere")));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.MISSING,
+        () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.DIRECTORY,
+        () -> driver.recordCpu(directory.resolve("nowhere")));
   }
 
   @Test
@@ -88,9 +95,10 @@ class CpuCheckTest {
       site.dump(
           workload.identity(), DumpDirectories.dump().cpuCheck(CpuCheck.INSTRUCTIONS).build());
       alter(site.images().resolve(CpuImage.NAME));
-      CpuMismatchException e =
-          assertThrows(
-              CpuMismatchException.class,
+      MachineMismatchException e =
+          assertReason(
+              MachineMismatchException.class,
+              MachineUnfitException.Reason.CPU_MISMATCH,
               () -> site.restore(workload.pid(), DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
       RestoreOptions unchecked = DumpDirectories.shellJob().cpuCheck(CpuCheck.NONE).build();

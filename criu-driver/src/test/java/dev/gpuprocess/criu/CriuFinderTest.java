@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.ErrorText;
@@ -9,8 +9,7 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
-import dev.gpuprocess.error.CriuTooOldException;
-import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
@@ -49,7 +48,9 @@ class CriuFinderTest {
   }
 
   private String unavailable() {
-    return assertThrows(CriuUnavailableException.class, this::find).getMessage();
+    return assertReason(
+            MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::find)
+        .getMessage();
   }
 
   @Test
@@ -163,7 +164,10 @@ class CriuFinderTest {
   @Test
   void tooOld_namesWhatWasFoundAndWhatIsNeeded() {
     environment.put("GPUPROCESS_CRIU", fake("old", 4, 1, 1).toString());
-    String message = assertThrows(CriuTooOldException.class, this::find).getMessage();
+    String message =
+        assertReason(
+                MachineUnfitException.class, MachineUnfitException.Reason.CRIU_TOO_OLD, this::find)
+            .getMessage();
     assertTrue(message.contains("is version 4.1.1"), message);
     assertTrue(message.contains("kernel 6.18.5-generic needs 4.2 or later"), message);
     assertTrue(message.contains("install CRIU 4.2 or later (bin/criu in the sources"), message);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.criu.Trainer.PATIENCE;
 import static dev.gpuprocess.criu.Trainer.awaitMore;
 import static dev.gpuprocess.criu.Trainer.count;
@@ -15,7 +16,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.JobFileException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
@@ -237,7 +238,8 @@ class CudaJobFileTest {
     ProcessImage image = job.process().suspend().dump(directory.resolve("image"));
     Files.delete(mine);
     Files.createDirectory(mine);
-    JobFileException e = assertThrows(JobFileException.class, image::restore);
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.JOB_FILE, image::restore);
     assertTrue(e.getMessage().contains(mine.toString()), e.getMessage());
     Files.delete(mine);
     Files.writeString(mine, "left from an earlier life");
@@ -255,8 +257,11 @@ class CudaJobFileTest {
     awaitBothGoOn(one(), two());
     final byte[] before = Files.readAllBytes(real);
     RunningProcess running = job.process();
-    JobFileException e =
-        assertThrows(JobFileException.class, () -> running.snapshot(directory.resolve("image")));
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.JOB_FILE,
+            () -> running.snapshot(directory.resolve("image")));
     assertTrue(e.getMessage().contains(link.toString()), e.getMessage());
     assertArrayEquals(before, Files.readAllBytes(real), "no checkpoint was tried");
     job.process().suspend().resume();

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.dump.CarriedState;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -46,10 +45,10 @@ final class DescriptorlessReader {
     try (Hoard all = new Hoard(free)) {
       reading.run();
       return "good";
-    } catch (ImageCorruptException e) {
-      return "corrupt with " + free + " descriptors: " + e.getMessage();
     } catch (ImageException e) {
-      return "unreadable";
+      return e.reason() == ImageException.Reason.UNREADABLE
+          ? "unreadable"
+          : "%s with %s descriptors: %s".formatted(e.reason(), free, e.getMessage());
     } catch (RuntimeException | Error e) {
       return free + " " + e;
     }

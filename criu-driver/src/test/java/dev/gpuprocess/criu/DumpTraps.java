@@ -15,8 +15,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.MissingCapabilityException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
@@ -113,7 +112,7 @@ final class DumpTraps {
     Files.delete(site.images());
     try (Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't open dir");
-      ground.refusedDump(ImageDirectoryException.class, site, counter);
+      ground.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
     }
   }
 
@@ -150,7 +149,7 @@ final class DumpTraps {
     Files.createFile(site.images());
     try (Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't chdir");
-      ground.refusedDump(ImageDirectoryException.class, site, counter);
+      ground.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
     }
   }
 
@@ -159,7 +158,7 @@ final class DumpTraps {
     try (TmpFs disk = TmpFs.mount(site.images(), "ro");
         Workload counter = ground.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't create log file");
-      ground.refusedDump(ImageDirectoryException.class, site.at(disk.point()), counter);
+      ground.refusedDump(ImageException.Reason.DIRECTORY, site.at(disk.point()), counter);
     }
   }
 
@@ -408,9 +407,10 @@ final class DumpTraps {
       assertFalse(said.success());
       assertEquals(EBADRQC, said.errno());
       assertEquals("", said.message());
-      MissingCapabilityException e =
+      CriuException e =
           ground.failedDump(
-              MissingCapabilityException.class,
+              CriuException.class,
+              CriuException.Reason.MISSING_CAPABILITY,
               ground.site("ours").with(new RpcCriuDriver(program)),
               counter,
               DumpDirectories.dump().build(),

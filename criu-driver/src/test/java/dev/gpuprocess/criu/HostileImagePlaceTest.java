@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
@@ -10,7 +10,7 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Stranger;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.RestoreOptions;
@@ -41,7 +41,8 @@ class HostileImagePlaceTest {
       checkpoints.process(counter.pid()).suspend().dump(place);
 
       ProcessImage image = checkpoints.open(place);
-      ImageNotTrustedException e = assertThrows(ImageNotTrustedException.class, image::restore);
+      ImageException e =
+          assertReason(ImageException.class, ImageException.Reason.NOT_TRUSTED, image::restore);
       assertTrue(e.getMessage().contains("belongs to user 65534"), e.getMessage());
       assertTrue(e.getMessage().contains("expectProcess"), e.getMessage());
       image.restore(RestoreOptions.builder().expectProcess(process).build()).resume();

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.criu.Trainer.PATIENCE;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
@@ -14,7 +14,7 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.Manifest;
@@ -221,13 +221,12 @@ class IsolatedJobTest {
   @Test
   void isolatedJobThatCannotBeStartedIsRefusedAndNothingIsLeft() {
     Set<Integer> before = Set.copyOf(ProcFs.descendants(ProcessHandle.current().pid()));
-    LaunchException e =
-        assertThrows(
-            LaunchException.class,
-            () ->
-                trainer.checkpoints.launch(
-                    LaunchOptions.builder("no-such-program").isolated(true).build()));
-    assertEquals(LaunchException.Reason.MISSING, e.reason(), e.getMessage());
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.LAUNCH_MISSING,
+        () ->
+            trainer.checkpoints.launch(
+                LaunchOptions.builder("no-such-program").isolated(true).build()));
     Set<Integer> after = new HashSet<>(ProcFs.descendants(ProcessHandle.current().pid()));
     after.removeAll(before);
     assertEquals(Set.of(), after);

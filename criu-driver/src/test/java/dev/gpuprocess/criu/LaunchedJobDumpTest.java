@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.criu.Trainer.PATIENCE;
 import static dev.gpuprocess.criu.Trainer.awaitMore;
 import static dev.gpuprocess.criu.Trainer.count;
@@ -14,7 +15,7 @@ import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
@@ -155,8 +156,11 @@ class LaunchedJobDumpTest {
     awaitMore(file(), 0);
     awaitMore(Trainer.loader(file(), 1), 0);
     RunningProcess process = job.process();
-    CudaChildException e =
-        assertThrows(CudaChildException.class, () -> process.suspend().dump(image()));
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.CUDA_CHILD,
+            () -> process.suspend().dump(image()));
     assertTrue(e.getMessage().contains("LaunchOptions.dropInheritedGpu(true)"), e.getMessage());
   }
 

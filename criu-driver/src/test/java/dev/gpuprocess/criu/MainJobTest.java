@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -22,11 +23,9 @@ import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
@@ -144,10 +143,15 @@ class MainJobTest {
       RestoreOptions byLabel = RestoreOptions.builder().expectLabel("job a").build();
       RestoreOptions byProcess = RestoreOptions.builder().expectProcess(wanted).build();
       ProcessImage swapped = signing.open(image());
-      ImageMismatchException e =
-          assertThrows(ImageMismatchException.class, () -> swapped.restore(byLabel));
+      ImageException e =
+          assertReason(
+              ImageException.class, ImageException.Reason.MISMATCH, () -> swapped.restore(byLabel));
       assertTrue(e.getMessage().contains("is labelled 'job b', and 'job a'"), e.getMessage());
-      e = assertThrows(ImageMismatchException.class, () -> swapped.restore(byProcess));
+      e =
+          assertReason(
+              ImageException.class,
+              ImageException.Reason.MISMATCH,
+              () -> swapped.restore(byProcess));
       assertTrue(e.getMessage().contains("process " + wanted.pid() + " started"), e.getMessage());
       assertFalse(stranger.isAlive(), "nothing was restored");
 
@@ -224,10 +228,12 @@ class MainJobTest {
     try (Counter counter = Counter.start(machine)) {
       CheckpointedProcess suspended = suspended(counter);
       Path inAFile = Files.createFile(directory.resolve("file")).resolve("image");
-      assertThrows(ImageDirectoryException.class, () -> suspended.dump(inAFile));
+      assertReason(
+          ImageException.class, ImageException.Reason.DIRECTORY, () -> suspended.dump(inAFile));
       Files.createDirectory(image());
       Files.createFile(image().resolve("precious"));
-      assertThrows(ImageDirectoryException.class, () -> suspended.dump(image()));
+      assertReason(
+          ImageException.class, ImageException.Reason.DIRECTORY, () -> suspended.dump(image()));
       assertTrue(Files.exists(image().resolve("precious")));
       suspended.resume();
       assertEquals(101, counter.increment());
@@ -262,7 +268,8 @@ class MainJobTest {
       try (FileChannel channel = FileChannel.open(pages, StandardOpenOption.WRITE)) {
         channel.truncate(channel.size() / 2);
       }
-      ImageCorruptException e = assertThrows(ImageCorruptException.class, image::restore);
+      ImageException e =
+          assertReason(ImageException.class, ImageException.Reason.CORRUPT, image::restore);
       assertTrue(e.getMessage().contains("pages-1.img"), e.getMessage());
       assertFalse(counter.isAlive());
     }
@@ -276,7 +283,7 @@ class MainJobTest {
       byte[] content = Files.readAllBytes(core);
       content[content.length / 2] ^= 1;
       Files.write(core, content);
-      assertThrows(ImageCorruptException.class, image::restore);
+      assertReason(ImageException.class, ImageException.Reason.CORRUPT, image::restore);
     }
   }
 
@@ -285,7 +292,11 @@ class MainJobTest {
     try (Counter counter = Counter.start(machine)) {
       String child = counter.ask("fork");
       CheckpointedProcess suspended = suspended(counter);
-      CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+      FixAndRetryException e =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.CUDA_CHILD,
+              () -> suspended.dump(image()));
       assertTrue(e.getMessage().contains("child " + child), e.getMessage());
       suspended.resume();
       assertEquals(101, counter.increment());

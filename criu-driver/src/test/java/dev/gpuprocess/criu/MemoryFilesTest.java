@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -17,7 +18,7 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -549,13 +550,19 @@ class MemoryFilesTest {
     byte[] content = Files.readAllBytes(file);
     content[12345678] ^= 1;
     Files.write(file, content);
-    ImageCorruptException e =
-        assertThrows(ImageCorruptException.class, () -> checkpoints.open(image()).restore());
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.CORRUPT,
+            () -> checkpoints.open(image()).restore());
     assertTrue(e.getMessage().contains("memory-1.bin"), e.getMessage());
     content[12345678] ^= 1;
     Files.write(file, content);
     Path extra = Files.createFile(image().resolve("gpu/memory-2.bin"));
-    assertThrows(ImageCorruptException.class, () -> checkpoints.open(image()).verify());
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.CORRUPT,
+        () -> checkpoints.open(image()).verify());
     Files.delete(extra);
     checkpoints.open(image()).restore().resume();
     assertRight();

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,14 +15,13 @@ import dev.gpuprocess.criu.internal.log.Hints;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
@@ -97,9 +97,10 @@ class MessagesTest {
   void aRefusedSuspend_doesNotSayThatItStaysLocked() {
     try (Counter counter = Counter.start(machine)) {
       counter.allocateManaged();
-      UnsupportedByDriverException e =
-          assertThrows(
-              UnsupportedByDriverException.class,
+      ProcessUnfitException e =
+          assertReason(
+              ProcessUnfitException.class,
+              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
               () -> checkpoints.process(counter.pid()).suspend());
       assertSays(e, "managed memory", "run it without that");
       assertFalse(String.valueOf(e.getMessage()).contains("stays locked"), e::getMessage);
@@ -141,10 +142,16 @@ class MessagesTest {
     libm = Path.of(libm + "-linux-gnu/libm.so.6");
     org.junit.jupiter.api.Assumptions.assumeTrue(Files.exists(libm), "no libm where Debian has it");
     Files.createSymbolicLink(lib.resolve("libcuda.so.1"), libm);
-    NoCudaDriverException e =
-        assertThrows(NoCudaDriverException.class, () -> LibCuda.in(lib).version());
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.NO_CUDA_DRIVER,
+            () -> LibCuda.in(lib).version());
     assertSays(e, lib + "/libcuda.so.1 is not an NVIDIA driver");
-    assertThrows(NoCudaDriverException.class, () -> LibCuda.in(lib).getState(1));
+    assertReason(
+        MachineUnfitException.class,
+        MachineUnfitException.Reason.NO_CUDA_DRIVER,
+        () -> LibCuda.in(lib).getState(1));
   }
 
   @Test
@@ -152,10 +159,16 @@ class MessagesTest {
     try (Counter counter = Counter.start(machine);
         CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
       assertSays(
-          assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/"))),
+          assertReason(
+              ImageException.class,
+              ImageException.Reason.DIRECTORY,
+              () -> suspended.dump(Path.of("/"))),
           "/ is not a name for an image");
       assertSays(
-          assertThrows(ImageDirectoryException.class, () -> suspended.dump(Path.of("/proc/image"))),
+          assertReason(
+              ImageException.class,
+              ImageException.Reason.DIRECTORY,
+              () -> suspended.dump(Path.of("/proc/image"))),
           "/proc is on a file system that stores nothing");
     }
   }
@@ -236,7 +249,9 @@ class MessagesTest {
   @Test
   void whoHasOnlyTheJar_isToldWhereTheScriptIs_andWhatElseHelps() {
     RpcCriuDriver none = new RpcCriuDriver(directory.resolve("none"));
-    CriuUnavailableException e = assertThrows(CriuUnavailableException.class, none::version);
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, none::version);
     assertSays(
         e,
         "install CRIU",

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
@@ -12,7 +12,7 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -103,7 +103,11 @@ class ReleaseInheritedGpuTest {
     assertTraffic();
     assertEquals(101, trainer.increment());
     CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
-    CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.CUDA_CHILD,
+            () -> suspended.dump(image()));
     assertTrue(
         loaders.stream().anyMatch(loader -> e.getMessage().contains("child " + loader + " ")),
         e.getMessage());
@@ -127,7 +131,10 @@ class ReleaseInheritedGpuTest {
     forkLoaders();
     assertTraffic();
     CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
-    assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.CUDA_CHILD,
+        () -> suspended.dump(image()));
     ProcessImage image = suspended.dump(image(), RELEASE);
     assertEquals(note(LOADERS, 2), release(image.steps()).note());
     assertFalse(trainer.isAlive());
@@ -157,8 +164,11 @@ class ReleaseInheritedGpuTest {
     long child = trainer.fork("seccomp");
     CheckpointedProcess suspended = checkpoints.process(trainer.pid()).suspend();
 
-    CudaChildException e =
-        assertThrows(CudaChildException.class, () -> suspended.dump(image(), RELEASE));
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.CUDA_CHILD,
+            () -> suspended.dump(image(), RELEASE));
 
     assertTrue(e.getMessage().contains("child " + child), e.getMessage());
     assertTrue(e.getMessage().contains("seccomp forbids dup3"), e.getMessage());
@@ -172,9 +182,10 @@ class ReleaseInheritedGpuTest {
     forkLoaders();
     long child = trainer.fork("nvml");
 
-    CudaChildException e =
-        assertThrows(
-            CudaChildException.class,
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.CUDA_CHILD,
             () -> checkpoints.process(trainer.pid()).snapshot(image(), RELEASE));
 
     assertTrue(e.getMessage().contains("child " + child), e.getMessage());

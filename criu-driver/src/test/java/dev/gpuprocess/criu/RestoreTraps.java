@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -8,10 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
-import dev.gpuprocess.error.CriuCrashedException;
-import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.store.ImageDirectory;
@@ -22,6 +21,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
+import java.util.OptionalInt;
 import java.util.stream.Stream;
 
 /** The restores of section 4.2 of the facts. */
@@ -37,12 +37,12 @@ final class RestoreTraps {
                 new Trap("4.2 pid taken", RestoreTraps::pidTaken),
                 new Trap("4.2 unreaped zombie", RestoreTraps::unreapedZombie),
                 new Trap("4.2 pstree.img missing", RestoreTraps::pstreeMissing)),
-            missing("inventory", ImageMissingException.class, "Unexpected EOF on (empty-image)"),
-            missing("core-", ImageCorruptException.class, "Unexpected EOF on (empty-image)"),
-            missing("pages-", ImageCorruptException.class, "Can't read pages data"),
-            missing("mm-", ImageCorruptException.class, "killed by signal 11"),
-            missing("files", ImageCorruptException.class, "killed by signal 11"),
-            missing("pagemap-", ImageCorruptException.class, "Restoring FAILED"),
+            missing("inventory", ImageException.Reason.MISSING, "Unexpected EOF on (empty-image)"),
+            missing("core-", ImageException.Reason.CORRUPT, "Unexpected EOF on (empty-image)"),
+            missing("pages-", ImageException.Reason.CORRUPT, "Can't read pages data"),
+            missing("mm-", ImageException.Reason.CORRUPT, "killed by signal 11"),
+            missing("files", ImageException.Reason.CORRUPT, "killed by signal 11"),
+            missing("pagemap-", ImageException.Reason.CORRUPT, "Restoring FAILED"),
             Stream.of(new Trap("4.2 seccomp.img missing is harmless", RestoreTraps::noSeccomp)),
             Stream.of("inventory", "core-", "mm-", "files", "pstree", "pagemap-", "fdinfo-")
                 .map(RestoreTraps::cutInHalf),
@@ -105,17 +105,18 @@ final class RestoreTraps {
     assertTrue(late.version().major() > 0); // found now, so that the restore need not look for it
     int pid = dumped(ground, site);
     // Ours does not start CRIU without it, so it has to go when CRIU is starting.
-    CriuCrashedException e = ground.failedRestore(CriuCrashedException.class, site.with(late), pid);
-    assertEquals(11, e.signal(), e.getMessage());
+    CriuException e =
+        ground.failedRestore(
+            CriuException.class, CriuException.Reason.CRASHED, site.with(late), pid);
+    assertEquals(OptionalInt.of(11), e.signal(), e.getMessage());
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
     RawCriu.Said said = raw(site);
     assertTrue(said.reply().isEmpty());
     assertEquals("signal 11", said.exit().toString());
-    ground.failedRestore(ImageCorruptException.class, site, pid);
+    ground.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, site, pid);
   }
 
-  private static Stream<Trap> missing(
-      String name, Class<? extends GpuCheckpointException> type, String criuSays) {
+  private static Stream<Trap> missing(String name, ImageException.Reason reason, String criuSays) {
     return Stream.of(
         new Trap(
             "4.2 %s*.img missing".formatted(name),
@@ -127,7 +128,7 @@ final class RestoreTraps {
               DumpDirectories ours = ground.site("ours");
               int other = dumped(ground, ours);
               Files.delete(ours.images(name).get(0));
-              GpuCheckpointException e = ground.failedRestore(type, ours, other);
+              ImageException e = ground.failedRestore(ImageException.class, reason, ours, other);
               assertTrue(e.getMessage().contains("image"), e.getMessage());
             }));
   }
@@ -168,7 +169,7 @@ final class RestoreTraps {
           DumpDirectories ours = ground.site("ours");
           int pid = dumped(ground, ours);
           cut(ours.images(name).get(0));
-          ground.failedRestore(ImageCorruptException.class, ours, pid);
+          ground.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, ours, pid);
         });
   }
 
@@ -189,7 +190,8 @@ final class RestoreTraps {
     image.verify();
     Path pages = ground.site("none").at(image.images()).images("pages-").get(0);
     cut(pages);
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, image::verify);
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.CORRUPT, image::verify);
     assertTrue(e.getMessage().contains(pages.getFileName().toString()), e.getMessage());
   }
 }

@@ -1,14 +1,14 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
-import dev.gpuprocess.error.CriuUnavailableException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import java.util.HashMap;
 import java.util.List;
@@ -70,7 +70,9 @@ class SelectionTest {
   void withoutACommand_itIsSaidWhatIsWrong() {
     Assumptions.assumeTrue(CurrentUser.isRoot(), "not root: sudo is tried");
     environment.put(CriuLocator.VARIABLE, "/nowhere/criu");
-    CriuUnavailableException e = assertThrows(CriuUnavailableException.class, this::chosen);
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::chosen);
     assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
     assertFalse(e.getMessage().contains("sudo"), "root needs none: " + e.getMessage());
   }
@@ -79,7 +81,9 @@ class SelectionTest {
   void whenNeitherWorks_bothReasonsAreTold() {
     commandIs(List.of("false", "criu"));
     environment.put(CriuLocator.VARIABLE, "/nowhere/criu");
-    CriuUnavailableException e = assertThrows(CriuUnavailableException.class, this::chosen);
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::chosen);
     assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
     assertTrue(
         e.getMessage().contains("'false criu': it does not report its version: exit 1"),

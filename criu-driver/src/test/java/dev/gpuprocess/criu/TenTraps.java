@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -16,10 +17,10 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.error.PluginImageException;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -271,9 +272,10 @@ final class TenTraps {
           .dump(counter.identity(), DumpDirectories.backup().build());
       assertFalse(Files.exists(told), "ours is dumped without it, wherever it is installed");
     }
-    PluginImageException e =
-        assertThrows(
-            PluginImageException.class,
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.PLUGIN,
             () -> named.restore(pid, DumpDirectories.shellJob().build()));
     assertTrue(e.getMessage().contains("the " + CriuPlugin.NAME), e.getMessage());
     assertFalse(ProcessIdentity.of(pid).isPresent());

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -9,6 +10,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
@@ -76,7 +78,20 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
     }
   }
 
-  /** A dump fails, is told so in this type, and the process counts on. */
+  /** A dump fails with this type and reason, and the process counts on. */
+  <T extends GpuCheckpointException> T failedDump(
+      Class<T> type,
+      GpuCheckpointException.Reason reason,
+      DumpDirectories site,
+      Workload counter,
+      DumpOptions options,
+      DumpListener listener) {
+    T e = failedDump(type, site, counter, options, listener);
+    assertEquals(reason, e.reason(), e.getMessage());
+    return e;
+  }
+
+  /** A dump fails with this type, and the process counts on. */
   <T extends GpuCheckpointException> T failedDump(
       Class<T> type,
       DumpDirectories site,
@@ -91,17 +106,21 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
   }
 
   /** A dump is refused before CRIU is started, and the process has not even noticed. */
-  <T extends GpuCheckpointException> T refusedDump(
-      Class<T> type, DumpDirectories site, Workload counter) {
-    T e = assertThrows(type, () -> site.dump(counter.identity(), DumpDirectories.dump().build()));
+  ImageException refusedDump(ImageException.Reason reason, DumpDirectories site, Workload counter) {
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            reason,
+            () -> site.dump(counter.identity(), DumpDirectories.dump().build()));
     assertTrue(e.getMessage().contains("did not begin"), e.getMessage());
     counter.assertGoesOn();
     return e;
   }
 
-  /** A restore fails in this type, and nothing is left of it. */
-  <T extends GpuCheckpointException> T failedRestore(Class<T> type, DumpDirectories site, int pid) {
-    T e = assertThrows(type, () -> site.restore(pid, DumpDirectories.shellJob().build()));
+  /** A restore fails with this type and reason, and nothing is left of it. */
+  <T extends GpuCheckpointException> T failedRestore(
+      Class<T> type, GpuCheckpointException.Reason reason, DumpDirectories site, int pid) {
+    T e = assertReason(type, reason, () -> site.restore(pid, DumpDirectories.shellJob().build()));
     assertNotEquals(Fate.UNKNOWN, e.failure().fate(), e.getMessage());
     assertNothingLeft(pid);
     return e;

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -16,10 +17,10 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.MemberOutsideTreeException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -339,12 +340,18 @@ class TreeImageTest {
                 .descendants()
                 .noneMatch(each -> each.pid() == job.member(below)),
         "the member to leave");
-    MemberOutsideTreeException e =
-        assertThrows(MemberOutsideTreeException.class, () -> parked.dump(image()));
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.MEMBER_OUTSIDE_TREE,
+            () -> parked.dump(image()));
     assertTrue(e.getMessage().contains(Integer.toString(job.member(below))), e.getMessage());
     assertFalse(Files.exists(image()));
     RunningProcess again = parked.resume();
-    assertThrows(MemberOutsideTreeException.class, () -> again.snapshot(image()));
+    assertReason(
+        ProcessUnfitException.class,
+        ProcessUnfitException.Reason.MEMBER_OUTSIDE_TREE,
+        () -> again.snapshot(image()));
     assertEquals(Collections.nCopies(MEMBERS + 1, RUNNING), tree.states(job, MEMBERS + 1));
     again.suspend().resume();
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);
@@ -358,7 +365,11 @@ class TreeImageTest {
       assertEquals(101, counter.increment());
       String child = counter.ask("fork");
       CheckpointedProcess suspended = checkpoints().process(counter.pid()).suspend();
-      CudaChildException e = assertThrows(CudaChildException.class, () -> suspended.dump(image()));
+      FixAndRetryException e =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.CUDA_CHILD,
+              () -> suspended.dump(image()));
       assertTrue(e.getMessage().contains("child " + child), e.getMessage());
       assertTrue(e.getMessage().contains("inherited by fork"), e.getMessage());
       suspended.resume();
@@ -366,12 +377,19 @@ class TreeImageTest {
     // One that came when the others were suspended already.
     CheckpointedProcess parked = suspended(job);
     int late = job.spawn();
-    CudaChildException e = assertThrows(CudaChildException.class, () -> parked.dump(image()));
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.CUDA_CHILD,
+            () -> parked.dump(image()));
     assertTrue(e.getMessage().contains("GpuProcess.of"), e.getMessage());
     assertTrue(e.getMessage().contains("child " + job.member(late)), e.getMessage());
     // A restored job would not know of it.
     CheckpointedProcess alone = checkpoints().process(job.member(late)).suspend();
-    assertThrows(CudaChildException.class, () -> parked.dump(image()));
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.CUDA_CHILD,
+        () -> parked.dump(image()));
     alone.resume();
     parked.resume();
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
@@ -10,7 +10,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.error.UnknownHoldingsException;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.gpu.GpuUuid;
@@ -53,7 +53,11 @@ class UnknownHoldingsImageTest {
           checkpoints.process(pattern.pid()).suspend().dump(directory.resolve("image"));
       assertEquals(Map.of(), image.manifest().gpuBytes());
       CheckpointedProcess back = checkpoints.open(directory.resolve("image")).restore();
-      UnknownHoldingsException refused = assertThrows(UnknownHoldingsException.class, back::resume);
+      InsufficientGpuMemoryException refused =
+          assertReason(
+              InsufficientGpuMemoryException.class,
+              InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
+              back::resume);
       assertTrue(refused.bound().orElseThrow() >= 100 * MIB, refused.getMessage());
       back.resume(ResumeOptions.builder().needs(Map.of(gpu, 116 * MIB)).build());
       assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());

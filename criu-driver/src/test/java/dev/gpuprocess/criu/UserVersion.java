@@ -40,7 +40,7 @@ final class UserVersion {
         dump(driver);
       }
     } catch (GpuCheckpointException e) {
-      System.out.println(e.getClass().getSimpleName() + ": " + e.getMessage());
+      System.out.println(e.reason() + ": " + e.getMessage());
     }
   }
 }

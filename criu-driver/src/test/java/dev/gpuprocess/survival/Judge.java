@@ -12,7 +12,7 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -148,7 +148,10 @@ final class Judge {
     try {
       checkpoints.open(scene.image()).verify();
       return true;
-    } catch (ImageMissingException e) {
+    } catch (ImageException e) {
+      if (e.reason() != ImageException.Reason.MISSING) {
+        throw e;
+      }
       return false;
     }
   }

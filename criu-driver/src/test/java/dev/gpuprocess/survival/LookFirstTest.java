@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
@@ -10,9 +10,9 @@ import dev.gpuprocess.criu.CriuLocator;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.doctor.Diagnosis;
-import dev.gpuprocess.error.CriuUnavailableException;
-import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,7 +31,7 @@ class LookFirstTest {
   @TempDir Path directory;
 
   private void assertRefused(
-      Class<? extends RuntimeException> type,
+      GpuCheckpointException.Reason reason,
       UnaryOperator<GpuCheckpoints> with,
       String place,
       DumpOptions options) {
@@ -41,8 +41,11 @@ class LookFirstTest {
       FaultPoints moments = new FaultPoints();
       GpuCheckpoints checkpoints = with.apply(machine.checkpoints(moments, false));
       Path image = machine.images().resolve(place);
-      RuntimeException refusal =
-          assertThrows(type, () -> checkpoints.process(subject.pid()).snapshot(image, options));
+      GpuCheckpointException refusal =
+          assertReason(
+              GpuCheckpointException.class,
+              reason,
+              () -> checkpoints.process(subject.pid()).snapshot(image, options));
       assertEquals(List.of(), moved(moments));
       Diagnosis diagnosis = checkpoints.doctor(subject.pid(), image, options);
       assertTrue(
@@ -68,14 +71,14 @@ class LookFirstTest {
   @Test
   void snapshot_intoADirectoryThatIsNotEmpty() throws Exception {
     Files.createDirectories(directory.resolve("machine/images/full/of"));
-    assertRefused(ImageDirectoryException.class, same -> same, "full", DEFAULTS);
+    assertRefused(ImageException.Reason.DIRECTORY, same -> same, "full", DEFAULTS);
   }
 
   @Test
   void snapshot_belowAFile() throws Exception {
     Files.createDirectories(directory.resolve("machine/images"));
     Files.createFile(directory.resolve("machine/images/file"));
-    assertRefused(ImageDirectoryException.class, same -> same, "file/image", DEFAULTS);
+    assertRefused(ImageException.Reason.DIRECTORY, same -> same, "file/image", DEFAULTS);
   }
 
   @Test
@@ -83,7 +86,10 @@ class LookFirstTest {
     try (LoopMount disk = LoopMount.in(directory)) {
       disk.fill();
       assertRefused(
-          DiskFullException.class, same -> same, disk.path().resolve("image").toString(), DEFAULTS);
+          ImageException.Reason.DISK_FULL,
+          same -> same,
+          disk.path().resolve("image").toString(),
+          DEFAULTS);
     }
   }
 
@@ -92,7 +98,7 @@ class LookFirstTest {
     try (LoopMount disk = LoopMount.in(directory)) {
       disk.makeReadOnly();
       assertRefused(
-          ImageDirectoryException.class,
+          ImageException.Reason.DIRECTORY,
           same -> same,
           disk.path().resolve("image").toString(),
           DEFAULTS);
@@ -103,7 +109,7 @@ class LookFirstTest {
   void snapshot_withoutCriu() {
     CriuLocator nowhere = new CriuLocator(directory.resolve("no-criu"));
     assertRefused(
-        CriuUnavailableException.class,
+        MachineUnfitException.Reason.NO_CRIU,
         checkpoints -> checkpoints.toBuilder().criu(new RpcCriuDriver(nowhere)).build(),
         "image",
         DEFAULTS);

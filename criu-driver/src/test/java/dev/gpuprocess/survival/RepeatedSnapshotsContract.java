@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -15,8 +16,7 @@ import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.ToldSnapshots;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Fault;
@@ -196,8 +196,11 @@ abstract class RepeatedSnapshotsContract {
         newestFirst.get(0).resolve("criu/inventory.img"), new byte[1], StandardOpenOption.APPEND);
     List<StoredImage> skipped = new ArrayList<>();
 
-    ImageCorruptException damaged =
-        assertThrows(ImageCorruptException.class, () -> store().verify(store().list().get(0)));
+    ImageException damaged =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.CORRUPT,
+            () -> store().verify(store().list().get(0)));
     assertTrue(damaged.getMessage().contains("inventory.img"), damaged.getMessage());
     subject.restoreNewest(store(), skipped::add);
     assertTrue(skipped.get(0).toString().contains("inventory.img"), skipped::toString);
@@ -209,7 +212,7 @@ abstract class RepeatedSnapshotsContract {
   void whatCannotWorkIsSaidAtTheStart() throws IOException {
     Path file = Files.createFile(directory.resolve("file"));
     SnapshotPlan nowhere = SnapshotPlan.every(NEVER, checkpoints.store(file)).build();
-    assertThrows(ImageDirectoryException.class, () -> begin(nowhere));
+    assertReason(ImageException.class, ImageException.Reason.DIRECTORY, () -> begin(nowhere));
     Path secret = Files.write(directory.resolve("key"), new byte[32]);
     Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
     GpuCheckpoints signing = checkpoints.toBuilder().imageKey(ImageKey.read(secret)).build();

@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,8 +15,7 @@ import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.criu.ToldSnapshots;
 import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.RetentionPolicy;
@@ -97,14 +97,19 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
 
   @Test
   void whereNoImageVerifiesTheMessageNamesThem() throws IOException {
-    ImageMissingException none =
-        assertThrows(ImageMissingException.class, store()::newestThatVerifies);
+    ImageException none =
+        assertReason(
+            ImageException.class, ImageException.Reason.MISSING, store()::newestThatVerifies);
     assertTrue(none.getMessage().contains("there is none"), none.getMessage());
     Files.createSymbolicLink(machine.images().resolve("link"), directory);
-    ImageMissingException link =
-        assertThrows(ImageMissingException.class, store()::newestThatVerifies);
+    ImageException link =
+        assertReason(
+            ImageException.class, ImageException.Reason.MISSING, store()::newestThatVerifies);
     assertTrue(link.getMessage().contains("link is a link"), link.getMessage());
-    assertThrows(ImageMissingException.class, () -> store().verify(store().list().get(0)));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.MISSING,
+        () -> store().verify(store().list().get(0)));
   }
 
   @Test
@@ -281,7 +286,8 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
   }
 
   private static boolean saysItIsGone(Throwable why) {
-    return why instanceof ImageDirectoryException
+    return why instanceof ImageException image
+        && image.reason() == ImageException.Reason.DIRECTORY
         && why.getMessage().contains("does not exist any more");
   }
 }

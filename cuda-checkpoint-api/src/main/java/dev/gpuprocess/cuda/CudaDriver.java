@@ -15,8 +15,9 @@ import java.util.List;
  * it was given, so callers run them on threads that they can abandon; {@link
  * dev.gpuprocess.GpuProcess} does.
  *
- * <p>All methods throw {@link dev.gpuprocess.error.NoCudaDriverException} when there is no libcuda,
- * and {@link dev.gpuprocess.error.DriverTooOldException} when it lacks the function.
+ * <p>All methods throw {@link dev.gpuprocess.error.MachineUnfitException} with reason
+ * NO_CUDA_DRIVER when there is no libcuda, and with reason DRIVER_TOO_OLD when it lacks the
+ * function.
  */
 public interface CudaDriver {
 

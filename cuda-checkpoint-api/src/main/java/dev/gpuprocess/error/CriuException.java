@@ -1,5 +1,7 @@
 package dev.gpuprocess.error;
 
+import java.util.OptionalInt;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** CRIU failed; {@link #criu()} has its answer and the lines of its log that matter. */
@@ -7,10 +9,36 @@ public class CriuException extends FixAndRetryException implements CriuReport {
 
   private static final long serialVersionUID = 1L;
 
+  /** How CRIU failed. */
+  public enum Reason implements GpuCheckpointException.Reason {
+    /** CRIU answered that the operation failed; the message has the first error of its log. */
+    FAILED,
+
+    /**
+     * CRIU was killed by a signal before it could answer: it has a bug, or another process killed
+     * it.
+     */
+    CRASHED,
+
+    /** CRIU lacks a capability that it needs here. */
+    MISSING_CAPABILITY,
+
+    /**
+     * The process tree has something that CRIU cannot dump, or only with an option that was not
+     * given.
+     */
+    UNSUPPORTED_RESOURCE
+  }
+
+  private static final int NO_SIGNAL = 0;
+
+  private final Reason reason;
   private final transient CriuFailure criu;
+  private final int signal;
+  private final transient Set<String> capabilities;
 
   /**
-   * Creates the exception.
+   * Creates the exception with reason {@link Reason#FAILED}.
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
@@ -19,8 +47,76 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    */
   public CriuException(
       String message, Failure failure, CriuFailure criu, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    this(Reason.FAILED, message, failure, criu, cause);
+  }
+
+  /**
+   * Creates an exception of a type of its own.
+   *
+   * @param reason how CRIU failed
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU answered and logged
+   * @param cause what was caught, or null
+   */
+  protected CriuException(
+      Reason reason, String message, Failure failure, CriuFailure criu, @Nullable Throwable cause) {
+    this(reason, message, failure, criu, NO_SIGNAL, Set.of(), cause);
+  }
+
+  private CriuException(
+      Reason reason,
+      String message,
+      Failure failure,
+      CriuFailure criu,
+      int signal,
+      Set<String> capabilities,
+      @Nullable Throwable cause) {
+    super(reason, message, failure, cause);
+    this.reason = reason;
     this.criu = criu;
+    this.signal = signal;
+    this.capabilities = Set.copyOf(capabilities);
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#CRASHED}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU logged before it was killed
+   * @param signal the signal that killed CRIU
+   * @return the exception
+   */
+  public static CriuException crashed(
+      String message, Failure failure, CriuFailure criu, int signal) {
+    return new CriuException(Reason.CRASHED, message, failure, criu, signal, Set.of(), null);
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#MISSING_CAPABILITY}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU answered and printed
+   * @param capabilities the names of the capabilities of which CRIU needs one, such as {@code
+   *     CAP_SYS_ADMIN}
+   * @return the exception
+   */
+  public static CriuException missingCapability(
+      String message, Failure failure, CriuFailure criu, Set<String> capabilities) {
+    return new CriuException(
+        Reason.MISSING_CAPABILITY, message, failure, criu, NO_SIGNAL, capabilities, null);
+  }
+
+  /**
+   * Returns how CRIU failed.
+   *
+   * @return for programs; {@link #criu()} has the details
+   */
+  @Override
+  public final Reason reason() {
+    return reason;
   }
 
   /**
@@ -31,5 +127,23 @@ public class CriuException extends FixAndRetryException implements CriuReport {
   @Override
   public final CriuFailure criu() {
     return criu;
+  }
+
+  /**
+   * Returns the signal that killed CRIU.
+   *
+   * @return such as 11 for a segmentation fault; empty unless CRIU crashed
+   */
+  public final OptionalInt signal() {
+    return signal == NO_SIGNAL ? OptionalInt.empty() : OptionalInt.of(signal);
+  }
+
+  /**
+   * Returns the capabilities of which CRIU needs one.
+   *
+   * @return their names, such as {@code CAP_SYS_ADMIN}; empty unless a capability is missing
+   */
+  public final Set<String> capabilities() {
+    return capabilities;
   }
 }

@@ -12,6 +12,6 @@ public class CudaDriverException extends ProcessUnfitException {
    * @param failure what was tried on which process, and the outcome
    */
   public CudaDriverException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.DRIVER_ERROR, message, failure, null);
   }
 }

@@ -15,7 +15,7 @@ public class DiskFullException extends ImageException {
    * @param cause what was caught, or null
    */
   public DiskFullException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.DISK_FULL, message, failure, cause);
   }
 
   /**

@@ -12,6 +12,24 @@ public abstract class GpuCheckpointException extends RuntimeException {
 
   private static final long serialVersionUID = 1L;
 
+  /**
+   * Why an operation failed. Each exception type has one reason, or an enum of its own with several
+   * for which a caller does the same next: {@code e.reason() == ImageException.Reason.MISSING}.
+   */
+  public sealed interface Reason
+      permits RetryLaterException.Reason,
+          InsufficientGpuMemoryException.Reason,
+          FixAndRetryException.Reason,
+          ImageException.Reason,
+          CriuException.Reason,
+          ProcessUnfitException.Reason,
+          MachineUnfitException.Reason {
+
+    /** {@return the name of the constant, such as {@code MISSING}} */
+    String name();
+  }
+
+  private final transient Reason reason;
   private transient volatile Failure failure;
   private transient volatile String where = "";
   private transient volatile boolean isComplete;
@@ -20,14 +38,26 @@ public abstract class GpuCheckpointException extends RuntimeException {
   /**
    * An error with its data and its cause.
    *
+   * @param reason why it is thrown
    * @param message one sentence; what could be mistaken in a terminal or a log is escaped
    * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
-  protected GpuCheckpointException(String message, Failure failure, @Nullable Throwable cause) {
+  protected GpuCheckpointException(
+      Reason reason, String message, Failure failure, @Nullable Throwable cause) {
     // In it may be names from outside.
     super(Printable.of(message), cause);
+    this.reason = reason;
     this.failure = failure;
+  }
+
+  /**
+   * Returns why the operation failed, for programs.
+   *
+   * @return a constant of the enum of this exception's type or group
+   */
+  public Reason reason() {
+    return reason;
   }
 
   /**

@@ -24,7 +24,7 @@ public class ImageKeptException extends FixAndRetryException {
    */
   public ImageKeptException(
       String message, Failure failure, Path image, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.IMAGE_KEPT, message, failure, cause);
     this.image = image;
   }
 

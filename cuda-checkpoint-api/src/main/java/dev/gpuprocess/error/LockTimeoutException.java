@@ -12,6 +12,6 @@ public class LockTimeoutException extends RetryLaterException {
    * @param failure what was tried on which process, and the outcome
    */
   public LockTimeoutException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.LOCK_TIMEOUT, message, failure, null);
   }
 }

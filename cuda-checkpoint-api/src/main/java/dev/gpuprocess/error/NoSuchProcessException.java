@@ -18,7 +18,7 @@ public class NoSuchProcessException extends ProcessUnfitException {
    * @param cause what was caught, or null
    */
   public NoSuchProcessException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.NO_SUCH_PROCESS, message, failure, cause);
   }
 
   /**

@@ -12,6 +12,6 @@ public class NotCudaProcessException extends ProcessUnfitException {
    * @param failure what was tried on which process, and the outcome
    */
   public NotCudaProcessException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.NOT_CUDA, message, failure, null);
   }
 }

@@ -18,7 +18,7 @@ public class OperationCancelledException extends RetryLaterException {
    * @param cause what was caught, or null
    */
   public OperationCancelledException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.OPERATION_CANCELLED, message, failure, cause);
   }
 
   /**

@@ -32,7 +32,7 @@ public class OperationInProgressException extends RetryLaterException {
    */
   public OperationInProgressException(
       String message, Failure failure, String verb, OptionalLong controller, Instant since) {
-    super(message, failure, null);
+    super(Reason.OPERATION_IN_PROGRESS, message, failure, null);
     this.verb = verb;
     this.since = since;
     this.controller = controller.orElse(NOT_KNOWN);
@@ -45,7 +45,7 @@ public class OperationInProgressException extends RetryLaterException {
    * @param failure what was tried on which process, and the outcome
    */
   public OperationInProgressException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.OPERATION_IN_PROGRESS, message, failure, null);
     this.verb = null;
     this.since = null;
     this.controller = NOT_KNOWN;

@@ -15,7 +15,7 @@ public class OperationTimedOutException extends RetryLaterException {
    * @param cause what was caught, or null
    */
   public OperationTimedOutException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.OPERATION_TIMED_OUT, message, failure, cause);
   }
 
   /**

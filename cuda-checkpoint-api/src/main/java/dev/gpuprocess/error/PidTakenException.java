@@ -15,7 +15,7 @@ public class PidTakenException extends RetryLaterException {
    * @param cause what was caught, or null
    */
   public PidTakenException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.PID_TAKEN, message, failure, cause);
   }
 
   /**

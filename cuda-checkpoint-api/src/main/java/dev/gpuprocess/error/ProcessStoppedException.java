@@ -12,6 +12,6 @@ public class ProcessStoppedException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public ProcessStoppedException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.PROCESS_STOPPED, message, failure, null);
   }
 }

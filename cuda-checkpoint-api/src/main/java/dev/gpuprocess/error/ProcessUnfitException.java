@@ -6,28 +6,79 @@ import org.jspecify.annotations.Nullable;
  * This process cannot be suspended, or cannot be brought back, however often it is tried: give it
  * up.
  */
-public abstract class ProcessUnfitException extends GpuCheckpointException {
+public class ProcessUnfitException extends GpuCheckpointException {
 
   private static final long serialVersionUID = 1L;
 
-  /**
-   * An error with its data.
-   *
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   */
-  protected ProcessUnfitException(String message, Failure failure) {
-    super(message, failure, null);
+  /** Why the process cannot be suspended or brought back. */
+  public enum Reason implements GpuCheckpointException.Reason {
+    /**
+     * There is no such process: it never existed, it has ended, or its pid belongs to another
+     * process now.
+     */
+    NO_SUCH_PROCESS,
+
+    /** The process has no CUDA state. */
+    NOT_CUDA,
+
+    /**
+     * No process of the tree has a device file of an AMD GPU open or mapped, or one of them uses
+     * CUDA as well.
+     */
+    NOT_AMD,
+
+    /** The process uses something that the driver cannot checkpoint, such as managed memory. */
+    UNSUPPORTED_BY_DRIVER,
+
+    /**
+     * A CUDA process of a job is no longer in the tree of the job's root, because its parent ended.
+     * It can be suspended and resumed with the job, but CRIU would not dump it.
+     */
+    MEMBER_OUTSIDE_TREE,
+
+    /** The driver answered with an error that has no reason of its own. */
+    DRIVER_ERROR,
+
+    /**
+     * A restore ran out of GPU memory, and the driver refuses every later restore of the process.
+     */
+    OUT_OF_GPU_MEMORY
   }
 
+  private final Reason reason;
+
   /**
-   * An error with its data and its cause.
+   * Creates the exception.
    *
+   * @param reason why the process cannot be suspended or brought back
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
    * @param cause what was caught, or null
    */
-  protected ProcessUnfitException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+  public ProcessUnfitException(
+      Reason reason, String message, Failure failure, @Nullable Throwable cause) {
+    super(reason, message, failure, cause);
+    this.reason = reason;
+  }
+
+  /**
+   * Creates the exception.
+   *
+   * @param reason why the process cannot be suspended or brought back
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   */
+  public ProcessUnfitException(Reason reason, String message, Failure failure) {
+    this(reason, message, failure, null);
+  }
+
+  /**
+   * Returns why the process cannot be suspended or brought back.
+   *
+   * @return for programs; the message says the same
+   */
+  @Override
+  public final Reason reason() {
+    return reason;
   }
 }

@@ -19,7 +19,7 @@ public class ProcessUnreadableException extends RetryLaterException {
    * @param cause what was caught, or null
    */
   public ProcessUnreadableException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.PROCESS_UNREADABLE, message, failure, cause);
   }
 
   /**

@@ -15,6 +15,6 @@ public class StaleStateException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public StaleStateException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.STALE_STATE, message, failure, null);
   }
 }

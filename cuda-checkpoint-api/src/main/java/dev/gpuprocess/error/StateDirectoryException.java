@@ -18,6 +18,6 @@ public class StateDirectoryException extends FixAndRetryException {
    * @param cause what was caught, or null
    */
   public StateDirectoryException(String message, Failure failure, @Nullable Throwable cause) {
-    super(message, failure, cause);
+    super(Reason.STATE_DIRECTORY, message, failure, cause);
   }
 }

@@ -29,7 +29,7 @@ public class UnsupportedResourceException extends CriuException {
       CriuFailure criu,
       List<UnsupportedResource> resources,
       @Nullable Throwable cause) {
-    super(message, failure, criu, cause);
+    super(Reason.UNSUPPORTED_RESOURCE, message, failure, criu, cause);
     this.resources = List.copyOf(resources);
   }
 

@@ -12,6 +12,6 @@ public class WrongStateException extends FixAndRetryException {
    * @param failure what was tried on which process, and the outcome
    */
   public WrongStateException(String message, Failure failure) {
-    super(message, failure, null);
+    super(Reason.WRONG_STATE, message, failure, null);
   }
 }

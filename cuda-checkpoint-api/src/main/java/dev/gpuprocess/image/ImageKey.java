@@ -1,7 +1,7 @@
 package dev.gpuprocess.image;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.Ownership;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -43,8 +43,8 @@ public final class ImageKey {
    * @param file 32 to 4096 bytes that only root or the user of this JVM can read, in a directory
    *     that only they can write to
    * @return the key
-   * @throws ImageNotTrustedException when others can read or replace the file, or its length is
-   *     wrong, or it cannot be read
+   * @throws ImageException with reason NOT_TRUSTED when others can read or replace the file, or its
+   *     length is wrong, or it cannot be read
    */
   public static ImageKey read(Path file) {
     Path path = file.toAbsolutePath();
@@ -76,10 +76,12 @@ public final class ImageKey {
     }
   }
 
-  private static ImageNotTrustedException refused(
-      Path file, String why, @Nullable Throwable cause) {
-    return new ImageNotTrustedException(
-        "the image key " + file + " " + why, Failure.of("read key", 0), cause);
+  private static ImageException refused(Path file, String why, @Nullable Throwable cause) {
+    return new ImageException(
+        ImageException.Reason.NOT_TRUSTED,
+        "the image key " + file + " " + why,
+        Failure.of("read key", 0),
+        cause);
   }
 
   /**

@@ -353,16 +353,17 @@ public final class DumpOptions extends TreeOptions {
      * dump fails. NVML that it uses by what it inherited answers errors from then on.
      *
      * <p>A child is left alone, and the dump refused with {@link
-     * dev.gpuprocess.error.CudaChildException}, when the driver says that it has CUDA state; when
-     * it was forked before {@code cuInit}, or within 10 ms of that, or has executed another program
-     * since; when it shares memory or descriptors with another process of the tree, as between
-     * {@code vfork} and the execution of a program; when it has loaded NVML and no other process
-     * has the same descriptor (in a snapshot the process itself is one of those others, as it still
-     * is on its GPU then); and when no system call can be made in it: it is stopped, traced by
-     * somebody else or protected by seccomp, a program for 32 bits, may not be traced by this JVM,
-     * or the machine is no x86_64. Those that ended meanwhile are no hindrance. The {@linkplain
-     * dev.gpuprocess.progress.Step#note() note} of the step {@code release} says how many children,
-     * descriptors and mappings it was. Ignored by {@link dev.gpuprocess.spi.CriuDriver#dump}.
+     * dev.gpuprocess.error.FixAndRetryException} and reason CUDA_CHILD, when the driver says that
+     * it has CUDA state; when it was forked before {@code cuInit}, or within 10 ms of that, or has
+     * executed another program since; when it shares memory or descriptors with another process of
+     * the tree, as between {@code vfork} and the execution of a program; when it has loaded NVML
+     * and no other process has the same descriptor (in a snapshot the process itself is one of
+     * those others, as it still is on its GPU then); and when no system call can be made in it: it
+     * is stopped, traced by somebody else or protected by seccomp, a program for 32 bits, may not
+     * be traced by this JVM, or the machine is no x86_64. Those that ended meanwhile are no
+     * hindrance. The {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code
+     * release} says how many children, descriptors and mappings it was. Ignored by {@link
+     * dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param releaseInheritedGpu the new value; false by default
      * @return this builder

@@ -146,9 +146,9 @@ public final class ResumeOptions {
     /**
      * States how much memory the process held on its GPUs, for when the library does not know:
      * without this, the restore is refused with {@link
-     * dev.gpuprocess.error.UnknownHoldingsException} unless there is room for the most that it can
-     * have held. If the process needs more than is stated here, the restore may run out of GPU
-     * memory and lose the process.
+     * dev.gpuprocess.error.InsufficientGpuMemoryException} and reason UNKNOWN_NEED unless there is
+     * room for the most that it can have held. If the process needs more than is stated here, the
+     * restore may run out of GPU memory and lose the process.
      *
      * @param bytes in bytes, by the GPU that the process was on, before {@link #gpus} is applied,
      *     as {@code nvidia-smi} showed it while the process ran; GPUs that are not named are not

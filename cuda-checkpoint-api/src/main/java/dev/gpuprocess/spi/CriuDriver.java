@@ -4,7 +4,7 @@ import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -16,8 +16,8 @@ import java.util.List;
  * <p>Found through {@link java.util.ServiceLoader}; an implementation is cheap to create and looks
  * for CRIU when the first method is called. All methods may be called from any thread, also at the
  * same time. Every method is bounded by a deadline. All throw {@link
- * dev.gpuprocess.error.CriuUnavailableException} when there is no CRIU, and {@link
- * dev.gpuprocess.error.CriuTooOldException} when the one found is too old for this kernel.
+ * dev.gpuprocess.error.MachineUnfitException} with reason NO_CRIU when there is no CRIU, and with
+ * reason CRIU_TOO_OLD when the one found is too old for this kernel.
  */
 public interface CriuDriver {
 
@@ -66,11 +66,13 @@ public interface CriuDriver {
    *
    * @param plugin which one
    * @return its file
-   * @throws UnsupportedOptionException when this driver loads no plugins
-   * @throws dev.gpuprocess.error.PluginMissingException when it is not there, or not safe to load
+   * @throws FixAndRetryException with reason UNSUPPORTED_OPTION when this driver loads no plugins
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when it is not
+   *     there, or not safe to load
    */
   default Path locate(GpuPlugin plugin) {
-    throw new UnsupportedOptionException(
+    throw new FixAndRetryException(
+        FixAndRetryException.Reason.UNSUPPORTED_OPTION,
         "this CRIU driver loads no plugins, and %s is needed: use one that does (module dev.gpuprocess.criu)"
             .formatted(plugin.id()),
         Failure.of("find plugin", 0));
@@ -114,7 +116,8 @@ public interface CriuDriver {
    *
    * @param images the directory with the image files and, if there are any, CRIU's statistics
    * @return the tree
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated or altered
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered
    */
   DumpedTree describe(Path images);
 }

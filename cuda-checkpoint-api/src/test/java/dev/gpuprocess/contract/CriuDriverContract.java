@@ -1,5 +1,6 @@
 package dev.gpuprocess.contract;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -10,9 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
@@ -300,9 +299,10 @@ public abstract class CriuDriverContract {
 
   private void assertDirectoryRefused(String why) {
     try (Workload workload = Workload.counter(directory)) {
-      ImageDirectoryException e =
-          assertThrows(
-              ImageDirectoryException.class,
+      ImageException e =
+          assertReason(
+              ImageException.class,
+              ImageException.Reason.DIRECTORY,
               () -> driver().dump(dumpOf(workload.identity()), DumpListener.NONE));
       assertTrue(e.getMessage().contains(why), e.getMessage());
       workload.assertGoesOn();
@@ -432,8 +432,9 @@ public abstract class CriuDriverContract {
 
   @Test
   void restore_ofNothing_saysSo() {
-    assertThrows(
-        ImageMissingException.class,
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.MISSING,
         () -> driver().restore(restoreOf(4_000_000), RestoreListener.NONE));
   }
 
@@ -441,8 +442,10 @@ public abstract class CriuDriverContract {
   void restore_withoutItsTree_saysSo() throws IOException {
     int pid = dumped();
     Files.delete(images.resolve("pstree.img"));
-    assertThrows(
-        ImageCorruptException.class, () -> driver().restore(restoreOf(pid), RestoreListener.NONE));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.CORRUPT,
+        () -> driver().restore(restoreOf(pid), RestoreListener.NONE));
   }
 
   private int dumped() {
@@ -585,8 +588,9 @@ public abstract class CriuDriverContract {
                         throw new IllegalStateException("veto");
                       }
                     }));
-    assertThrows(
-        ImageMissingException.class,
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.MISSING,
         () -> driver().restore(restoreOf(4_000_000), RestoreListener.NONE));
   }
 

@@ -1,11 +1,11 @@
 package dev.gpuprocess.image;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.store.TestImages;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -43,8 +43,9 @@ class ImageKeyTest {
   }
 
   private void refused(String reason) {
-    ImageNotTrustedException e =
-        assertThrows(ImageNotTrustedException.class, () -> ImageKey.read(file));
+    ImageException e =
+        assertReason(
+            ImageException.class, ImageException.Reason.NOT_TRUSTED, () -> ImageKey.read(file));
     TestImages.says(e, reason);
     TestImages.says(e, file.toString());
     TestImages.saysNot(e, "kkk");

@@ -4,10 +4,9 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.jnr.CudaFunctions;
@@ -230,7 +229,8 @@ public final class LibCuda implements CudaDriver {
                 opened.descriptor(), library.toString(), function, pid, timeoutMs, all.array()));
       }
     } catch (IOException e) {
-      throw new NoCudaDriverException(
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CUDA_DRIVER,
           "%s cannot be called by a program of its own for process %s, whose job has a job file: %s"
               .formatted(library, pid, Printable.of(String.valueOf(e.getMessage()))),
           Failure.of(function, pid),
@@ -288,7 +288,8 @@ public final class LibCuda implements CudaDriver {
 
   private GpuCheckpointException missing(String function, UnsatisfiedLinkError cause) {
     if (function.equals("cuDriverGetVersion")) {
-      return new NoCudaDriverException(
+      return new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CUDA_DRIVER,
           library
               + " is not an NVIDIA driver, as it has no cuDriverGetVersion: install the driver, or"
               + " correct the directory of its libraries in GPUPROCESS_DRIVER_DIR",
@@ -296,7 +297,8 @@ public final class LibCuda implements CudaDriver {
           cause);
     }
     int found = version();
-    return new DriverTooOldException(
+    return new MachineUnfitException(
+        MachineUnfitException.Reason.DRIVER_TOO_OLD,
         "the NVIDIA driver here supports CUDA %s.%s and has no %s; CUDA 12.8 (driver 570) or later is needed: update the driver"
             .formatted(found / 1000, found % 1000 / 10, function),
         Failure.of(function, 0),

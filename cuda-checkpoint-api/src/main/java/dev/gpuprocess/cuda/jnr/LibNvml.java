@@ -1,6 +1,6 @@
 package dev.gpuprocess.cuda.jnr;
 
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuReading;
@@ -78,7 +78,7 @@ public final class LibNvml implements GpuInventory {
     } catch (NvmlFailure e) {
       LOG.debug("NVML cannot list the GPUs: {}", e.getMessage());
       return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
-    } catch (NoCudaDriverException | UnsatisfiedLinkError e) {
+    } catch (MachineUnfitException | UnsatisfiedLinkError e) {
       LOG.debug("there is no NVML: {}", e.getMessage());
       // A library that exists but cannot be loaded now, say because descriptors have run out, is
       // not a missing one.
@@ -94,7 +94,7 @@ public final class LibNvml implements GpuInventory {
     try {
       check("nvmlSystemGetDriverVersion", start().nvmlSystemGetDriverVersion(text, TEXT_BYTES));
       return Optional.of(string(text));
-    } catch (NvmlFailure | NoCudaDriverException | UnsatisfiedLinkError e) {
+    } catch (NvmlFailure | MachineUnfitException | UnsatisfiedLinkError e) {
       LOG.debug("NVML cannot read the driver's version: {}", e.getMessage());
       return Optional.empty();
     }

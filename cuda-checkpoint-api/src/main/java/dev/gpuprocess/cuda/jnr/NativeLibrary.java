@@ -1,7 +1,7 @@
 package dev.gpuprocess.cuda.jnr;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.NativeLibraries;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -90,8 +90,9 @@ public final class NativeLibrary<T> {
     }
   }
 
-  private NoCudaDriverException missing(String why, @Nullable Throwable cause) {
-    return new NoCudaDriverException(
+  private MachineUnfitException missing(String why, @Nullable Throwable cause) {
+    return new MachineUnfitException(
+        MachineUnfitException.Reason.NO_CUDA_DRIVER,
         file
             + " cannot be loaded ("
             + why

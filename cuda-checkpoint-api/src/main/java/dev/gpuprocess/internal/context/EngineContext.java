@@ -48,7 +48,7 @@ public record EngineContext(
   /**
    * The CRIU driver.
    *
-   * @throws dev.gpuprocess.error.CriuUnavailableException when there is none
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason NO_CRIU when there is none
    */
   public CriuDriver criu() {
     return criuSource.get();

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.context;
 
-import dev.gpuprocess.error.ClassLoadingException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
@@ -35,7 +35,7 @@ public final class LibraryClasses {
   /**
    * Loads all of them, unless that was done before.
    *
-   * @throws ClassLoadingException when one cannot be loaded
+   * @throws MachineUnfitException with reason CLASS_LOADING when one cannot be loaded
    */
   public static synchronized void load() {
     if (loaded) {
@@ -57,9 +57,10 @@ public final class LibraryClasses {
    *
    * @param operation the operation that needed it
    */
-  public static ClassLoadingException unloadable(
+  public static MachineUnfitException unloadable(
       String operation, Failure failure, Throwable cause) {
-    return new ClassLoadingException(
+    return new MachineUnfitException(
+        MachineUnfitException.Reason.CLASS_LOADING,
         "%s failed because a class of this library could not be loaded (%s): allow this JVM more open files (ulimit -n), or complete its class path, and start it again"
             .formatted(operation, cause),
         failure,

@@ -1,8 +1,9 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.error.PluginMissingException;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.error.UnsupportedOptionException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -46,7 +47,11 @@ final class AmdCheckup {
     String missing = "";
     try {
       plugin = Optional.of(criu.locate(GpuPlugin.AMDGPU));
-    } catch (PluginMissingException | UnsupportedOptionException e) {
+    } catch (GpuCheckpointException e) {
+      if (e.reason() != MachineUnfitException.Reason.PLUGIN_MISSING
+          && e.reason() != FixAndRetryException.Reason.UNSUPPORTED_OPTION) {
+        throw e;
+      }
       missing = String.valueOf(e.getMessage());
     }
     String here = present ? device + " is there" : "there is no " + device;

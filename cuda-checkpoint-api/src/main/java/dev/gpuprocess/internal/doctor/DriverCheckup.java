@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.error.DriverTooOldException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -90,7 +90,10 @@ final class DriverCheckup {
     try {
       call.run();
       return true;
-    } catch (DriverTooOldException e) {
+    } catch (MachineUnfitException e) {
+      if (e.reason() != MachineUnfitException.Reason.DRIVER_TOO_OLD) {
+        throw e;
+      }
       return false;
     }
   }

@@ -1,10 +1,9 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.error.DriverTooOldException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.NotAmdJobException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.TrackedProcess;
@@ -33,7 +32,7 @@ public final class AmdTree {
    * Finds the job of a root.
    *
    * @throws NoSuchProcessException when there is no such process
-   * @throws NotAmdJobException when it is none
+   * @throws ProcessUnfitException with reason NOT_AMD when it is none
    */
   public static TrackedTree find(EngineContext context, long pid) {
     ProcessIdentity root =
@@ -53,7 +52,8 @@ public final class AmdTree {
    *
    * @param verb for exceptions
    * @param each called often; what it throws ends the look
-   * @throws NotAmdJobException when there is no device of an AMD GPU, or one of NVIDIA's driver
+   * @throws ProcessUnfitException with reason NOT_AMD when there is no device of an AMD GPU, or one
+   *     of NVIDIA's driver
    */
   static void require(ProcessIdentity root, String verb, Runnable each) {
     boolean found = false;
@@ -65,7 +65,8 @@ public final class AmdTree {
       found |= AmdDevices.heldBy(pid, each).isPresent();
     }
     if (!found) {
-      throw new NotAmdJobException(
+      throw new ProcessUnfitException(
+          ProcessUnfitException.Reason.NOT_AMD,
           "job %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuProcess.of(%s)"
               .formatted(root.pid(), root.pid()),
           Failure.of(verb, root.pid()));
@@ -90,7 +91,11 @@ public final class AmdTree {
     List<TrackedProcess> members;
     try {
       members = new MemberScan(context, root, "of").all();
-    } catch (NoCudaDriverException | DriverTooOldException e) {
+    } catch (MachineUnfitException e) {
+      if (e.reason() != MachineUnfitException.Reason.NO_CUDA_DRIVER
+          && e.reason() != MachineUnfitException.Reason.DRIVER_TOO_OLD) {
+        throw e;
+      }
       LOG.debug("no process of job {} uses CUDA: {}", root.pid(), e.getMessage());
       return;
     }
@@ -99,8 +104,9 @@ public final class AmdTree {
     }
   }
 
-  private static NotAmdJobException usesCuda(ProcessIdentity root, String verb, String why) {
-    return new NotAmdJobException(
+  private static ProcessUnfitException usesCuda(ProcessIdentity root, String verb, String why) {
+    return new ProcessUnfitException(
+        ProcessUnfitException.Reason.NOT_AMD,
         "job %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuProcess.of(%s) if it uses no AMD GPU; no tool carries both"
             .formatted(root.pid(), why, root.pid()),
         Failure.of(verb, root.pid()));

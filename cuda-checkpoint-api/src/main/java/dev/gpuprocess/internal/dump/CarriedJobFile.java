@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.JobFileException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
@@ -54,7 +54,7 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
    * @param pid the process, which is checkpointed
    * @param isolated whether it has mounts of its own, which CRIU dumps
    * @return empty when it has none, or when CRIU carries it
-   * @throws JobFileException when it cannot be carried
+   * @throws ImageException with reason JOB_FILE when it cannot be carried
    */
   static Optional<CarriedJobFile> of(int pid, boolean isolated) {
     Optional<Path> named = CudaJobFile.named(pid);
@@ -120,9 +120,10 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
     }
   }
 
-  private static JobFileException refused(
+  private static ImageException refused(
       String verb, int pid, Path path, String why, @Nullable Exception e) {
-    return new JobFileException(
+    return new ImageException(
+        ImageException.Reason.JOB_FILE,
         "the job file %s of process %s %s".formatted(Printable.of(path.toString()), pid, why),
         Failure.of(verb, pid),
         e);
@@ -183,7 +184,8 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
    * @param pid of the root in the image
    * @param state that of this controller
    * @return to be undone when the restore fails, and to be released in any case
-   * @throws JobFileException when something else is there, or it cannot be put there
+   * @throws ImageException with reason JOB_FILE when something else is there, or it cannot be put
+   *     there
    */
   Placed putBack(int pid, StateDirectory state) {
     NamedLock held = null;

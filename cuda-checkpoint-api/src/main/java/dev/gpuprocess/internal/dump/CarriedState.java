@@ -66,7 +66,8 @@ public final class CarriedState implements RestoreListener {
    * Collects it from a stopped tree. What cannot be read is left out, but not a job file.
    *
    * @param cudaVersion of the driver, which may keep job files
-   * @throws dev.gpuprocess.error.JobFileException when it has one that cannot be carried
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when it has one that cannot be
+   *     carried
    */
   static CarriedState of(int root, int cudaVersion) {
     List<TaskSettings> tasks = new ArrayList<>();
@@ -93,7 +94,8 @@ public final class CarriedState implements RestoreListener {
    * The job files of a tree, by path: all processes of a job have the same.
    *
    * @param cudaVersion of the driver, which may keep none
-   * @throws dev.gpuprocess.error.JobFileException when it has one that cannot be carried
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when it has one that cannot be
+   *     carried
    */
   static Map<Path, CarriedJobFile> cudaJobFiles(int root, int cudaVersion) {
     Map<Path, CarriedJobFile> found = new LinkedHashMap<>();
@@ -159,7 +161,7 @@ public final class CarriedState implements RestoreListener {
    * CRIU is started, and before {@link #removeWhatWasMade} or {@link #release}.
    *
    * @param pid of the root in the image
-   * @throws dev.gpuprocess.error.JobFileException when something else is there
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when something else is there
    */
   void putCudaJobFilesBack(int pid, StateDirectory state) {
     for (CarriedJobFile file : cudaJobFiles.values()) {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 
@@ -21,8 +21,9 @@ public final class ChildRefusal {
    * @param what about the child
    * @param cure what to do
    */
-  static CudaChildException of(int child, int root, String what, String cure) {
-    return new CudaChildException(
+  static FixAndRetryException of(int child, int root, String what, String cure) {
+    return new FixAndRetryException(
+        FixAndRetryException.Reason.CUDA_CHILD,
         "child %s (%s) of process %s %s, so the tree cannot be dumped: %s"
             .formatted(child, name(child), root, what, cure),
         Failure.of("dump", root));
@@ -33,7 +34,7 @@ public final class ChildRefusal {
    *
    * @param outcome what became of the root; empty where its state says it
    */
-  static CudaChildException holds(int child, int root, String device, String outcome) {
+  static FixAndRetryException holds(int child, int root, String device, String outcome) {
     return of(
         child,
         root,
@@ -45,7 +46,7 @@ public final class ChildRefusal {
   }
 
   /** For a child from which that was to be taken, and cannot be. */
-  static CudaChildException keeps(int child, int root, String device, String why) {
+  static FixAndRetryException keeps(int child, int root, String device, String why) {
     return of(
         child,
         root,

@@ -5,7 +5,7 @@ import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
@@ -257,7 +257,8 @@ public final class Dump {
     try {
       return ImagePlace.of(directory);
     } catch (IOException e) {
-      throw new ImageDirectoryException(
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
           "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
               .formatted(root.pid(), directory, ImagePlace.reason(e)),
           operation.failure(null, stays()),

@@ -4,7 +4,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.gpu.GpuReading;
@@ -146,7 +146,8 @@ public final class DumpCheck {
   private String lookAtTemporaryFiles() {
     Path temporary = Path.of(System.getProperty("java.io.tmpdir"));
     if (!Files.isDirectory(temporary) || !Files.isWritable(temporary)) {
-      throw new ImageDirectoryException(
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
           "CRIU's log cannot be written to %s: set java.io.tmpdir to a directory that can be written"
               .formatted(temporary),
           Failure.of("dump", process.pid()),

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -24,7 +24,8 @@ public final class ImageKind {
     if (wanted == null ? needed == null : wanted.id().equals(needed)) {
       return;
     }
-    throw new ImageMismatchException(
+    throw new ImageException(
+        ImageException.Reason.MISMATCH,
         "the image %s %s; nothing was restored".formatted(image.path(), advice(needed)),
         Failure.of(verb, manifest.pid()));
   }

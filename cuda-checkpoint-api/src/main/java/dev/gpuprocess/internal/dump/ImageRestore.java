@@ -4,7 +4,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageMember;
@@ -179,8 +179,9 @@ public final class ImageRestore {
     }
   }
 
-  private ImageMismatchException mismatch(String why) {
-    return new ImageMismatchException(
+  private ImageException mismatch(String why) {
+    return new ImageException(
+        ImageException.Reason.MISMATCH,
         "the image %s %s: find out who put it there; nothing was restored"
             .formatted(image.path(), why),
         Failure.of("restore", manifest.pid()));

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageMismatchException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
@@ -105,12 +105,13 @@ record Isolation(List<Path> mounts) {
   /**
    * The options of a restore that binds the mounts of this host in their places.
    *
-   * @throws ImageMismatchException when this host lacks one; nothing was done
+   * @throws ImageException with reason MISMATCH when this host lacks one; nothing was done
    */
   RestoreOptions with(int pid, RestoreOptions options) {
     for (Path mount : mounts) {
       if (!Files.exists(mount, LinkOption.NOFOLLOW_LINKS)) {
-        throw new ImageMismatchException(
+        throw new ImageException(
+            ImageException.Reason.MISMATCH,
             "the isolated job of the image had %s mounted, and this host has nothing there: make it; nothing was restored"
                 .formatted(mount),
             Failure.of("restore", pid));

@@ -34,6 +34,7 @@ final class MemoryDescriptors implements AutoCloseable {
     } catch (IOException e) {
       all.close();
       throw new ImageException(
+          ImageException.Reason.UNREADABLE,
           "the image of process %s was not restored, as a file of it cannot be opened: %s"
               .formatted(manifest.pid(), e.getMessage()),
           Failure.of("restore", manifest.pid()),

@@ -24,7 +24,10 @@ final class RecordedName {
       return contains(Files.readAllBytes(images.resolve(LIST)), field(name));
     } catch (IOException e) {
       throw new ImageException(
-          "%s of CRIU cannot be read: %s".formatted(LIST, e), Failure.of("dump", 0), e);
+          ImageException.Reason.UNREADABLE,
+          "%s of CRIU cannot be read: %s".formatted(LIST, e),
+          Failure.of("dump", 0),
+          e);
     }
   }
 

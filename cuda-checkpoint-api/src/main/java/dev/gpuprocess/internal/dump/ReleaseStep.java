@@ -49,8 +49,8 @@ final class ReleaseStep {
    * Does it, and looks at the tree again until no child holds anything.
    *
    * @param holders whom the check found; where there are none nothing is done
-   * @throws dev.gpuprocess.error.CudaChildException when it cannot be taken from one of them, or
-   *     one that came meanwhile may not be dumped
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason CUDA_CHILD when it cannot be
+   *     taken from one of them, or one that came meanwhile may not be dumped
    * @throws OperationTimedOutException when the time is up
    */
   void run(List<ProcessIdentity> holders) {

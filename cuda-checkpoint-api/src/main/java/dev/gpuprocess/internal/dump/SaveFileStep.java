@@ -63,6 +63,7 @@ final class SaveFileStep implements AutoCloseable {
   int look(CriuDriver criu, int first) {
     if (!DriverHook.removeFrom(target.identity)) {
       throw new ImageException(
+          ImageException.Reason.NOT_DUMPED,
           "process %s was not dumped: what another controller has changed in its libcuda cannot be taken away, as when a debugger traces it: try again"
               .formatted(target.pid()),
           Failure.of("dump", target.pid()));
@@ -257,6 +258,7 @@ final class SaveFileStep implements AutoCloseable {
     for (MemoryFile each : memory()) {
       if (!RecordedName.isIn(images, each.mappedAs())) {
         throw new ImageException(
+            ImageException.Reason.NOT_DUMPED,
             "process %s was not dumped: CRIU saw its memory in another file than %s, as when a directory above it is renamed meanwhile: try again"
                 .formatted(target.pid(), each.mappedAs()),
             Failure.of("dump", target.pid()));

@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaChildException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.MemberOutsideTreeException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.engine.DriverOperation;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeOperation;
@@ -145,8 +145,8 @@ final class TreeCheck {
    * Makes sure that CRIU, which dumps the tree of the root, finds all members there.
    *
    * @throws NoSuchProcessException when the root has ended
-   * @throws MemberOutsideTreeException when the parent of a member has ended, so that it left the
-   *     tree
+   * @throws ProcessUnfitException with reason MEMBER_OUTSIDE_TREE when the parent of a member has
+   *     ended, so that it left the tree
    */
   static void requireInTree(TreeOperation operation) {
     TrackedTree job = operation.tree();
@@ -164,7 +164,8 @@ final class TreeCheck {
             .filter(pid -> !tree.contains(pid))
             .toList();
     if (!outside.isEmpty()) {
-      throw new MemberOutsideTreeException(
+      throw new ProcessUnfitException(
+          ProcessUnfitException.Reason.MEMBER_OUTSIDE_TREE,
           "the members %s of process %s have left its tree, as their parents ended, and CRIU dumps only the tree: end them, or end the process without an image"
               .formatted(outside, job.root.pid()),
           operation.failure(null, null));
@@ -183,7 +184,7 @@ final class TreeCheck {
     return inheritances.computeIfAbsent(Inheritance.origin(child, users), Inheritance::new);
   }
 
-  private CudaChildException keeps(ProcessIdentity child, String device, String why) {
+  private FixAndRetryException keeps(ProcessIdentity child, String device, String why) {
     return ChildRefusal.keeps(child.pid(), operation.root().pid(), device, why);
   }
 

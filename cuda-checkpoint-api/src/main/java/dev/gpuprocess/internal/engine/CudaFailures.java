@@ -6,14 +6,13 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
-import dev.gpuprocess.error.ProcessUnreachableException;
-import dev.gpuprocess.error.UnknownGpuException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.text.Printable;
 import java.nio.file.Path;
@@ -50,12 +49,16 @@ final class CudaFailures {
           who + " has no CUDA state: it is no CUDA program, or has not called cuInit yet", failure);
     }
     if (result.equals(CudaResult.NOT_SUPPORTED)) {
-      return new UnsupportedByDriverException(notSupported(function, who, result), failure);
+      return new ProcessUnfitException(
+          ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+          notSupported(function, who, result),
+          failure);
     }
     if (result.code() == UNKNOWN
         && function.equals("checkpoint")
         && failure.after() == ProcessState.LOCKED) {
-      return new UnsupportedByDriverException(
+      return new ProcessUnfitException(
+          ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
           "the driver answers "
               + result
               + " to checkpoint of "
@@ -71,7 +74,8 @@ final class CudaFailures {
           failure);
     }
     if (result.equals(CudaResult.INVALID_VALUE) && restoring) {
-      return new UnknownGpuException(
+      return new FixAndRetryException(
+          FixAndRetryException.Reason.UNKNOWN_GPU,
           "a GPU pair for "
               + who
               + " names a GPU that it does not use or that is not here; it is still checkpointed:"
@@ -99,7 +103,8 @@ final class CudaFailures {
           failure);
     }
     if (result.equals(CudaResult.OPERATING_SYSTEM)) {
-      return new ProcessUnreachableException(
+      return new FixAndRetryException(
+          FixAndRetryException.Reason.PROCESS_UNREACHABLE,
           "the driver cannot reach "
               + who
               + ": run as root or as the user it runs as, on the machine's own pid namespace",

@@ -12,6 +12,6 @@ public final class GpuMemoryLostException extends ProcessUnfitException {
   private static final long serialVersionUID = 1L;
 
   GpuMemoryLostException(String message, Failure failure) {
-    super(message, failure);
+    super(Reason.OUT_OF_GPU_MEMORY, message, failure);
   }
 }

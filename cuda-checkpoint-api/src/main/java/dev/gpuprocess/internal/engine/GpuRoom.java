@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.UnknownGpuException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.GpuMemoryCheck.Returning;
@@ -28,9 +28,11 @@ final class GpuRoom {
   }
 
   /** The exception for a map of GPUs that cannot be followed. */
-  static UnknownGpuException impossible(String why, Failure failure) {
-    return new UnknownGpuException(
-        why + "; process " + failure.pid() + " stays checkpointed", failure);
+  static FixAndRetryException impossible(String why, Failure failure) {
+    return new FixAndRetryException(
+        FixAndRetryException.Reason.UNKNOWN_GPU,
+        why + "; process " + failure.pid() + " stays checkpointed",
+        failure);
   }
 
   /** What the user states is for all of them together, so it is counted once. */

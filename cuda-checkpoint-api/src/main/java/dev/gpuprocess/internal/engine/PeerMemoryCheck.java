@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.error.UnsupportedByDriverException;
 import dev.gpuprocess.internal.nccl.NcclPeers;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -30,7 +30,7 @@ final class PeerMemoryCheck {
   /**
    * Looks at a job, whether it is locked already or not.
    *
-   * @throws UnsupportedByDriverException when it has such ranks
+   * @throws ProcessUnfitException with reason UNSUPPORTED_BY_DRIVER when it has such ranks
    */
   static void require(TrackedTree job, String verb) {
     if (job.context.allowPeerMemory() || job.members().isEmpty()) {
@@ -49,7 +49,8 @@ final class PeerMemoryCheck {
           .filter(peers -> !isCarried(job, peers))
           .ifPresent(
               peers -> {
-                throw new UnsupportedByDriverException(
+                throw new ProcessUnfitException(
+                    ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
                     "%s talk through NCCL in a way in which they map each other's GPU memory, which no driver below %s brings back once it is checkpointed; so they are not: start the job with %s in its environment, or, if they do without such memory, say so with GpuCheckpoints.Builder.allowPeerMemory(true)"
                         .formatted(peers.names(), FIRST_DRIVER, peers.settings()),
                     Failure.of(verb, root));

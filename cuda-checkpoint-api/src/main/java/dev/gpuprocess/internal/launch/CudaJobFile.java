@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
@@ -96,7 +96,7 @@ public final class CudaJobFile {
   private static boolean isKnownTo(CudaDriver cuda) {
     try {
       return isKnownTo(cuda.version());
-    } catch (NoCudaDriverException | IllegalStateException e) {
+    } catch (MachineUnfitException | IllegalStateException e) {
       LOG.debug("a job is launched without a job file", e);
       return false;
     }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.os.ChildStart;
@@ -101,7 +101,7 @@ final class JobStart implements AutoCloseable {
   /**
    * Starts the job.
    *
-   * @throws LaunchException when the command cannot be started as it is
+   * @throws FixAndRetryException with a LAUNCH reason when the command cannot be started as it is
    * @throws IOException when no command could be
    * @throws OperationTimedOutException when it does not begin in time
    */

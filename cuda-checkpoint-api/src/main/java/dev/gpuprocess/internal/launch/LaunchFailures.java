@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.LaunchException;
-import dev.gpuprocess.error.LaunchException.Reason;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.FixAndRetryException.Reason;
 import dev.gpuprocess.internal.os.Libc;
 import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
 import dev.gpuprocess.options.LaunchOptions;
@@ -27,14 +27,14 @@ final class LaunchFailures {
 
   private static final Map<Integer, Reason> REASONS =
       Map.of(
-          1, Reason.NOT_PERMITTED, // EPERM
-          2, Reason.MISSING, // ENOENT
-          7, Reason.TOO_LONG, // E2BIG
-          8, Reason.NOT_A_PROGRAM, // ENOEXEC
-          13, Reason.NOT_PERMITTED, // EACCES
-          20, Reason.NOT_A_DIRECTORY, // ENOTDIR
-          21, Reason.NOT_A_FILE, // EISDIR
-          80, Reason.NOT_A_PROGRAM); // ELIBBAD
+          1, Reason.LAUNCH_NOT_PERMITTED, // EPERM
+          2, Reason.LAUNCH_MISSING, // ENOENT
+          7, Reason.LAUNCH_TOO_LONG, // E2BIG
+          8, Reason.LAUNCH_NOT_A_PROGRAM, // ENOEXEC
+          13, Reason.LAUNCH_NOT_PERMITTED, // EACCES
+          20, Reason.LAUNCH_NOT_A_DIRECTORY, // ENOTDIR
+          21, Reason.LAUNCH_NOT_A_FILE, // EISDIR
+          80, Reason.LAUNCH_NOT_A_PROGRAM); // ELIBBAD
 
   private static final int ENXIO = 6;
 
@@ -42,11 +42,11 @@ final class LaunchFailures {
 
   /** Whether arguments or environment are too long for a program, for the starter first. */
   static boolean isTooLong(int error) {
-    return REASONS.get(error) == Reason.TOO_LONG;
+    return REASONS.get(error) == Reason.LAUNCH_TOO_LONG;
   }
 
   /** The exception for a step that failed with an error. */
-  static LaunchException of(LaunchOptions options, int step, int error) {
+  static FixAndRetryException of(LaunchOptions options, int step, int error) {
     String text = Libc.text(error);
     if (step == FILE_KIND
         || (error == ENXIO && step != EXEC && step != REQUESTS && step != JOB_FILE)) {
@@ -54,11 +54,11 @@ final class LaunchFailures {
           options,
           "%s is no regular file and no character device: name another one"
               .formatted(subject(options, step == FILE_KIND ? error : step)),
-          Reason.NOT_A_FILE);
+          Reason.LAUNCH_NOT_A_FILE);
     }
-    Reason reason = REASONS.getOrDefault(error, Reason.OTHER);
-    if (step == EXEC && reason == Reason.NOT_A_FILE) {
-      reason = Reason.NOT_A_PROGRAM;
+    Reason reason = REASONS.getOrDefault(error, Reason.LAUNCH_FAILED);
+    if (step == EXEC && reason == Reason.LAUNCH_NOT_A_FILE) {
+      reason = Reason.LAUNCH_NOT_A_PROGRAM;
     }
     return exception(
         options,
@@ -67,21 +67,20 @@ final class LaunchFailures {
   }
 
   /** The exception for a job that ended before it was the command. */
-  static LaunchException killed(LaunchOptions options, Optional<WaitStatus> status) {
+  static FixAndRetryException killed(LaunchOptions options, Optional<WaitStatus> status) {
     return exception(
         options,
         "its start was ended%s: find out who kills processes here, and try again"
             .formatted(
                 status.map(end -> end.signal() > 0 ? " by signal " + end.signal() : "").orElse("")),
-        Reason.KILLED);
+        Reason.LAUNCH_KILLED);
   }
 
-  private static LaunchException exception(LaunchOptions options, String why, Reason reason) {
-    return new LaunchException(
-        "%s was not started: %s".formatted(options.command().get(0), why),
-        Failure.of("launch", 0),
+  private static FixAndRetryException exception(LaunchOptions options, String why, Reason reason) {
+    return new FixAndRetryException(
         reason,
-        null);
+        "%s was not started: %s".formatted(options.command().get(0), why),
+        Failure.of("launch", 0));
   }
 
   private static String subject(LaunchOptions options, int step) {
@@ -113,17 +112,17 @@ final class LaunchFailures {
     if (step == JOB_FILE) {
       return "make room in the state directory, and in the /dev/shm of an isolated job, or remove CUDA_CHECKPOINT_JOB_FILE from its environment";
     }
-    if (step == EXEC && reason == Reason.MISSING) {
+    if (step == EXEC && reason == Reason.LAUNCH_MISSING) {
       return options.command().get(0).indexOf('/') < 0
           ? "name a program that is in the PATH of the job, or its whole path"
           : "name a program that exists, and whose interpreter does";
     }
     return switch (reason) {
-      case MISSING -> "name one that exists, in a directory that does";
-      case NOT_PERMITTED -> "give this user the right to it, or name another one";
-      case NOT_A_DIRECTORY -> "name a directory";
-      case TOO_LONG -> "pass less to it";
-      case NOT_A_PROGRAM -> "name a program for this machine";
+      case LAUNCH_MISSING -> "name one that exists, in a directory that does";
+      case LAUNCH_NOT_PERMITTED -> "give this user the right to it, or name another one";
+      case LAUNCH_NOT_A_DIRECTORY -> "name a directory";
+      case LAUNCH_TOO_LONG -> "pass less to it";
+      case LAUNCH_NOT_A_PROGRAM -> "name a program for this machine";
       default -> "name another one";
     };
   }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.LaunchException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
@@ -84,7 +84,7 @@ public final class LaunchedRoot {
    * @param requests takes the requests of the job, and is closed at its end; null for a job that
    *     makes none
    * @param context of the driver that may want a job file, and of the place for it
-   * @throws LaunchException when it cannot be started
+   * @throws FixAndRetryException with a LAUNCH reason when it cannot be started
    * @throws OperationTimedOutException when it does not begin in time
    */
   public static LaunchedRoot launch(
@@ -120,7 +120,7 @@ public final class LaunchedRoot {
   /**
    * How a job of these options asks for snapshots.
    *
-   * @throws LaunchException when there is no place for it
+   * @throws FixAndRetryException with a LAUNCH reason when there is no place for it
    */
   public static RequestChannel requests(LaunchOptions options) {
     try {
@@ -130,11 +130,11 @@ public final class LaunchedRoot {
     }
   }
 
-  private static LaunchException notStarted(LaunchOptions options, IOException why) {
-    return new LaunchException(
+  private static FixAndRetryException notStarted(LaunchOptions options, IOException why) {
+    return new FixAndRetryException(
+        FixAndRetryException.Reason.LAUNCH_FAILED,
         "%s was not started: %s".formatted(options.command().get(0), why.getMessage()),
         Failure.of("launch", 0),
-        LaunchException.Reason.OTHER,
         why);
   }
 
@@ -258,11 +258,11 @@ public final class LaunchedRoot {
         order(now, Guard::kill);
       }
     } catch (IOException e) {
-      throw new LaunchException(
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.LAUNCH_FAILED,
           "process %s and what belongs to it cannot be ended: %s"
               .formatted(root().pid(), e.getMessage()),
           Failure.of("end", root().pid()),
-          LaunchException.Reason.OTHER,
           e);
     }
     if (!await(KILL_LIMIT, () -> now.over)) {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -99,7 +99,8 @@ public record Ownership(int uid, int mode) {
    */
   public void requireOurs(Path shown) throws IOException {
     if (!isOurs()) {
-      throw new ImageNotTrustedException(
+      throw new ImageException(
+          ImageException.Reason.NOT_TRUSTED,
           "%s (%s) could have been written by others, and a restore would run their code with any user id: do not restore it, and do not make a copy that belongs to this user; dump the process again into a directory that only this user can write to"
               .formatted(shown, this),
           Failure.of("open", 0));

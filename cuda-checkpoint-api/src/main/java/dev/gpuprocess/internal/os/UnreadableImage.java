@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.os;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;
@@ -22,6 +21,7 @@ public final class UnreadableImage {
    */
   public static ImageException denied(Path image, Failure failure, AccessDeniedException cause) {
     return new ImageException(
+        ImageException.Reason.UNREADABLE,
         "%s may not be read by this user, so it is not known whether it is an image: read it as root or as its owner"
             .formatted(image),
         failure,
@@ -33,15 +33,20 @@ public final class UnreadableImage {
    *
    * @param what the beginning of the message: what cannot be read
    * @param cause why
-   * @return an {@link ImageCorruptException} unless descriptors have run out
+   * @return an {@link ImageException} with reason CORRUPT unless descriptors have run out
    */
   public static ImageException of(String what, Failure failure, Exception cause) {
     return Descriptors.areUsedUp(cause)
         ? new ImageException(
+            ImageException.Reason.UNREADABLE,
             what
                 + ": too many files are open, so nothing is known about the image; close some or raise the limit (ulimit -n), and try again",
             failure,
             cause)
-        : new ImageCorruptException(what + ": use another copy of the image", failure, cause);
+        : new ImageException(
+            ImageException.Reason.CORRUPT,
+            what + ": use another copy of the image",
+            failure,
+            cause);
   }
 }

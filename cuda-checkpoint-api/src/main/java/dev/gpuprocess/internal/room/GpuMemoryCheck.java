@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.room;
 
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.UnknownGpuException;
 import dev.gpuprocess.gpu.Gpu;
 import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.gpu.GpuMap;
@@ -89,14 +89,14 @@ public final class GpuMemoryCheck {
    * @param impossible creates the exception for a map that cannot be followed
    * @return what was reserved
    * @throws InsufficientGpuMemoryException when there is too little
-   * @throws UnknownGpuException when the map cannot be followed
+   * @throws FixAndRetryException with reason UNKNOWN_GPU when the map cannot be followed
    * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
    *     too long
    * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
    */
   public ReservedRoom reserve(
       Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,
-      Function<String, UnknownGpuException> impossible) {
+      Function<String, FixAndRetryException> impossible) {
     return reservations.alone(
         returning.get(0).process().pid(),
         patience,

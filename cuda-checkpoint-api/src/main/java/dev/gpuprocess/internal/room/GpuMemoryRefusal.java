@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.room;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.error.UnknownHoldingsException;
 import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
@@ -23,7 +22,7 @@ public record GpuMemoryRefusal(
     if (isKnown) {
       return new InsufficientGpuMemoryException(text + ": " + advice, failure, shortage);
     }
-    return new UnknownHoldingsException(
+    return InsufficientGpuMemoryException.unknownNeed(
         text + ": " + advice + ", or state what it held with ResumeOptions.needs",
         failure,
         shortage,

@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -43,7 +42,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
    *
    * @param parent the directory that contains the images
    * @return what can be removed; empty when there is no such directory
-   * @throws ImageDirectoryException when the directory cannot be read
+   * @throws ImageException with reason DIRECTORY when the directory cannot be read
    */
   public static List<AbandonedImage> in(Path parent) {
     if (!Files.isDirectory(parent)) {
@@ -55,8 +54,11 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
         of(entry).ifPresent(found::add);
       }
     } catch (IOException e) {
-      throw new ImageDirectoryException(
-          parent + " cannot be searched for partial images: " + e, Failure.of("recover", 0), e);
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          parent + " cannot be searched for partial images: " + e,
+          Failure.of("recover", 0),
+          e);
     }
     return found;
   }
@@ -155,7 +157,10 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
       remove(path);
     } catch (IOException e) {
       throw new ImageException(
-          "the partial image " + path + " cannot be removed: " + e, Failure.of("recover", 0), e);
+          ImageException.Reason.UNWRITABLE,
+          "the partial image " + path + " cannot be removed: " + e,
+          Failure.of("recover", 0),
+          e);
     }
   }
 

@@ -106,12 +106,10 @@ public final class ImageCopy implements AutoCloseable {
    * @param key the key that the image was made with; null for none
    * @param reading the limit
    * @return the copy
-   * @throws dev.gpuprocess.error.ImageCorruptException when a file is missing, truncated, altered,
-   *     or not in the manifest
-   * @throws dev.gpuprocess.error.ImageNotTrustedException when there is no key and somebody else
-   *     could have written it
-   * @throws dev.gpuprocess.error.ImageMissingException when the image is gone
-   * @throws dev.gpuprocess.error.ImageDirectoryException when the directory cannot be used
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated, altered, or not in the manifest; with reason NOT_TRUSTED when there is no key
+   *     and somebody else could have written it; with reason MISSING when the image is gone; with
+   *     reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
    * @throws OperationCancelledException when it was cancelled
    */
@@ -425,7 +423,8 @@ public final class ImageCopy implements AutoCloseable {
     String why =
         "the image of process %s could not be copied to %s: %s"
             .formatted(manifest.pid(), target, staging.held().explain(e));
-    return ImageTarget.failed(failure, e, new ImageException(why, failure, e));
+    return ImageTarget.failed(
+        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
   }
 
   /** Removes a copy that is not wanted any more; one that failed is left for the next attempt. */

@@ -1,9 +1,7 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
@@ -60,8 +58,8 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   /**
    * Checks that no other user can have put another image at the path of this one.
    *
-   * @throws ImageNotTrustedException when a directory above it belongs to another user or can be
-   *     written by others, and this JVM did not make the image
+   * @throws ImageException with reason NOT_TRUSTED when a directory above it belongs to another
+   *     user or can be written by others, and this JVM did not make the image
    */
   public void requireSafePlace() {
     if (isMadeHere) {
@@ -70,7 +68,8 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
     try {
       Path unused = DirectoryTrust.requirePlaceFor(Objects.requireNonNull(path.getParent()));
     } catch (IOException e) {
-      throw new ImageNotTrustedException(
+      throw new ImageException(
+          ImageException.Reason.NOT_TRUSTED,
           "another user can have put another image at %s (%s): restore with expectProcess or expectLabel, or move the image to a directory that only this user can change"
               .formatted(path, ImagePlace.reason(e)),
           Failure.of("restore", manifest.pid()));
@@ -82,10 +81,9 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    *
    * @param directory an image
    * @return the image, its files not yet verified
-   * @throws ImageMissingException when there is no image
-   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
-   * @throws ImageCorruptException when the manifest was altered
-   * @throws ImageNotTrustedException when somebody else could have written it
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
+   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
+   *     NOT_TRUSTED when somebody else could have written it
    */
   public static ImageDirectory open(Path directory) {
     return open(directory, null);
@@ -97,11 +95,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @param directory an image
    * @param key the key it was made with; null for none
    * @return the image, its files not yet verified
-   * @throws ImageMissingException when there is no image
-   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
-   * @throws ImageCorruptException when the manifest was altered
-   * @throws ImageNotTrustedException when somebody else could have written it, or it was made with
-   *     another key or none
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
+   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
+   *     NOT_TRUSTED when somebody else could have written it, or it was made with another key or
+   *     none
    */
   public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
     return open(directory, key, false);
@@ -115,11 +112,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @param directory an image
    * @param key the key it was made with; null for none
    * @return the image, its files not yet verified
-   * @throws ImageMissingException when there is no image
-   * @throws dev.gpuprocess.error.ImageFormatException when another version wrote it
-   * @throws ImageCorruptException when the manifest was altered
-   * @throws ImageNotTrustedException when it was made with another key or none, or there is no key
-   *     and somebody else could have written it
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
+   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
+   *     NOT_TRUSTED when it was made with another key or none, or there is no key and somebody else
+   *     could have written it
    */
   public static ImageDirectory openToCopy(Path directory, @Nullable ImageKey key) {
     return open(directory, key, key != null);
@@ -229,10 +225,9 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
    * stays interrupted.
    *
-   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
-   *     manifest
-   * @throws ImageNotTrustedException when somebody else could have written it
-   * @throws ImageMissingException when the image is gone
+   * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
+   *     in the manifest; with reason NOT_TRUSTED when somebody else could have written it; with
+   *     reason MISSING when the image is gone
    */
   public void verify() {
     verified().close();
@@ -242,10 +237,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * The same as {@link #verified(WorkLimit)} without a limit.
    *
    * @return the image, to be closed
-   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
-   *     manifest, or the memory images are not as long as their page maps say
-   * @throws ImageNotTrustedException when somebody else could have written it
-   * @throws ImageMissingException when the image is gone
+   * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
+   *     in the manifest, or the memory images are not as long as their page maps say; with reason
+   *     NOT_TRUSTED when somebody else could have written it; with reason MISSING when the image is
+   *     gone
    */
   public VerifiedImage verified() {
     return verified(WorkLimit.readingAtLength("verify", manifest.pid(), () -> false));
@@ -257,10 +252,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    *
    * @param reading the limit
    * @return the image, to be closed
-   * @throws ImageCorruptException when a file is missing, truncated, altered, or not in the
-   *     manifest, or the memory images are not as long as their page maps say
-   * @throws ImageNotTrustedException when somebody else could have written it
-   * @throws ImageMissingException when the image is gone
+   * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
+   *     in the manifest, or the memory images are not as long as their page maps say; with reason
+   *     NOT_TRUSTED when somebody else could have written it; with reason MISSING when the image is
+   *     gone
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
    */
@@ -357,11 +352,11 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
     }
   }
 
-  private static ImageMissingException missing(String message) {
-    return new ImageMissingException(message, Failure.of("open", 0));
+  private static ImageException missing(String message) {
+    return new ImageException(ImageException.Reason.MISSING, message, Failure.of("open", 0));
   }
 
-  static ImageCorruptException corrupt(String message, @Nullable Throwable cause) {
-    return new ImageCorruptException(message, Failure.of("open", 0), cause);
+  static ImageException corrupt(String message, @Nullable Throwable cause) {
+    return new ImageException(ImageException.Reason.CORRUPT, message, Failure.of("open", 0), cause);
   }
 }

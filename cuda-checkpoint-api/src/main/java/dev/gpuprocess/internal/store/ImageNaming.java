@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import java.io.IOException;
@@ -60,8 +60,8 @@ public final class ImageNaming {
    * Chooses the next one.
    *
    * @param pid whose image it will be
-   * @throws ImageDirectoryException when there is no such directory, or it cannot be read, or the
-   *     newest image in it is of a time that is no time
+   * @throws ImageException with reason DIRECTORY when there is no such directory, or it cannot be
+   *     read, or the newest image in it is of a time that is no time
    * @throws dev.gpuprocess.error.StateDirectoryException when the state directory cannot be used
    */
   public Place next(int pid) {
@@ -132,7 +132,8 @@ public final class ImageNaming {
     return new Place(store.path().resolve(name), created);
   }
 
-  private static ImageDirectoryException unusable(int pid, String why) {
-    return new ImageDirectoryException(why, Failure.of("snapshot", pid), null);
+  private static ImageException unusable(int pid, String why) {
+    return new ImageException(
+        ImageException.Reason.DIRECTORY, why, Failure.of("snapshot", pid), null);
   }
 }

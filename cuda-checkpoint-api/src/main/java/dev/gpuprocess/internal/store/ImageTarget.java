@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -31,7 +30,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
    * @param process the process to dump, named in exceptions
    * @param expectedBytes how much space it would need
    * @return the free space, in bytes
-   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
    */
   public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
@@ -62,7 +61,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
    * @param directory where the image will be; missing directories above it are created
    * @param expectedBytes how much space it will need
    * @param failure for exceptions
-   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
    */
   static ImageTarget open(Path directory, long expectedBytes, Failure failure) {
@@ -134,8 +133,8 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     }
   }
 
-  static ImageDirectoryException unusable(Failure failure, String why, @Nullable Throwable cause) {
-    return new ImageDirectoryException(why, failure, cause);
+  static ImageException unusable(Failure failure, String why, @Nullable Throwable cause) {
+    return new ImageException(ImageException.Reason.DIRECTORY, why, failure, cause);
   }
 
   /** A full disk has a type of its own wherever it is detected. */

@@ -1,11 +1,7 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ImageFormatException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -60,8 +56,11 @@ public final class KnownImages {
     ImageStamp stamp;
     try {
       stamp = stamp(image);
-    } catch (ImageMissingException gone) {
-      return Optional.of(gone);
+    } catch (ImageException e) {
+      if (e.reason() != ImageException.Reason.MISSING) {
+        throw e;
+      }
+      return Optional.of(e);
     }
     Known last = known.get(image.path());
     return last != null && last.stamp().equals(stamp) ? last.fault() : read(image, stamp);
@@ -99,7 +98,8 @@ public final class KnownImages {
     try {
       return ImageStamp.of(image);
     } catch (NoSuchFileException e) {
-      throw new ImageMissingException(
+      throw new ImageException(
+          ImageException.Reason.MISSING,
           "%s is no complete image any more: %s does not exist"
               .formatted(image.path(), e.getFile()),
           Failure.of("verify", 0),
@@ -112,10 +112,10 @@ public final class KnownImages {
 
   /** Whether an error says that the image is no good, and not only that it cannot be told. */
   public static boolean isOfTheImage(ImageException e) {
-    return e instanceof ImageCorruptException
-        || e instanceof ImageMissingException
-        || e instanceof ImageFormatException
-        || e instanceof ImageNotTrustedException
-        || e.getCause() instanceof AccessDeniedException;
+    return switch (e.reason()) {
+      case CORRUPT, MISSING, FORMAT, NOT_TRUSTED -> true;
+      case JOB_FILE -> false; // says nothing about the image
+      default -> e.getCause() instanceof AccessDeniedException;
+    };
   }
 }

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
@@ -49,7 +49,7 @@ public record LogDirectory(Path path) {
    *
    * @param operation {@code dump} or {@code restore}
    * @return the directory, to be created
-   * @throws ImageDirectoryException when {@code /proc} cannot be read
+   * @throws ImageException with reason DIRECTORY when {@code /proc} cannot be read
    */
   public static LogDirectory planned(String operation) {
     try {
@@ -66,7 +66,7 @@ public record LogDirectory(Path path) {
   /**
    * Creates it, and removes old ones that nobody needs any more.
    *
-   * @throws ImageDirectoryException when it cannot be created
+   * @throws ImageException with reason DIRECTORY when it cannot be created
    */
   public void make() {
     try {
@@ -79,8 +79,9 @@ public record LogDirectory(Path path) {
     new OldLogs(temporary()).removeOutdated();
   }
 
-  private static ImageDirectoryException unmade(String operation, IOException e) {
-    return new ImageDirectoryException(
+  private static ImageException unmade(String operation, IOException e) {
+    return new ImageException(
+        ImageException.Reason.DIRECTORY,
         "a temporary directory for CRIU's log cannot be created (%s): set java.io.tmpdir to a directory that can be written"
             .formatted(e),
         Failure.of(operation, 0),

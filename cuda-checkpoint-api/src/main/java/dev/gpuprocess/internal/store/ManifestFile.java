@@ -8,9 +8,7 @@ import com.google.gson.TypeAdapter;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonWriter;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageFormatException;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
@@ -116,7 +114,7 @@ final class ManifestFile {
         throw corrupt(file, "is not written as this version writes it", null);
       }
       return manifest;
-    } catch (ImageCorruptException | ImageFormatException e) {
+    } catch (ImageException e) {
       throw e;
     } catch (IOException e) {
       throw corrupt(file, "is not JSON", e);
@@ -135,7 +133,8 @@ final class ManifestFile {
     }
     int format = json.nextInt();
     if (format < Manifest.FORMAT || format > Manifest.FORMAT_WITH_PLUGIN) {
-      throw new ImageFormatException(
+      throw new ImageException(
+          ImageException.Reason.FORMAT,
           "%s has format %s and this version reads formats %s to %s: use the version that wrote it"
               .formatted(file, format, Manifest.FORMAT, Manifest.FORMAT_WITH_PLUGIN),
           Failure.of("open", 0));
@@ -155,16 +154,19 @@ final class ManifestFile {
     return Printable.of(text, MAX_REASON);
   }
 
-  private static ImageCorruptException corrupt(Path file, String why, @Nullable Throwable cause) {
-    return new ImageCorruptException(
+  private static ImageException corrupt(Path file, String why, @Nullable Throwable cause) {
+    return new ImageException(
+        ImageException.Reason.CORRUPT,
         file + " " + why + ": it was altered; use another copy of the image",
         Failure.of("open", 0),
         cause);
   }
 
-  private static ImageNotTrustedException untrusted(Path file, String why) {
-    return new ImageNotTrustedException(
-        file + " " + why + ": find out where the image comes from", Failure.of("open", 0));
+  private static ImageException untrusted(Path file, String why) {
+    return new ImageException(
+        ImageException.Reason.NOT_TRUSTED,
+        file + " " + why + ": find out where the image comes from",
+        Failure.of("open", 0));
   }
 
   /** Instants as ISO 8601 text. */

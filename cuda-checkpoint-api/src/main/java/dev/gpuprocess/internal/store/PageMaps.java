@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
@@ -86,16 +86,17 @@ final class PageMaps {
   private static void requireExplained(
       Path file, long bytes, long needed, String operation, long pid) {
     if (bytes > needed) {
-      throw new ImageCorruptException(
+      throw new ImageException(
+          ImageException.Reason.CORRUPT,
           "%s has %s bytes but the page maps say %s: it was altered; use another copy of the image"
               .formatted(file, bytes, needed),
           Failure.of(operation, pid));
     }
   }
 
-  private static ImageCorruptException corrupt(
-      String what, String operation, long pid, Exception cause) {
-    return new ImageCorruptException(
+  private static ImageException corrupt(String what, String operation, long pid, Exception cause) {
+    return new ImageException(
+        ImageException.Reason.CORRUPT,
         what
             + ": the memory of the process is incomplete, so this image cannot be restored; use another copy of it",
         Failure.of(operation, pid),

@@ -150,6 +150,7 @@ public final class Retention {
 
   private static ImageException failed(Path path, IOException e) {
     return new ImageException(
+        ImageException.Reason.UNWRITABLE,
         "%s cannot be removed or searched (%s): newer images were not touched".formatted(path, e),
         Failure.of("keep", 0),
         e);

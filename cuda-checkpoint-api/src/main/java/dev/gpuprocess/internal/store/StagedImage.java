@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
@@ -66,7 +65,7 @@ public final class StagedImage implements AutoCloseable {
    * @param expectedBytes how much space it will need
    * @param key the key to sign the image with; null for none
    * @return the image, with empty directories
-   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
    */
   public static StagedImage create(
@@ -84,7 +83,7 @@ public final class StagedImage implements AutoCloseable {
    * @param key the key to sign the image with; null for none
    * @param log where {@link #work} will be
    * @return the image, with empty directories
-   * @throws ImageDirectoryException when the directory cannot be used
+   * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
    */
   public static StagedImage create(
@@ -154,7 +153,7 @@ public final class StagedImage implements AutoCloseable {
    * closed, because exceptions name the log, except after {@link #logUnwanted}.
    *
    * @return an existing directory
-   * @throws ImageDirectoryException when it cannot be created
+   * @throws ImageException with reason DIRECTORY when it cannot be created
    */
   public Path work() {
     if (!Files.isDirectory(log.path())) {
@@ -245,7 +244,8 @@ public final class StagedImage implements AutoCloseable {
         "the image of process %s could not be completed at %s: %s"
             .formatted(pid, target, staging.held().explain(e));
     Failure failure = Failure.of("dump", pid);
-    return ImageTarget.failed(failure, e, new ImageException(why, failure, e));
+    return ImageTarget.failed(
+        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
   }
 
   /**
@@ -276,7 +276,8 @@ public final class StagedImage implements AutoCloseable {
           "the image of process %s could not be made durable at %s: %s"
               .formatted(pid, target, image.explain(e));
       Failure failure = Failure.of("dump", pid);
-      throw ImageTarget.failed(failure, e, new ImageException(why, failure, e));
+      throw ImageTarget.failed(
+          failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
     }
   }
 

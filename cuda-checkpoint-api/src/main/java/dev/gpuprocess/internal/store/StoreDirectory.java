@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.store;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
@@ -64,8 +63,8 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
    * Reads it.
    *
    * @return empty when there is no such directory
-   * @throws ImageDirectoryException when it cannot be read
-   * @throws ImageException when an image cannot be looked at because too many files are open
+   * @throws ImageException with reason DIRECTORY when it cannot be read; with reason UNREADABLE
+   *     when an image cannot be looked at because too many files are open
    */
   public Content read() {
     try (PinnedDirectory held = PinnedDirectory.open(path)) {
@@ -88,7 +87,8 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
     } catch (NoSuchFileException nothingYet) {
       return new Content(List.of(), List.of(), false);
     } catch (IOException e) {
-      throw new ImageDirectoryException(
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
           "the images in %s cannot be listed: %s".formatted(path, ImagePlace.reason(e)),
           Failure.of("list", 0),
           e);

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.store;
 
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
@@ -149,7 +149,7 @@ final class Verification {
     }
   }
 
-  static ImageCorruptException altered(PinnedDirectory image, ImageFile file) {
+  static ImageException altered(PinnedDirectory image, ImageFile file) {
     return ImageDirectory.corrupt(
         "%s has different content than when it was written: it was altered; use another copy of the image"
             .formatted(image.name().resolve(file.path())),

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.dump;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -9,7 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Stranger;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.error.JobFileException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.launch.JobFile;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -101,19 +102,25 @@ class HostileCarriedFilesTest {
     Files.setAttribute(open, "unix:mode", 0600);
     for (Path file : List.of(stranger.secret(), open)) {
       start(file);
-      assertThrows(JobFileException.class, this::carried);
+      assertReason(ImageException.class, ImageException.Reason.JOB_FILE, this::carried);
       job.destroyForcibly();
     }
     Files.setAttribute(open, "unix:mode", 0644);
     start(open);
-    assertThrows(JobFileException.class, this::carried, "it cannot write to it");
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.JOB_FILE,
+        this::carried,
+        "it cannot write to it");
   }
 
   @Test
   void fileWhoseNameIsAFifoEndsInTime() throws IOException {
     stranger.run("mkfifo fifo");
     start(stranger.home().resolve("fifo"));
-    assertTimeoutPreemptively(SOON, () -> assertThrows(JobFileException.class, this::carried));
+    assertTimeoutPreemptively(
+        SOON,
+        () -> assertReason(ImageException.class, ImageException.Reason.JOB_FILE, this::carried));
   }
 
   @Test
@@ -121,7 +128,10 @@ class HostileCarriedFilesTest {
     byte[] text = ownJobFile();
     stranger.run("mv jobs away; ln -s \"$0\" jobs", stranger.vault().getParent());
     CarriedState restore = fromImage(text);
-    assertThrows(JobFileException.class, () -> restore.putCudaJobFilesBack(7, state()));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.JOB_FILE,
+        () -> restore.putCudaJobFilesBack(7, state()));
     assertEquals(List.of(), stranger.intruders());
   }
 

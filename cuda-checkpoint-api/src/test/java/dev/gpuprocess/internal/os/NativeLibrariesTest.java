@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -45,7 +45,10 @@ class NativeLibrariesTest {
     public static void main(String[] arguments) throws IOException {
       try {
         LibCuda.in(Path.of("/nowhere")).version();
-      } catch (NoCudaDriverException expected) {
+      } catch (MachineUnfitException e) {
+        if (e.reason() != MachineUnfitException.Reason.NO_CUDA_DRIVER) {
+          throw e;
+        }
         NativeLibraries.prepare();
       }
       try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {

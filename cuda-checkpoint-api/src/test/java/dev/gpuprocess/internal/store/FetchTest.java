@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -9,10 +10,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.ImageNotTrustedException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
@@ -92,9 +90,10 @@ class FetchTest {
   @Test
   void aFetchThatFailedIsContinued() throws IOException {
     flipABit(original.resolve("criu/pages-1.img"));
-    assertThrows(ImageCorruptException.class, () -> store.fetch(original));
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> store.fetch(original));
     assertFalse(Files.exists(here()));
-    assertThrows(ImageMissingException.class, () -> store.newestThatVerifies());
+    assertReason(
+        ImageException.class, ImageException.Reason.MISSING, () -> store.newestThatVerifies());
     flipABit(original.resolve("criu/pages-1.img"));
     store.verify(store.fetch(original));
     assertEquals("0 MiB were there already", steps.get(0).note());
@@ -106,16 +105,18 @@ class FetchTest {
   void aCopyThatIsAlteredHereIsSaidToBe() throws IOException {
     store.fetch(original);
     flipABit(here().resolve("criu/pages-1.img"));
-    ImageCorruptException e =
-        assertThrows(ImageCorruptException.class, () -> store.fetch(original));
+    ImageException e =
+        assertReason(
+            ImageException.class, ImageException.Reason.CORRUPT, () -> store.fetch(original));
     TestImages.says(e, here().toString());
   }
 
   @Test
   void anotherImageOfThatNameStays() throws IOException {
     TestImages.publishAt(here(), Instant.parse("2026-11-20T10:00:00Z"));
-    ImageDirectoryException e =
-        assertThrows(ImageDirectoryException.class, () -> store.fetch(original));
+    ImageException e =
+        assertReason(
+            ImageException.class, ImageException.Reason.DIRECTORY, () -> store.fetch(original));
     TestImages.says(e, here().toString());
     ImageDirectory.open(here()).verify();
     assertEquals(1, store.list().size());
@@ -146,9 +147,11 @@ class FetchTest {
         }
       }
     }
-    assertThrows(ImageNotTrustedException.class, () -> store.fetch(original));
+    assertReason(
+        ImageException.class, ImageException.Reason.NOT_TRUSTED, () -> store.fetch(original));
     ImageStore keyed = settings().imageKey(key).build().store(root.resolve("keyed"));
-    assertThrows(ImageNotTrustedException.class, () -> keyed.fetch(original));
+    assertReason(
+        ImageException.class, ImageException.Reason.NOT_TRUSTED, () -> keyed.fetch(original));
     keyed.verify(keyed.fetch(signed));
     assertEquals(1, keyed.list().size());
   }
@@ -163,8 +166,14 @@ class FetchTest {
 
   @Test
   void whatIsNoImageIsNotFetched() {
-    assertThrows(ImageMissingException.class, () -> store.fetch(root.resolve("shared")));
-    assertThrows(ImageMissingException.class, () -> store.fetch(root.resolve("nowhere")));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.MISSING,
+        () -> store.fetch(root.resolve("shared")));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.MISSING,
+        () -> store.fetch(root.resolve("nowhere")));
     assertFalse(Files.exists(store.directory()), "nothing was made");
   }
 
@@ -182,6 +191,6 @@ class FetchTest {
     assertThrows(
         OperationCancelledException.class,
         () -> opened.copyTo(root.resolve("elsewhere/other"), cancellation));
-    assertThrows(ImageDirectoryException.class, () -> opened.copyTo(place));
+    assertReason(ImageException.class, ImageException.Reason.DIRECTORY, () -> opened.copyTo(place));
   }
 }

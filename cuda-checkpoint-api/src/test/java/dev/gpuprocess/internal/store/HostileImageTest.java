@@ -4,11 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ImageFormatException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -52,12 +48,12 @@ class HostileImageTest {
 
   private static final int SECONDS_EACH = 60;
 
-  private static final Set<Class<?>> REFUSALS =
+  private static final Set<ImageException.Reason> REFUSALS =
       Set.of(
-          ImageCorruptException.class,
-          ImageFormatException.class,
-          ImageMissingException.class,
-          ImageNotTrustedException.class);
+          ImageException.Reason.CORRUPT,
+          ImageException.Reason.FORMAT,
+          ImageException.Reason.MISSING,
+          ImageException.Reason.NOT_TRUSTED);
 
   /** What became of a mutant. */
   private enum Verdict {
@@ -209,7 +205,7 @@ class HostileImageTest {
     if (thrown == null) {
       return Verdict.ACCEPTED;
     }
-    if (!(thrown instanceof ImageException refusal) || !REFUSALS.contains(refusal.getClass())) {
+    if (!(thrown instanceof ImageException refusal) || !REFUSALS.contains(refusal.reason())) {
       failures.add(mutant.name() + " is not refused but throws " + thrown);
     } else if (String.valueOf(refusal.getMessage()).length() > 1000) {
       failures.add(mutant.name() + " floods the log");

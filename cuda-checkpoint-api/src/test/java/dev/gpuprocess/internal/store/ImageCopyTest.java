@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -11,10 +12,7 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
@@ -114,8 +112,8 @@ class ImageCopyTest {
     ImageDirectory.open(target, key).verify();
   }
 
-  private <T extends ImageException> T refused(Class<T> type) throws IOException {
-    T e = assertThrows(type, this::copy);
+  private ImageException refused(ImageException.Reason reason) throws IOException {
+    ImageException e = assertReason(ImageException.class, reason, this::copy);
     assertFalse(Files.exists(target, LinkOption.NOFOLLOW_LINKS));
     return e;
   }
@@ -164,7 +162,7 @@ class ImageCopyTest {
     Path pages = original.resolve(PAGES);
     byte[] good = Files.readAllBytes(pages);
     flipABit(pages);
-    ImageCorruptException e = refused(ImageCorruptException.class);
+    ImageException e = refused(ImageException.Reason.CORRUPT);
     TestImages.says(e, pages.toString());
     assertEquals(1, entries(parent).size(), "the part that is good stays");
 
@@ -200,7 +198,7 @@ class ImageCopyTest {
         Files.createSymbolicLink(original.resolve("criu"), aside);
       }
     }
-    ImageCorruptException unused = refused(ImageCorruptException.class);
+    ImageException unused = refused(ImageException.Reason.CORRUPT);
     assertEquals(List.of(), entries(parent), "nothing was begun");
   }
 
@@ -227,7 +225,7 @@ class ImageCopyTest {
     for (String name : List.of("criu/../../escaped", "/escaped", "criu/a/b", "criu/.hidden")) {
       String hostile = text.replace(PAGES, name);
       TestImages.forge(original, hostile.getBytes(StandardCharsets.UTF_8));
-      ImageCorruptException unused = refused(ImageCorruptException.class);
+      ImageException unused = refused(ImageException.Reason.CORRUPT);
     }
     assertEquals(List.of(), entries(parent));
   }
@@ -245,9 +243,18 @@ class ImageCopyTest {
         }
       }
     }
-    assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.openToCopy(original, null));
-    assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.openToCopy(original, key));
-    assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.open(signed, key));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.NOT_TRUSTED,
+        () -> ImageDirectory.openToCopy(original, null));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.NOT_TRUSTED,
+        () -> ImageDirectory.openToCopy(original, key));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.NOT_TRUSTED,
+        () -> ImageDirectory.open(signed, key));
 
     copy(ImageDirectory.openToCopy(signed, key), key);
     assertSame(signed, key);
@@ -255,7 +262,7 @@ class ImageCopyTest {
     flipABit(signed.resolve(PAGES));
     target = parent.resolve("another");
     ImageDirectory altered = ImageDirectory.openToCopy(signed, key);
-    assertThrows(ImageCorruptException.class, () -> copy(altered, key));
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> copy(altered, key));
     assertFalse(Files.exists(target));
   }
 
@@ -264,12 +271,16 @@ class ImageCopyTest {
   void aFullDiskLeavesNothing() throws IOException, InterruptedException {
     try (Mount small = Mount.tmpfs(root.resolve("small"), "64k")) {
       target = small.path().resolve("copy");
-      TestImages.says(refused(DiskFullException.class), "free");
+      TestImages.says(
+          assertInstanceOf(DiskFullException.class, refused(ImageException.Reason.DISK_FULL)),
+          "free");
       assertEquals(List.of(), entries(small.path()));
     }
     try (Mount few = Mount.tmpfs(root.resolve("few"), "1m,nr_inodes=12")) {
       target = few.path().resolve("copy");
-      TestImages.says(refused(DiskFullException.class), target.toString());
+      TestImages.says(
+          assertInstanceOf(DiskFullException.class, refused(ImageException.Reason.DISK_FULL)),
+          target.toString());
       assertEquals(List.of(), entries(few.path()), "it was found out while it was copied");
     }
   }
@@ -341,7 +352,7 @@ class ImageCopyTest {
         }
       }
       assertEquals(1, failures.size(), failures::toString);
-      assertInstanceOf(ImageDirectoryException.class, failures.get(0));
+      assertReason(ImageException.class, ImageException.Reason.DIRECTORY, failures.get(0));
       ImageDirectory.open(target).verify();
       assertEquals(round + 1, entries(parent).size(), "nothing of the other one is left");
     }
@@ -360,7 +371,7 @@ class ImageCopyTest {
   void aPartialCopyIsContinuedByOne() throws IOException {
     for (int round = 0; round < 10; round++) {
       flipABit(original.resolve(PAGES));
-      assertThrows(ImageCorruptException.class, this::copy);
+      assertReason(ImageException.class, ImageException.Reason.CORRUPT, this::copy);
       flipABit(original.resolve(PAGES));
       CyclicBarrier together = new CyclicBarrier(2);
       List<CompletableFuture<Path>> both = new ArrayList<>();
@@ -390,7 +401,7 @@ class ImageCopyTest {
       default -> TestImages.publish(target, null);
     }
     List<Path> before = entries(root);
-    assertThrows(ImageDirectoryException.class, this::copy);
+    assertReason(ImageException.class, ImageException.Reason.DIRECTORY, this::copy);
     assertEquals(List.of(target), entries(parent));
     assertEquals(before, entries(root));
   }

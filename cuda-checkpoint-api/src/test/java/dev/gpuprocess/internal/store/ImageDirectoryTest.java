@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
@@ -9,11 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.ImageCorruptException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ImageFormatException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.ImageNotTrustedException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.image.Checksum;
@@ -59,9 +56,9 @@ class ImageDirectoryTest {
     pages = image.resolve("criu/pages-1.img");
   }
 
-  private <T extends ImageException> T refused(Class<T> type, String... parts) {
-    T e = assertThrows(type, () -> ImageDirectory.open(image).verify());
-    assertEquals(type, e.getClass());
+  private ImageException refused(ImageException.Reason reason, String... parts) {
+    ImageException e =
+        assertReason(ImageException.class, reason, () -> ImageDirectory.open(image).verify());
     for (String part : parts) {
       TestImages.says(e, part);
     }
@@ -91,35 +88,35 @@ class ImageDirectoryTest {
   @Test
   void thereIsNoImage() throws IOException {
     DurableFiles.delete(image);
-    refused(ImageMissingException.class, "is not a directory");
+    refused(ImageException.Reason.MISSING, "is not a directory");
     Files.createFile(image);
-    refused(ImageMissingException.class, "is not a directory");
+    refused(ImageException.Reason.MISSING, "is not a directory");
   }
 
   @Test
   void anImageThatGoesAwayIsMissing() throws IOException {
     ImageDirectory opened = ImageDirectory.open(image);
     DurableFiles.delete(image);
-    assertThrows(ImageMissingException.class, opened::verify);
+    assertReason(ImageException.class, ImageException.Reason.MISSING, opened::verify);
   }
 
   @Test
   void theManifestIsMissing() throws IOException {
     Files.delete(image.resolve(ManifestFile.NAME));
-    refused(ImageMissingException.class, "has no manifest.json");
+    refused(ImageException.Reason.MISSING, "has no manifest.json");
   }
 
   @Test
   void theSumOfTheManifestIsMissing() throws IOException {
     Files.delete(image.resolve(ManifestFile.SUM_NAME));
-    refused(ImageCorruptException.class, "manifest.sha256 does not exist");
+    refused(ImageException.Reason.CORRUPT, "manifest.sha256 does not exist");
   }
 
   @Test
   void theManifestWasAltered() throws IOException {
     Path manifest = image.resolve(ManifestFile.NAME);
     Files.writeString(manifest, Files.readString(manifest).replace("4242,", "4243,"));
-    refused(ImageCorruptException.class, "does not match manifest.sha256");
+    refused(ImageException.Reason.CORRUPT, "does not match manifest.sha256");
   }
 
   @Test
@@ -127,25 +124,25 @@ class ImageDirectoryTest {
     String text = Files.readString(image.resolve(ManifestFile.NAME));
     String later = text.replace("\"formatVersion\": 1,", "\"formatVersion\": 5,\n  \"new\": {},");
     TestImages.forge(image, later.getBytes(StandardCharsets.UTF_8));
-    refused(ImageFormatException.class, "has format 5 and this version reads formats 1 to 4");
+    refused(ImageException.Reason.FORMAT, "has format 5 and this version reads formats 1 to 4");
   }
 
   @Test
   void theDirectoryOfTheFilesIsMissing() throws IOException {
     DurableFiles.delete(image.resolve("criu"));
-    refused(ImageCorruptException.class, "criu is missing");
+    refused(ImageException.Reason.CORRUPT, "criu is missing");
   }
 
   @Test
   void aFileIsMissing() throws IOException {
     Files.delete(image.resolve("criu/core-4242.img"));
-    refused(ImageCorruptException.class, "lacks [criu/core-4242.img]");
+    refused(ImageException.Reason.CORRUPT, "lacks [criu/core-4242.img]");
   }
 
   @Test
   void thereIsAnExtraFile() throws IOException {
     Files.createFile(image.resolve("criu/core-1.img"));
-    refused(ImageCorruptException.class, "criu/core-1.img is not in the manifest");
+    refused(ImageException.Reason.CORRUPT, "criu/core-1.img is not in the manifest");
   }
 
   @Test
@@ -153,7 +150,7 @@ class ImageDirectoryTest {
     byte[] whole = Files.readAllBytes(pages);
     Files.write(pages, Arrays.copyOf(whole, whole.length - 1));
     refused(
-        ImageCorruptException.class,
+        ImageException.Reason.CORRUPT,
         "pages-1.img has %d bytes instead of %d".formatted(whole.length - 1, whole.length));
   }
 
@@ -162,7 +159,7 @@ class ImageDirectoryTest {
     byte[] content = Files.readAllBytes(pages);
     content[content.length / 2] ^= 1;
     Files.write(pages, content);
-    refused(ImageCorruptException.class, "pages-1.img has different content");
+    refused(ImageException.Reason.CORRUPT, "pages-1.img has different content");
   }
 
   /** Needs more than one chunk; the file has holes, so it takes no room. */
@@ -183,7 +180,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(image).verify();
     for (long at : List.of(0L, ImageFile.CHUNK_BYTES - 1, ImageFile.CHUNK_BYTES, bytes - 1)) {
       flip(large, at);
-      refused(ImageCorruptException.class, "ghost-file-9.img has different content");
+      refused(ImageException.Reason.CORRUPT, "ghost-file-9.img has different content");
       flip(large, at);
     }
     ImageDirectory.open(image).verify();
@@ -204,7 +201,7 @@ class ImageDirectoryTest {
     Files.write(pages, Arrays.copyOf(whole, whole.length - 4096));
     List<ImageFile> files = TestImages.sum(image, Checksum.CRC32C);
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
-    refused(ImageCorruptException.class, "pagemap-4242.img needs", "pages-1.img, which has");
+    refused(ImageException.Reason.CORRUPT, "pagemap-4242.img needs", "pages-1.img, which has");
   }
 
   @ParameterizedTest
@@ -212,7 +209,7 @@ class ImageDirectoryTest {
   @RequiresRoot("gives files away")
   void somebodyElseOwnsIt(String name) throws IOException {
     owner(image.resolve(name), SOMEBODY);
-    refused(ImageNotTrustedException.class, "uid 12345");
+    refused(ImageException.Reason.NOT_TRUSTED, "uid 12345");
   }
 
   @ParameterizedTest
@@ -220,7 +217,7 @@ class ImageDirectoryTest {
   void othersCanWriteToIt(String name) throws IOException {
     for (String mode : List.of("rwx-w----", "rwx----w-", "rwxrwxrwx")) {
       mode(image.resolve(name), mode);
-      refused(ImageNotTrustedException.class, "mode 07");
+      refused(ImageException.Reason.NOT_TRUSTED, "mode 07");
     }
   }
 
@@ -248,7 +245,7 @@ class ImageDirectoryTest {
     Path moved = root.resolve("moved");
     Files.move(image, moved);
     Files.createSymbolicLink(image, moved);
-    refused(ImageMissingException.class, "is not a directory");
+    refused(ImageException.Reason.MISSING, "is not a directory");
     ImageDirectory.open(moved).verify();
   }
 
@@ -288,7 +285,7 @@ class ImageDirectoryTest {
     List<ImageFile> files = TestImages.sum(image, Checksum.CRC32C);
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory.open(image).verify();
-    assertThrows(ImageCorruptException.class, opened::verify);
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, opened::verify);
   }
 
   @Test
@@ -302,7 +299,7 @@ class ImageDirectoryTest {
     }
     Files.write(pages, Arrays.copyOf(whole, 5));
     for (int i = 0; i < 20; i++) {
-      assertThrows(ImageCorruptException.class, opened::verify);
+      assertReason(ImageException.class, ImageException.Reason.CORRUPT, opened::verify);
     }
     assertEquals(0, before);
     assertEquals(0, descriptorsIn(image));
@@ -385,13 +382,22 @@ class ImageDirectoryTest {
     Path signed = root.resolve("signed");
     TestImages.publish(signed, key);
     ImageDirectory.open(signed, key).verify();
-    assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.open(signed, other));
-    assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.open(image, key));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.NOT_TRUSTED,
+        () -> ImageDirectory.open(signed, other));
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.NOT_TRUSTED,
+        () -> ImageDirectory.open(image, key));
     Path code = signed.resolve(ManifestFile.CODE_NAME);
     Files.copy(code, root.resolve("code"));
     Files.delete(code);
-    ImageNotTrustedException e =
-        assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.open(signed, key));
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.NOT_TRUSTED,
+            () -> ImageDirectory.open(signed, key));
     TestImages.says(e, "has no manifest.hmac");
     Files.createDirectory(code);
     assertThrows(ImageException.class, () -> ImageDirectory.open(signed, key));
@@ -410,11 +416,17 @@ class ImageDirectoryTest {
     byte[] content = Files.readAllBytes(file);
     content[0] ^= 1;
     Files.write(file, content);
-    assertThrows(ImageCorruptException.class, () -> ImageDirectory.open(signed, key).verify());
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.CORRUPT,
+        () -> ImageDirectory.open(signed, key).verify());
     List<ImageFile> files = TestImages.sum(signed, Checksum.SHA256);
     TestImages.forge(signed, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory.open(signed).verify();
-    assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.open(signed, key).verify());
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.NOT_TRUSTED,
+        () -> ImageDirectory.open(signed, key).verify());
   }
 
   @Test
@@ -423,8 +435,11 @@ class ImageDirectoryTest {
     byte[] manifest = Files.readAllBytes(image.resolve(ManifestFile.NAME));
     Path code = image.resolve(ManifestFile.CODE_NAME);
     Files.write(code, ManifestFile.code(manifest, key));
-    ImageNotTrustedException e =
-        assertThrows(ImageNotTrustedException.class, () -> ImageDirectory.open(image, key));
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.NOT_TRUSTED,
+            () -> ImageDirectory.open(image, key));
     TestImages.says(e, "can be forged");
   }
 }

@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.os.StagingName;
 import dev.gpuprocess.internal.store.ImageNaming.Place;
@@ -110,14 +110,16 @@ class ImageNamingTest {
   @Test
   void aTimeThatIsNoTimeIsSaid() {
     TestImages.publishAt(images.resolve("future"), Instant.MAX);
-    ImageDirectoryException e = assertThrows(ImageDirectoryException.class, this::next);
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.DIRECTORY, this::next);
     TestImages.says(e, "move that image away");
   }
 
   @Test
   void aDirectoryThatIsGoneIsNotMadeAgain() throws IOException {
     Files.delete(images);
-    ImageDirectoryException e = assertThrows(ImageDirectoryException.class, this::next);
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.DIRECTORY, this::next);
     TestImages.says(e, "does not exist any more");
     assertTrue(Files.notExists(images));
   }

@@ -1,14 +1,13 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageFormatException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
@@ -97,7 +96,8 @@ class ManifestFileTest {
   }
 
   private static void refused(String text, String reason) {
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, () -> read(text));
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> read(text));
     TestImages.says(e, reason);
     TestImages.says(e, FILE.toString());
   }
@@ -131,9 +131,10 @@ class ManifestFileTest {
   @ParameterizedTest
   @ValueSource(strings = {"0", "5", "-1", "2147483647"})
   void otherFormatsAreNamed(String version) {
-    ImageFormatException e =
-        assertThrows(
-            ImageFormatException.class,
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.FORMAT,
             () -> read("{\"formatVersion\": " + version + ", \"whatever\": [1]}"));
     TestImages.says(e, "has format " + version);
   }
@@ -456,7 +457,7 @@ class ManifestFileTest {
             FORMAT_1.replace("  \"startTicks\": 123456,\n", ""),
             FORMAT_1.replace("train", "\\u0074rain"),
             FORMAT_1.replace("123456789Z", "123456789+00:00"))) {
-      assertThrows(ImageCorruptException.class, () -> read(other), other);
+      assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> read(other), other);
     }
   }
 
@@ -495,6 +496,6 @@ class ManifestFileTest {
   @ValueSource(
       strings = {"", " ", "null", "1", "[]", "\"text\"", "{", "{}", "\u0000", "{\"pid\": 1}", "//"})
   void refusesWhatIsNoManifest(String text) {
-    assertThrows(ImageCorruptException.class, () -> read(text));
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> read(text));
   }
 }

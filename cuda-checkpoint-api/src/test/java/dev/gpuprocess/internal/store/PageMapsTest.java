@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.store;
 
-import static org.junit.jupiter.api.Assertions.assertThrows;
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.PageSize;
 import dev.gpuprocess.internal.os.PinnedDirectory;
 import java.io.IOException;
@@ -47,7 +47,8 @@ class PageMapsTest {
   }
 
   private void refused(String reason) {
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::check);
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.CORRUPT, this::check);
     TestImages.says(e, reason);
     TestImages.says(e, pagemap.toString());
   }

@@ -1,12 +1,13 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.DirectoryMaker;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.internal.os.StagingName;
@@ -101,7 +102,7 @@ class RetentionTest {
     image("old", 0);
     ImageDirectory newest = image("newest", 1);
     Files.write(newest.images().resolve("core-4242.img"), new byte[] {1});
-    assertThrows(ImageCorruptException.class, () -> keep(newest, 1));
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> keep(newest, 1));
     assertEquals(List.of("newest", "old"), left());
   }
 

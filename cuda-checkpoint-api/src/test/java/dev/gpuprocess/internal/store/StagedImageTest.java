@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -11,8 +12,6 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageDirectoryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
@@ -189,8 +188,9 @@ class StagedImageTest {
   private void refused(Path directory, String reason) throws IOException {
     List<Path> before = entries(root);
     List<Path> beside = Files.isDirectory(parent) ? entries(parent) : List.of();
-    ImageDirectoryException e =
-        assertThrows(ImageDirectoryException.class, () -> create(directory).close());
+    ImageException e =
+        assertReason(
+            ImageException.class, ImageException.Reason.DIRECTORY, () -> create(directory).close());
     TestImages.says(e, reason);
     TestImages.saysNot(e, "/proc/self");
     assertEquals(before, entries(root));
@@ -371,9 +371,11 @@ class StagedImageTest {
       Path pages = staged.images().resolve("pages-1.img");
       byte[] whole = Files.readAllBytes(pages);
       Files.write(pages, java.util.Arrays.copyOf(whole, whole.length - 1));
-      ImageCorruptException e =
-          assertThrows(
-              ImageCorruptException.class, () -> staged.publish(TestImages::manifest).verify());
+      ImageException e =
+          assertReason(
+              ImageException.class,
+              ImageException.Reason.CORRUPT,
+              () -> staged.publish(TestImages::manifest).verify());
       TestImages.says(e, "pages-1.img");
       assertEquals(TestImages.PROCESS.pid(), e.failure().pid());
     }
@@ -409,7 +411,10 @@ class StagedImageTest {
           () ->
               staged.publish(
                   files -> {
-                    throw new ImageException("no", dev.gpuprocess.error.Failure.of("test", 0));
+                    throw new ImageException(
+                        ImageException.Reason.UNWRITABLE,
+                        "no",
+                        dev.gpuprocess.error.Failure.of("test", 0));
                   }));
     }
     assertEquals(List.of(), entries(parent));

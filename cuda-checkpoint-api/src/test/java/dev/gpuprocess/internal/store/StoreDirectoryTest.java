@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.os.StagingName;
 import java.io.IOException;
@@ -123,7 +123,10 @@ class StoreDirectoryTest {
   void aDirectoryThatIsNotThereIsEmptyAndAFileIsRefused() throws IOException {
     assertEquals(List.of(), new StoreDirectory(images.resolve("none"), null).read().all());
     Path file = Files.createFile(temporary.resolve("file"));
-    assertThrows(ImageDirectoryException.class, () -> new StoreDirectory(file, null).read());
+    assertReason(
+        ImageException.class,
+        ImageException.Reason.DIRECTORY,
+        () -> new StoreDirectory(file, null).read());
   }
 
   @Test

@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.store;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.lock.StateDirectory;
@@ -189,7 +189,8 @@ class StorePruneTest {
     ImageDirectory image = image("image", 0);
     try (FileHold removing =
         FileHold.alone(image.path().resolve(ManifestFile.NAME)).orElseThrow()) {
-      ImageMissingException e = assertThrows(ImageMissingException.class, image::verify);
+      ImageException e =
+          assertReason(ImageException.class, ImageException.Reason.MISSING, image::verify);
       TestImages.says(e, "is being removed");
     }
     image.verify();

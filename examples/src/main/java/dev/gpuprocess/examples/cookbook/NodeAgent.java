@@ -9,7 +9,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -113,7 +113,10 @@ public final class NodeAgent implements AutoCloseable {
               .resume(PATIENT);
       watch(job, back.pid());
       return Optional.of(back);
-    } catch (ImageMissingException e) {
+    } catch (ImageException e) {
+      if (e.reason() != ImageException.Reason.MISSING) {
+        throw e;
+      }
       LOG.warn("{} cannot be restored: {}", job, e.getMessage());
       return Optional.empty();
     }

@@ -4,8 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.error.DriverTooOldException;
-import dev.gpuprocess.error.NoCudaDriverException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
@@ -79,10 +78,11 @@ public final class Machine implements AutoCloseable {
             "the driver here is for CUDA %s.%s; 12.8 (driver 570) is the first that can checkpoint"
                 .formatted(version / 1000, version % 1000 / 10));
       }
-    } catch (NoCudaDriverException e) {
-      return Optional.of("there is no NVIDIA driver here");
-    } catch (DriverTooOldException e) {
-      return Optional.of(String.valueOf(e.getMessage()));
+    } catch (MachineUnfitException e) {
+      return Optional.of(
+          e.reason() == MachineUnfitException.Reason.NO_CUDA_DRIVER
+              ? "there is no NVIDIA driver here"
+              : String.valueOf(e.getMessage()));
     }
     return inventory.gpus().filter(gpus -> !gpus.isEmpty()).isPresent()
         ? Optional.empty()

@@ -4,7 +4,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.error.CudaChildException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Progress;
 import dev.gpuprocess.examples.demo.Scratch;
@@ -119,7 +119,10 @@ final class TrainerCheck {
     try {
       suspended.dump(scratch.resolve("image"), WITH_LOADERS);
       return Outcome.failed(what, "it was dumped with children that hold the GPU");
-    } catch (CudaChildException e) {
+    } catch (FixAndRetryException e) {
+      if (e.reason() != FixAndRetryException.Reason.CUDA_CHILD) {
+        throw e;
+      }
       progress.say("refused", String.valueOf(e.getMessage()));
     }
     DumpOptions releasing = WITH_LOADERS.toBuilder().releaseInheritedGpu(true).build();

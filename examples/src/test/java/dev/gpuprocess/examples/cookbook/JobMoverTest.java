@@ -1,15 +1,14 @@
 package dev.gpuprocess.examples.cookbook;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
@@ -62,7 +61,7 @@ class JobMoverTest {
     assertFalse(job.isAlive());
     assertEquals(job.pid(), there.take("job-42").orElseThrow().pid());
     assertEquals(102, job.increment());
-    assertThrows(ImageMissingException.class, () -> there.take("job-43"));
+    assertReason(ImageException.class, ImageException.Reason.MISSING, () -> there.take("job-43"));
   }
 
   @Test
@@ -73,7 +72,7 @@ class JobMoverTest {
     byte[] altered = content.clone();
     altered[altered.length / 2] ^= 1;
     Files.write(pages, altered);
-    assertThrows(ImageCorruptException.class, () -> there.take("job-42"));
+    assertReason(ImageException.class, ImageException.Reason.CORRUPT, () -> there.take("job-42"));
     Files.write(pages, content);
     assertEquals(job.pid(), there.take("job-42").orElseThrow().pid());
     assertEquals(102, job.increment());

@@ -14,11 +14,11 @@ import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.TreeAtRest;
 import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
@@ -118,8 +118,11 @@ public final class DumpOperation {
               new CallContext(
                   deadline, stages, new LogLimit(log), new KillMoment(root.pid()), wakeup));
     } catch (IOException e) {
-      throw new CriuUnavailableException(
-          subject + " did not begin: " + e.getMessage(), Failure.of("dump", root.pid()), e);
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
+          subject + " did not begin: " + e.getMessage(),
+          Failure.of("dump", root.pid()),
+          e);
     }
     try {
       finish(result, stages);
@@ -206,9 +209,10 @@ public final class DumpOperation {
     return files;
   }
 
-  private ImageDirectoryException directoryProblem(
+  private ImageException directoryProblem(
       Path directory, String problem, @Nullable Throwable cause) {
-    return new ImageDirectoryException(
+    return new ImageException(
+        ImageException.Reason.DIRECTORY,
         subject + " did not begin: " + directory + " " + problem,
         Failure.of("dump", root.pid()),
         cause);

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.os.DurableFiles;
 import dev.gpuprocess.spi.DumpRequest;
@@ -25,14 +25,16 @@ final class ReadableImages {
     try {
       for (Path file : DurableFiles.list(request.images())) {
         if (!Files.isReadable(file)) {
-          throw new ImageDirectoryException(
+          throw new ImageException(
+              ImageException.Reason.DIRECTORY,
               "%s was refused, the process runs on: CRIU wrote %s as another user, and this user cannot read it: have CRIU run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
                   .formatted(subject, file),
               Failure.of("dump", request.process().pid()));
         }
       }
     } catch (IOException e) {
-      throw new ImageDirectoryException(
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
           "%s was refused, the process runs on: the images cannot be listed: %s"
               .formatted(subject, e.getMessage()),
           Failure.of("dump", request.process().pid()),

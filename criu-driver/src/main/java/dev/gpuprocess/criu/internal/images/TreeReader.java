@@ -7,7 +7,7 @@ import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.dumped.DumpedProcess;
 import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -57,7 +57,7 @@ public final class TreeReader {
    * @param pageSize the page size of the machine that dumped the tree, in bytes
    * @param report the statistics of the dump, or null if there are none
    * @return the tree
-   * @throws ImageCorruptException if a file is missing, truncated or altered
+   * @throws ImageException with reason CORRUPT if a file is missing, truncated or altered
    */
   public DumpedTree read(long pageSize, @Nullable DumpReport report) {
     try {
@@ -69,9 +69,12 @@ public final class TreeReader {
     }
   }
 
-  private static ImageCorruptException corrupt(String what, IOException cause) {
-    return new ImageCorruptException(
-        "the images cannot be read: " + what, Failure.of("describe", 0), cause);
+  private static ImageException corrupt(String what, IOException cause) {
+    return new ImageException(
+        ImageException.Reason.CORRUPT,
+        "the images cannot be read: " + what,
+        Failure.of("describe", 0),
+        cause);
   }
 
   private DumpedTree tree(long pageSize, @Nullable DumpReport report) throws IOException {

@@ -74,6 +74,7 @@ public final class HeldLinks {
       return new HeldLinks(held);
     } catch (IOException e) {
       throw new ImageException(
+          ImageException.Reason.UNWRITABLE,
           "the unlinked files that process %s has open cannot be copied into the image: %s"
               .formatted(root.pid(), e),
           Failure.of("dump", root.pid()),
@@ -130,6 +131,7 @@ public final class HeldLinks {
     }
     if (options.leaveRunning()) {
       throw new ImageException(
+          ImageException.Reason.NOT_DUMPED,
           "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: raise DumpOptions.ghostLimit"
               .formatted(root.pid(), file.bytes() >> 20, link.getParent()),
           Failure.of("dump", root.pid()));

@@ -4,13 +4,11 @@ import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.criu.internal.process.Privilege;
-import dev.gpuprocess.error.CriuCrashedException;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.MissingCapabilityException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.os.CurrentUser;
@@ -194,15 +192,14 @@ public final class CriuFailureBuilder {
     }
     if (result.crashed()) {
       return Optional.of(
-          new CriuCrashedException(
+          CriuException.crashed(
               message(
                   outcome,
                   reason(),
                   hint().orElse("try again, and report it to CRIU if it happens again")),
               failure(outcome),
               criu(),
-              result.exit().signal(),
-              null));
+              result.exit().signal()));
     }
     if (result.output().contains(NO_RIGHTS)) {
       return Optional.of(missingCapability(outcome));
@@ -258,21 +255,20 @@ public final class CriuFailureBuilder {
         : "was ended";
   }
 
-  private MissingCapabilityException missingCapability(TreeOutcome outcome) {
+  private CriuException missingCapability(TreeOutcome outcome) {
     Set<String> names = new TreeSet<>();
     Matcher capability = CAPABILITY.matcher(result.output());
     while (capability.find()) {
       names.add(capability.group());
     }
-    return new MissingCapabilityException(
+    return CriuException.missingCapability(
         message(
             outcome,
             "CRIU has none of " + String.join(", ", names),
             "run as root, or give it one of these; or " + Privilege.CURE),
         failure(outcome),
         criu(),
-        names,
-        null);
+        names);
   }
 
   /** The failure, with the type that {@link #typed} finds or else as a {@link CriuException}. */

@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.process;
 
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.UnsupportedOptionException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
@@ -99,7 +99,8 @@ public record CriuCommand(List<String> words, boolean direct) {
    */
   public void requireDirect(String operation, int pid, Optional<String> option) {
     if (!direct && option.isPresent()) {
-      throw new UnsupportedOptionException(
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.UNSUPPORTED_OPTION,
           "%s of process %s did not begin: %s requires CRIU to be a child of this JVM, but '%s' runs between them and passes no descriptors on: run as root, or give the criu program its capabilities"
               .formatted(operation, pid, option.get(), this),
           Failure.of(operation, pid));

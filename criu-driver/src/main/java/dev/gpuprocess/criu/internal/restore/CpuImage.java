@@ -10,12 +10,11 @@ import dev.gpuprocess.criu.internal.rpc.SimpleRequest;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
-import dev.gpuprocess.error.CpuMismatchException;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageDirectoryException;
-import dev.gpuprocess.error.ImageMissingException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineMismatchException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.options.CpuCheck;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -52,8 +51,10 @@ public final class CpuImage {
     SimpleRequest request =
         new SimpleRequest(command, "record CPU", "recording the CPU of this machine in " + images);
     if (!Files.isDirectory(images) || !Files.isWritable(images)) {
-      throw new ImageDirectoryException(
-          images + " is not a writable directory", Failure.of("record CPU", 0));
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          images + " is not a writable directory",
+          Failure.of("record CPU", 0));
     }
     CriuResult result = ask(request, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS);
     if (!result.success()) {
@@ -63,7 +64,8 @@ public final class CpuImage {
 
   public void check(CpuCheck check) {
     if (!Files.isRegularFile(images.resolve(NAME))) {
-      throw new ImageMissingException(
+      throw new ImageException(
+          ImageException.Reason.MISSING,
           images + " does not say which CPU it needs: record it there, or dump with a cpuCheck",
           Failure.of("check CPU", 0));
     }
@@ -86,8 +88,9 @@ public final class CpuImage {
         : Optional.empty();
   }
 
-  private static CpuMismatchException exception(CriuFailureBuilder builder, TreeOutcome outcome) {
-    return new CpuMismatchException(
+  private static MachineMismatchException exception(
+      CriuFailureBuilder builder, TreeOutcome outcome) {
+    return new MachineMismatchException(
         builder.message(
             outcome,
             "the image was made on another kind of CPU (" + builder.reason() + ")",
@@ -109,7 +112,8 @@ public final class CpuImage {
               .setLogToStderr(true);
       return request.ask(criu_req.newBuilder().setType(type).setOpts(opts).build());
     } catch (IOException e) {
-      throw new CriuUnavailableException(
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
           request.subject() + " did not begin: " + e.getMessage(),
           Failure.of(request.operation(), 0),
           e);

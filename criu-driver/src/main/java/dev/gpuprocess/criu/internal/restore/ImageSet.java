@@ -6,9 +6,7 @@ import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageCorruptException;
-import dev.gpuprocess.error.ImageMissingException;
-import dev.gpuprocess.error.PluginImageException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.os.UnreadableImage;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
@@ -52,8 +50,10 @@ final class ImageSet {
   static boolean require(String subject, Path images, int pid, @Nullable GpuPlugin allowed) {
     Failure failure = Failure.of("restore", pid);
     if (!Files.isRegularFile(images.resolve(GENERAL.get(0)))) {
-      throw new ImageMissingException(
-          subject + " did not begin: there are no images in " + images, failure);
+      throw new ImageException(
+          ImageException.Reason.MISSING,
+          subject + " did not begin: there are no images in " + images,
+          failure);
     }
     for (String name : GENERAL) {
       requireFile(subject, images.resolve(name), failure);
@@ -61,8 +61,10 @@ final class ImageSet {
     TreeReader tree = new TreeReader(images);
     int root = read(subject, "pstree.img", tree::rootPid, failure);
     if (root != pid && root != FIRST_OF_NAMESPACE) {
-      throw new ImageCorruptException(
-          "%s did not begin: the images hold process %s".formatted(subject, root), failure);
+      throw new ImageException(
+          ImageException.Reason.CORRUPT,
+          "%s did not begin: the images hold process %s".formatted(subject, root),
+          failure);
     }
     for (String name : OF_THE_ROOT) {
       requireFile(subject, images.resolve(name.formatted(root)), failure);
@@ -77,7 +79,8 @@ final class ImageSet {
 
   private static void requireFile(String subject, Path file, Failure failure) {
     if (!Files.isRegularFile(file)) {
-      throw new ImageCorruptException(
+      throw new ImageException(
+          ImageException.Reason.CORRUPT,
           "%s did not begin: %s is missing in %s, use another copy of the image"
               .formatted(subject, file.getFileName(), file.getParent()),
           failure);
@@ -105,7 +108,8 @@ final class ImageSet {
    */
   private static void requireNoPlugin(String subject, List<String> plugins, Failure failure) {
     if (!plugins.isEmpty()) {
-      throw new PluginImageException(
+      throw new ImageException(
+          ImageException.Reason.PLUGIN,
           "%s did not begin: the images were made with %s of CRIU, which %s; restore them with criu itself"
               .formatted(
                   subject,
@@ -117,14 +121,18 @@ final class ImageSet {
     }
   }
 
-  /** The failure of a restore, as an {@link ImageCorruptException} if the images are the reason. */
+  /**
+   * The failure of a restore, as an {@link ImageException} with reason CORRUPT if the images are
+   * the reason.
+   */
   static GpuCheckpointException explain(
       CriuFailureBuilder builder, TreeOutcome outcome, @Nullable GivenUpException givenUp) {
     GpuCheckpointException general = builder.general(outcome, givenUp);
     if (builder.errors().stream().noneMatch(error -> UNUSABLE.matcher(error).find())) {
       return general;
     }
-    return new ImageCorruptException(
+    return new ImageException(
+        ImageException.Reason.CORRUPT,
         builder.message(outcome, builder.reason(), "use another copy of the image"),
         builder.failure(outcome),
         general);

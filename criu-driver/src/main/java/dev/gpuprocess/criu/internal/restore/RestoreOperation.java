@@ -17,11 +17,11 @@ import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageDirectoryException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.os.NativeCallException;
@@ -126,7 +126,8 @@ public final class RestoreOperation {
     try {
       return HeldLinks.in(request.images()).putBack(options.deadline());
     } catch (IOException e) {
-      throw new ImageDirectoryException(
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
           "%s did not begin: an unlinked file that the process had open cannot be put back (%s)"
               .formatted(subject, e.getMessage()),
           Failure.of("restore", pid),
@@ -177,8 +178,11 @@ public final class RestoreOperation {
                   cleanup,
                   wakeup));
     } catch (IOException e) {
-      throw new CriuUnavailableException(
-          subject + " did not begin: " + e.getMessage(), Failure.of("restore", pid), e);
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
+          subject + " did not begin: " + e.getMessage(),
+          Failure.of("restore", pid),
+          e);
     }
     if (!result.success() || stages.thrown() != null) {
       throw afterFailure(result, cleanup, stages);
@@ -223,8 +227,10 @@ public final class RestoreOperation {
   private void checkDirectories() {
     Failure failure = Failure.of("restore", pid);
     if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
-      throw new ImageDirectoryException(
-          subject + " did not begin: " + request.work() + " is not a writable directory", failure);
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          subject + " did not begin: " + request.work() + " is not a writable directory",
+          failure);
     }
   }
 

@@ -4,7 +4,7 @@ import dev.gpuprocess.criu.internal.process.Conversation;
 import dev.gpuprocess.criu.internal.process.Conversation.Answer;
 import dev.gpuprocess.criu.internal.process.Conversation.Stage;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.VetoException;
@@ -97,8 +97,10 @@ final class RestoreStages implements Conversation.Notifications {
 
   private void checkPid(int pid) {
     if (pid != expected && !otherNumberOutside) {
-      throw new ImageCorruptException(
-          "the images hold process " + pid + ", not " + expected, Failure.of("restore", expected));
+      throw new ImageException(
+          ImageException.Reason.CORRUPT,
+          "the images hold process " + pid + ", not " + expected,
+          Failure.of("restore", expected));
     }
   }
 

@@ -5,8 +5,8 @@ import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
 import java.io.IOException;
 import java.time.Duration;
 
@@ -26,8 +26,11 @@ public final class CheckOperation {
     try {
       result = criu.check(CallContext.plain(Deadline.after(LIMIT)));
     } catch (IOException e) {
-      throw new CriuUnavailableException(
-          "CRIU cannot be started: " + e.getMessage(), Failure.of("check", 0), e);
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
+          "CRIU cannot be started: " + e.getMessage(),
+          Failure.of("check", 0),
+          e);
     }
     if (!result.success()) {
       throw new CriuFailureBuilder("check", "CRIU's check of this kernel", 0, result, null)

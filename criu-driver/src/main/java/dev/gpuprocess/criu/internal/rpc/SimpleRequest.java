@@ -8,9 +8,9 @@ import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
-import dev.gpuprocess.error.CriuUnavailableException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.os.NativeCallException;
 import java.time.Duration;
 
@@ -30,8 +30,11 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
     try {
       return CriuCall.plain(command, Deadline.after(LIMIT)).make(request);
     } catch (NativeCallException e) {
-      throw new CriuUnavailableException(
-          "CRIU cannot be started: " + e.getMessage(), Failure.of(operation, 0), e);
+      throw new MachineUnfitException(
+          MachineUnfitException.Reason.NO_CRIU,
+          "CRIU cannot be started: " + e.getMessage(),
+          Failure.of(operation, 0),
+          e);
     }
   }
 

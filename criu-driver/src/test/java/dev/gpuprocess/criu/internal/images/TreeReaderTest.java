@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.images;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeout;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -28,7 +28,7 @@ import dev.gpuprocess.criu.proto.Images.vma_entry;
 import dev.gpuprocess.dumped.DumpedMemory;
 import dev.gpuprocess.dumped.DumpedProcess;
 import dev.gpuprocess.dumped.DumpedTree;
-import dev.gpuprocess.error.ImageCorruptException;
+import dev.gpuprocess.error.ImageException;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -105,7 +105,8 @@ class TreeReaderTest {
 
   /** Reads what is refused, saying this. */
   private void assertRefused(String reason) {
-    ImageCorruptException e = assertThrows(ImageCorruptException.class, this::read);
+    ImageException e =
+        assertReason(ImageException.class, ImageException.Reason.CORRUPT, this::read);
     assertTrue(e.getMessage().contains(reason), e.getMessage());
   }
 
@@ -417,7 +418,8 @@ class TreeReaderTest {
       Files.write(file, altered);
       try {
         assertTrue(read().toString().length() > 10);
-      } catch (ImageCorruptException expected) {
+      } catch (ImageException e) {
+        assertEquals(ImageException.Reason.CORRUPT, e.reason(), e.getMessage());
         refused++;
       }
       Files.write(file, whole);
