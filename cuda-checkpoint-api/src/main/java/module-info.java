@@ -16,12 +16,9 @@ module dev.gpuprocess {
 
   exports dev.gpuprocess;
   exports dev.gpuprocess.cuda;
-  exports dev.gpuprocess.cuda.jnr;
   exports dev.gpuprocess.doctor;
-  exports dev.gpuprocess.dumped;
-  exports dev.gpuprocess.error;
-  exports dev.gpuprocess.gpu;
   exports dev.gpuprocess.image;
+  exports dev.gpuprocess.error;
   exports dev.gpuprocess.options;
   exports dev.gpuprocess.process;
   exports dev.gpuprocess.progress;

@@ -4,7 +4,7 @@
 int exit = 1 // until all has succeeded: JShell goes on after an error
 
 var machine = SimulatedDriver.create()
-var gpus = GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build()
+var gpus = GpuCheckpoints.builder().cuda(machine.directory()).build()
 var scratch = Files.createTempDirectory("main-job")
 var counter = Counter.start(machine)
 var before = counter.increment()

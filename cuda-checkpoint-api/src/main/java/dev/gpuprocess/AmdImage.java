@@ -31,8 +31,8 @@ public final class AmdImage extends SavedImage {
    *
    * @param directory as given to {@link AmdProcess#dump(Path)}
    * @return the image
-   * @throws dev.gpuprocess.error.ImageException with reason MISMATCH when it is not of an AMD job;
-   *     use {@link ProcessImage#open}; otherwise as {@link ProcessImage#open}
+   * @throws dev.gpuprocess.error.ImageException with reason MISMATCH when it is not of an AMD
+   *     process; use {@link ProcessImage#open}; otherwise as {@link ProcessImage#open}
    */
   public static AmdImage open(Path directory) {
     return GpuCheckpoints.standard().openAmd(directory);
@@ -47,10 +47,10 @@ public final class AmdImage extends SavedImage {
   }
 
   /**
-   * Brings the job back with CRIU and its plugin, under the pids that it had. It runs then. The
+   * Brings the process back with CRIU and its plugin, under the pids that it had. It runs then. The
    * image stays.
    *
-   * @return the running job
+   * @return the running process
    * @see #restore(RestoreOptions)
    */
   public AmdProcess restore() {
@@ -58,17 +58,17 @@ public final class AmdImage extends SavedImage {
   }
 
   /**
-   * Brings the job back with CRIU and its plugin, under the pids that it had. It runs then. The
+   * Brings the process back with CRIU and its plugin, under the pids that it had. It runs then. The
    * image stays. Whether the GPUs have room for it only the plugin finds out.
    *
    * @param options how to restore; settings that must be those of the dump are taken from the
    *     manifest
-   * @return the running job
+   * @return the running process
    * @throws dev.gpuprocess.error.MachineUnfitException with reason PLUGIN_MISSING when CRIU's
    *     plugin for AMD GPUs is not on this machine, or others could have changed it; nothing was
    *     done
    * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not restore it;
-   *     nothing of the job is left
+   *     nothing of the process is left
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
    *     ProcessImage#restore(RestoreOptions)}
    */

@@ -12,7 +12,7 @@ import java.util.List;
 
 /**
  * A process tree that uses AMD GPUs (ROCm) and no CUDA. CRIU's own plugin for them ({@code
- * amdgpu_plugin.so}) moves the GPU state inside CRIU's dump and restore, so such a job can be
+ * amdgpu_plugin.so}) moves the GPU state inside CRIU's dump and restore, so such a process can be
  * dumped, restored, and copied while it goes on, but not suspended: there is no state in which it
  * is off its GPU and in host memory.
  *
@@ -24,18 +24,18 @@ import java.util.List;
  * (criu-amdgpu-plugin(1)); among other things the machine that restores needs GPUs of the same kind
  * and as many.
  *
- * <p>A tree is an AMD job when one of its processes has {@code /dev/kfd} or {@code
+ * <p>A tree is an AMD process when one of its processes has {@code /dev/kfd} or {@code
  * /dev/dri/renderD*} open or mapped. A tree without them, and one in which a process uses CUDA, is
  * refused: take it with {@link GpuProcess}. That one refuses, when it is to be dumped, a tree with
  * AMD devices. No CUDA driver is needed.
  *
- * <p>CRIU loads the plugin for such jobs alone, and no other plugin beside it. It has to be of the
- * same version as CRIU. The driver of this library looks for it where CRIU's packages put it; see
- * {@code dev.gpuprocess.criu.RpcCriuDriver} for other directories.
+ * <p>CRIU loads the plugin for such processes alone, and no other plugin beside it. It has to be of
+ * the same version as CRIU. The driver of this library looks for it where CRIU's packages put it;
+ * see {@code dev.gpuprocess.criu.RpcCriuDriver} for other directories.
  *
- * <p>Immutable; may be shared between threads. One verb at a time works on a job; another is
+ * <p>Immutable; may be shared between threads. One verb at a time works on a process; another is
  * refused with {@link dev.gpuprocess.error.OperationInProgressException}. After a dump that ended
- * the job this object is stale.
+ * the process this object is stale.
  */
 public final class AmdProcess {
 
@@ -46,10 +46,10 @@ public final class AmdProcess {
   }
 
   /**
-   * Takes a running job, with the drivers of this machine.
+   * Takes a running process, with the drivers of this machine.
    *
    * @param rootPid the root of the tree, which need not use the GPU itself
-   * @return the job
+   * @return the process
    * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
    * @throws dev.gpuprocess.error.ProcessUnfitException with reason NOT_AMD when it uses no AMD GPU,
    *     or CUDA
@@ -71,14 +71,15 @@ public final class AmdProcess {
   /**
    * The steps that led here.
    *
-   * @return those of the restore, in the order in which they ended; empty for a job that was found
+   * @return those of the restore, in the order in which they ended; empty for a process that was
+   *     found
    */
   public List<Step> steps() {
     return self.steps();
   }
 
   /**
-   * Writes the job to disk, after which it is gone.
+   * Writes the process to disk, after which it is gone.
    *
    * @param directory where the image will be: it must not exist yet, or be empty; missing
    *     directories above it are created
@@ -91,10 +92,10 @@ public final class AmdProcess {
 
   /**
    * Writes the tree of the root to disk with CRIU and its plugin, after which it is gone, unless
-   * the options say otherwise. The image is complete, checksummed and durable before the job may
-   * die. What can be checked without touching the job is checked first: the plugin, CRIU, the
-   * directory, what the tree has open. How much the plugin will write of the GPUs' memory is not
-   * known before: when the disk gets full the dump fails and the job runs on.
+   * the options say otherwise. The image is complete, checksummed and durable before the process
+   * may die. What can be checked without touching the process is checked first: the plugin, CRIU,
+   * the directory, what the tree has open. How much the plugin will write of the GPUs' memory is
+   * not known before: when the disk gets full the dump fails and the process runs on.
    *
    * @param directory where the image will be: it must not exist yet, or be empty; missing
    *     directories above it are created
@@ -108,8 +109,8 @@ public final class AmdProcess {
    *     any more, or CUDA
    * @throws dev.gpuprocess.error.NoSuchProcessException when the root has ended
    * @throws dev.gpuprocess.error.StaleStateException when this object has dumped it already
-   * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not dump; the job runs
-   *     on, as far as CRIU can tell: {@link dev.gpuprocess.error.Failure#fate()}
+   * @throws dev.gpuprocess.error.CriuException when CRIU or its plugin could not dump; the process
+   *     runs on, as far as CRIU can tell: {@link dev.gpuprocess.error.Failure#fate()}
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link CheckpointedProcess#dump(Path,
    *     DumpOptions)}
    */
@@ -118,7 +119,7 @@ public final class AmdProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on.
+   * Makes a backup of a process that goes on.
    *
    * @param directory where the image will be; see {@link #dump(Path, DumpOptions)}
    * @return the image
@@ -129,12 +130,12 @@ public final class AmdProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: CRIU writes it and lets it run, and then the image is
-   * checksummed, synced and gets its name. {@link AmdImage#snapshotTimes()} tells how long the job
-   * stood still.
+   * Makes a backup of a process that goes on: CRIU writes it and lets it run, and then the image is
+   * checksummed, synced and gets its name. {@link AmdImage#snapshotTimes()} tells how long the
+   * process stood still.
    *
    * @param directory where the image will be; see {@link #dump(Path, DumpOptions)}
-   * @param options how to dump; the job is left running whatever they say
+   * @param options how to dump; the process is left running whatever they say
    * @return the image
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #dump(Path, DumpOptions)}
    */

@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.gpu.GpuMap;
 import dev.gpuprocess.internal.dump.Dump;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.RoomWait;

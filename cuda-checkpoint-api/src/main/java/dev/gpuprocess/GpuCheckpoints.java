@@ -3,18 +3,18 @@ package dev.gpuprocess;
 import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.WrongStateException;
-import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.doctor.ProcessList;
 import dev.gpuprocess.internal.dump.AmdTree;
@@ -155,10 +155,10 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Takes a running job that uses AMD GPUs.
+   * Takes a running process that uses AMD GPUs.
    *
    * @param rootPid the root of the tree, which need not use the GPU itself
-   * @return the job
+   * @return the process
    * @see AmdProcess#of
    */
   public AmdProcess amdProcess(long rootPid) {
@@ -166,19 +166,19 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Starts a job as a child of this JVM, prepared for being dumped and restored. Needs Linux 5.4
-   * and glibc 2.34 on x86_64.
+   * Starts a process as a child of this JVM, prepared for being dumped and restored. Needs Linux
+   * 5.4 and glibc 2.34 on x86_64.
    *
-   * <p>Where the CUDA driver is 590 or later, the job gets an empty file, named by {@code
+   * <p>Where the CUDA driver is 590 or later, the process gets an empty file, named by {@code
    * CUDA_CHECKPOINT_JOB_FILE} in its environment, in which the driver keeps what it must know to
    * checkpoint several processes of one job. Images carry it, each restore gets a copy of its own,
-   * and it is removed when the job has ended. A variable of this name that is set is left as it is,
-   * and there is none when the variable is among the {@linkplain
+   * and it is removed when the process has ended. A variable of this name that is set is left as it
+   * is, and there is none when the variable is among the {@linkplain
    * LaunchOptions.Builder#removeEnvironment removed} ones. This was tried on the simulated driver
    * only: what a real one makes of an empty file is not known.
    *
    * @param options what to start, and how
-   * @return the job, which runs
+   * @return the process, which runs
    * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
    *     started; nothing of it is left
    * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
@@ -189,11 +189,11 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Starts a job that may ask for snapshots of itself, as {@link RequestPlan} says.
+   * Starts a process that may ask for snapshots of itself, as {@link RequestPlan} says.
    *
    * @param options what to start, and how
    * @param plan where the snapshots go, and who is told; its directory is made if it does not exist
-   * @return the job, which runs and takes requests
+   * @return the process, which runs and takes requests
    * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
    *     started; nothing of it is left
    * @throws dev.gpuprocess.error.OperationTimedOutException when it has not begun within {@link
@@ -348,6 +348,17 @@ public final class GpuCheckpoints {
     }
 
     /**
+     * Sets the directory that has {@code libcuda.so.1} and {@code libnvidia-ml.so.1}, for example a
+     * simulated driver.
+     *
+     * @param directory by default the dynamic loader finds them
+     * @return this builder
+     */
+    public Builder cuda(Path directory) {
+      return cuda(LibCuda.in(directory), LibNvml.in(directory));
+    }
+
+    /**
      * Sets the CRIU driver.
      *
      * @param driver by default the first that the service loader finds
@@ -432,7 +443,7 @@ public final class GpuCheckpoints {
      * and that of a {@linkplain RunningProcess#snapshot(Path, DumpOptions) snapshot} when the
      * process runs again.
      *
-     * <p>Needs {@link #driverHook}. There is enough for all members of a job, or none is used.
+     * <p>Needs {@link #driverHook}. There is enough for all members of a process, or none is used.
      *
      * @param memory by default {@link HostMemory#automatic()}
      * @return this builder
@@ -460,10 +471,10 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Sets whether the exit of this JVM resumes the processes and jobs that it has locked or
-     * suspended with these settings. A program that is ended by a signal (SIGTERM, SIGINT), by
-     * {@link System#exit} or by the end of its last thread leaves no {@code try} block, so it does
-     * not close the state objects in it, and their processes stay suspended.
+     * Sets whether the exit of this JVM resumes the processes that it has locked or suspended with
+     * these settings. A program that is ended by a signal (SIGTERM, SIGINT), by {@link System#exit}
+     * or by the end of its last thread leaves no {@code try} block, so it does not close the state
+     * objects in it, and their processes stay suspended.
      *
      * <p>With {@code true} a shutdown hook resumes them, side by side. A lock or suspend that is
      * under way is ended early and undone. A dump, snapshot or any other verb that is under way is
@@ -530,8 +541,8 @@ public final class GpuCheckpoints {
 
   /**
    * Mends what dead controllers left: unlocks the processes that they had locked, returns those
-   * that they had checkpointed, and jobs of which one member was checkpointed as a whole, ends
-   * those that CRIU had only half restored and launched jobs that were to end with their
+   * that they had checkpointed, and processes of which one member was checkpointed as a whole, ends
+   * those that CRIU had only half restored and launched processes that were to end with their
    * controller, and removes incomplete images. What belongs to a live controller, which is told by
    * pid and start time, is left alone; this JVM removes what it could not remove before. May be
    * called at any time, any number of times.

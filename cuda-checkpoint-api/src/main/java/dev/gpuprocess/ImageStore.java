@@ -2,9 +2,9 @@ package dev.gpuprocess;
 
 import static java.util.Objects.requireNonNull;
 
-import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
@@ -32,7 +32,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A directory with the images of a job: what {@link RunningProcess#repeatSnapshots}, {@link
+ * A directory with the images of a process: what {@link RunningProcess#repeatSnapshots}, {@link
  * RunningProcess#repeatSnapshots} and {@link GpuCheckpoints#launch(
  * dev.gpuprocess.options.LaunchOptions, RequestPlan)} make, and images that were put there. Its
  * images are told from everything else in it, which is named and left alone: half images,

@@ -11,11 +11,11 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * A job that this JVM has started ({@link GpuCheckpoints#launch}): its root process, with whatever
- * that starts. It is followed through {@linkplain CheckpointedProcess#dump dumps} and {@linkplain
- * ProcessImage#restore() restores} by this JVM: a dump is not its end, and after a restore its end
- * is that of the restored process. A dump by another program counts as its end, by signal 9. May be
- * shared between threads.
+ * A process that this JVM has started ({@link GpuCheckpoints#launch}): its root process, with
+ * whatever that starts. It is followed through {@linkplain CheckpointedProcess#dump dumps} and
+ * {@linkplain ProcessImage#restore() restores} by this JVM: a dump is not its end, and after a
+ * restore its end is that of the restored process. A dump by another program counts as its end, by
+ * signal 9. May be shared between threads.
  *
  * <p>Its restored root becomes a child of this JVM, where CRIU is one, and this JVM tells how it
  * ends. Where CRIU is run through sudo, the end is seen, and its code is not known.
@@ -33,7 +33,7 @@ public final class LaunchedProcess {
   }
 
   /**
-   * How a job ended. Neither is there when it was restored as the child of another process.
+   * How a process ended. Neither is there when it was restored as the child of another process.
    *
    * @param code what its root exited with
    * @param signal the signal that killed its root
@@ -44,7 +44,7 @@ public final class LaunchedProcess {
    * Which process its root is, or was last.
    *
    * @return pid and start time; both change when an {@linkplain LaunchOptions.Builder#isolated
-   *     isolated} job is restored, the start time with every restore
+   *     isolated} process is restored, the start time with every restore
    */
   public ProcessIdentity identity() {
     return job.root();
@@ -133,7 +133,7 @@ public final class LaunchedProcess {
    * Ends all of it: the root, its descendants, and what is in its session or in one that one of
    * those leads, also when the root has ended before. Each gets SIGTERM, and SIGKILL when something
    * is left after the grace. No other process is signalled, whatever becomes of pids meanwhile. The
-   * root of an {@linkplain LaunchOptions.Builder#isolated isolated} job that does not handle
+   * root of an {@linkplain LaunchOptions.Builder#isolated isolated} process that does not handle
    * SIGTERM gets SIGKILL at once, as it would not notice a SIGTERM.
    *
    * @param grace how long they may take to end by themselves

@@ -1,9 +1,9 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.WrongStateException;
-import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.engine.GpuMemoryLostException;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;

@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
 import java.util.Map;

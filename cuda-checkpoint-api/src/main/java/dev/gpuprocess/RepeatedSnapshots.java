@@ -10,10 +10,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The snapshots that are made of a process or job from time to time, by two daemon threads. They
- * end with {@link #close()}, or with the process or the root of the job: its dump is its end. When
- * this JVM dies in the middle of one, {@link GpuCheckpoints#recover()} mends what it leaves, and
- * the images before it are where they were. May be used from any thread.
+ * The snapshots that are made of a process from time to time, by two daemon threads. They end with
+ * {@link #close()}, or with the process: its dump is its end. When this JVM dies in the middle of
+ * one, {@link GpuCheckpoints#recover()} mends what it leaves, and the images before it are where
+ * they were. May be used from any thread.
  */
 public final class RepeatedSnapshots implements AutoCloseable {
 
@@ -42,7 +42,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
   /**
    * Which process they are of.
    *
-   * @return its pid and start time; of a job those of its root
+   * @return its pid and start time
    */
   public ProcessIdentity process() {
     return subject.root();
@@ -60,7 +60,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
   /**
    * Whether more will be made.
    *
-   * @return false when this was closed, or the process or the root of the job has ended
+   * @return false when this was closed, or the process has ended
    */
   public boolean isActive() {
     return !repetition.isOver();
@@ -70,11 +70,10 @@ public final class RepeatedSnapshots implements AutoCloseable {
    * Makes one now, on this thread, besides those that are due. The listener is told as of any
    * other.
    *
-   * @return a {@link ProcessImage} of a process, and a {@link ProcessImage} of a job
+   * @return the image
    * @throws OperationInProgressException when one is being made, or another verb is at work
-   * @throws NoSuchProcessException when the process or the root of the job has ended
-   * @throws dev.gpuprocess.error.WrongStateException when the process, or a member of the job, is
-   *     not running
+   * @throws NoSuchProcessException when the process has ended
+   * @throws dev.gpuprocess.error.WrongStateException when the process is not running
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#snapshot(
    *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)} and {@link
    *     RunningProcess#snapshot( java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}

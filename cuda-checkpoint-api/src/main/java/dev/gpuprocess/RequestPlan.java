@@ -1,45 +1,45 @@
 package dev.gpuprocess;
 
 /**
- * Where the snapshots go that a launched job asks for, and which of them stay. Immutable. Its
+ * Where the snapshots go that a launched process asks for, and which of them stay. Immutable. Its
  * listener is told of no {@linkplain SnapshotListener#skipped skipped} snapshots: who asks in vain
  * is refused, and the listener told of a {@linkplain SnapshotListener#failed failed} one.
  *
- * <p>A job that is {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
+ * <p>A process that is {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
  * RequestPlan) launched} with a plan has a small process of this library as its root, and the
  * command as the child of that: so a program may do with signals what it likes, and nothing is
- * loaded into it for this. The root is dumped and restored with the job, and
+ * loaded into it for this. The root is dumped and restored with the process, and
  *
  * <ul>
  *   <li>takes SIGUSR1 as a request for a snapshot at the next moment at which the GPUs are idle:
  *       they are locked for at most 50 ms, at first four times a second and later every other
- *       second, until that succeeds and no other verb has the job;
+ *       second, until that succeeds and no other verb has the process;
  *   <li>takes SIGUSR2 as a request for a snapshot now: as {@link RunningProcess#snapshot(
  *       java.nio.file.Path, DumpOptions)}, which holds CUDA calls back until GPU work has ended. It
  *       makes a request that waits for idle GPUs urgent;
- *   <li>listens on a UNIX stream socket, whose path the job has in {@code GPUPROCESS_SOCKET}, for
- *       one line, {@code idle} or {@code now}, and answers with one line when the snapshot is made:
- *       {@code original} to who goes on, and {@code restored} to who has come back from its image,
- *       however often and wherever that is, and whoever restores it. A dump by another verb
- *       meanwhile counts like it. Every process of the job may ask; all who wait share a snapshot;
+ *   <li>listens on a UNIX stream socket, whose path the process has in {@code GPUPROCESS_SOCKET},
+ *       for one line, {@code idle} or {@code now}, and answers with one line when the snapshot is
+ *       made: {@code original} to who goes on, and {@code restored} to who has come back from its
+ *       image, however often and wherever that is, and whoever restores it. A dump by another verb
+ *       meanwhile counts like it. Every process of the tree may ask; all who wait share a snapshot;
  *   <li>answers {@code refused:} and a reason when there is none: it failed, another one is being
- *       made, the JVM that has launched the job is gone (which is noticed within seconds), or the
- *       line is another. Who is no descendant of the root is answered {@code asked} at once, as it
- *       is in no image. Users other than the job's and root are refused, who says nothing within
- *       five seconds is let go, and 64 connections are taken at a time;
+ *       made, the JVM that has launched the process is gone (which is noticed within seconds), or
+ *       the line is another. Who is no descendant of the root is answered {@code asked} at once, as
+ *       it is in no image. Users other than the process's and root are refused, who says nothing
+ *       within five seconds is let go, and 64 connections are taken at a time;
  *   <li>passes every other signal on to the command, and ends as that does. The root of an
- *       {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} job exits with
- *       128 and the signal's number when a signal has ended the command.
+ *       {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} process exits
+ *       with 128 and the signal's number when a signal has ended the command.
  * </ul>
  *
- * <p>The pid to be signalled is that of {@link LaunchedProcess#identity()}; the job has it, as it
- * sees it, in {@code GPUPROCESS_ROOT}. A signal that cannot be served now, as when a snapshot is
+ * <p>The pid to be signalled is that of {@link LaunchedProcess#identity()}; the process has it, as
+ * it sees it, in {@code GPUPROCESS_ROOT}. A signal that cannot be served now, as when a snapshot is
  * being made, is lost. The command leads a process group of its own in the session of the job.
- * After a restore that brings the job back for the JVM that has launched it, requests are taken
- * again; after any other, and in further copies of an isolated job, they are refused.
+ * After a restore that brings the process back for the JVM that has launched it, requests are taken
+ * again; after any other, and in further copies of an isolated process, they are refused.
  *
  * <p>The snapshots are made by daemon threads of this JVM, which end with the job. One that failed
- * and left the job suspended has it resumed. Nothing that fails ends this.
+ * and left the process suspended has it resumed. Nothing that fails ends this.
  */
 public final class RequestPlan extends Plan {
 
@@ -50,7 +50,7 @@ public final class RequestPlan extends Plan {
   /**
    * Starts a plan.
    *
-   * @param place the images' directory, of the same settings as the job, and with room for one
+   * @param place the images' directory, of the same settings as the process, and with room for one
    *     image more than are kept
    * @return a builder
    */

@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The snapshots that a launched job asks for: one thread hears it, another makes them. */
+/** The snapshots that a launched process asks for: one thread hears it, another makes them. */
 final class RequestedSnapshots {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -34,7 +34,7 @@ final class RequestedSnapshots {
 
   private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
-  /** Between two attempts to bring the job back. */
+  /** Between two attempts to bring the process back. */
   private static final long BRING_BACK_NANOS = 1_000_000_000;
 
   private final GpuCheckpoints checkpoints;
@@ -81,13 +81,13 @@ final class RequestedSnapshots {
       try {
         answer(next);
       } catch (RuntimeException | Error e) {
-        LOG.warn("job {} takes more requests", job.identity().pid(), e);
+        LOG.warn("process {} takes more requests", job.identity().pid(), e);
       }
     }
     plan.tell(listener -> listener.ended(false));
   }
 
-  /** The next one that is asked for by another token; null when the job has ended. */
+  /** The next one that is asked for by another token; null when the process has ended. */
   private synchronized @Nullable Request after(@Nullable Request done) {
     pause(Long.MAX_VALUE, () -> newest == null || isSame(newest, done));
     return over ? null : newest;
@@ -107,7 +107,7 @@ final class RequestedSnapshots {
       }
     } catch (InterruptedException e) {
       // The thread is ours.
-      LOG.debug("nobody ends the requests of job {} in this way", job.identity().pid(), e);
+      LOG.debug("nobody ends the requests of process {} in this way", job.identity().pid(), e);
     }
   }
 
@@ -124,7 +124,7 @@ final class RequestedSnapshots {
           refuse(request, root, attempt, e);
           return;
         }
-        LOG.trace("job {} is not idle", root.pid(), e);
+        LOG.trace("process {} is not idle", root.pid(), e);
         pause(
             Math.min(attempts, LONGEST_PAUSE) * PAUSE_NANOS,
             () -> isSame(request, newest) && !isUrgent(request));
@@ -134,7 +134,7 @@ final class RequestedSnapshots {
       plan.keep(image);
       return;
     }
-    LOG.debug("who asked for a snapshot of job {} has ended, or was restored", root.pid());
+    LOG.debug("who asked for a snapshot of process {} has ended, or was restored", root.pid());
   }
 
   private static boolean isNotIdle(Throwable why) {
@@ -144,7 +144,7 @@ final class RequestedSnapshots {
   private void refuse(
       Request request, ProcessIdentity root, SnapshotAttempt attempt, Throwable why) {
     if (!isThere(root)) {
-      LOG.debug("job {} has ended, or is in an image", root.pid(), why);
+      LOG.debug("process {} has ended, or is in an image", root.pid(), why);
       return;
     }
     String reason = String.valueOf(why.getMessage());
@@ -236,7 +236,7 @@ final class RequestedSnapshots {
       saying.run();
       return true;
     } catch (IOException e) {
-      LOG.warn("job {} is not told about its request: {}", root.pid(), e.getMessage());
+      LOG.warn("process {} is not told about its request: {}", root.pid(), e.getMessage());
       return false;
     }
   }

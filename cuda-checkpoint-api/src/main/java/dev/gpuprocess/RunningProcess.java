@@ -136,7 +136,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume.
+   * Makes a backup of a process that goes on: suspend, dump leaving the process alive, resume.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @return the image
@@ -147,8 +147,8 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Makes a backup of a job that goes on: suspend, dump leaving the process alive, resume, as one
-   * step: nobody gets in between. Whatever fails, the process is resumed, which waits for GPU
+   * Makes a backup of a process that goes on: suspend, dump leaving the process alive, resume, as
+   * one step: nobody gets in between. Whatever fails, the process is resumed, which waits for GPU
    * memory for up to {@link Timeouts#memory()}. All that can be checked without touching it is
    * checked before it leaves its GPU: options, CRIU, the directory and its room, and what the tree
    * has open.

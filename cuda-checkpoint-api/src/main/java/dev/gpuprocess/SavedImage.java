@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.MachineDifference;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
@@ -162,7 +162,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * Removes older images of the same process (the same pid and command line) that lie beside this
    * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
    * images, images that somebody else could have written, and images that are being read or
-   * restored, in any JVM, are not touched. Keep the images of different jobs in different
+   * restored, in any JVM, are not touched. Keep the images of different processes in different
    * directories. Verbs may be used on the process meanwhile. An interrupt does not stop this; the
    * thread stays interrupted.
    *

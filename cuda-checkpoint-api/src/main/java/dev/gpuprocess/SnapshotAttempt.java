@@ -46,7 +46,7 @@ final class SnapshotAttempt {
     return running != null;
   }
 
-  /** Whether a failure is that others have the process or job, which was not even touched. */
+  /** Whether a failure is that others have the process, which was not even touched. */
   static Optional<SkippedSnapshot> skipped(Throwable why) {
     if (why instanceof StaleStateException
         || (why instanceof WrongStateException wrong

@@ -5,7 +5,7 @@ import dev.gpuprocess.progress.SkippedSnapshot;
 
 /**
  * Told of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, and of
- * those that a job {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
+ * those that a process {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
  * RequestPlan) asks for}, on their threads: two methods may be called at the same time. What it
  * throws is logged and changes nothing. While a method runs no snapshot is begun.
  */
@@ -15,7 +15,7 @@ public interface SnapshotListener {
   SnapshotListener NONE = new SnapshotListener() {};
 
   /**
-   * An image was made; it is durable, and the process or job runs on. A job that asked for it was
+   * An image was made; it is durable, and the process runs on. A process that asked for it was
    * told.
    *
    * @param image with its steps and times
@@ -23,17 +23,17 @@ public interface SnapshotListener {
   default void made(ProcessImage image) {}
 
   /**
-   * A snapshot failed; nothing is left of its image. The series goes on. A job that asked for it
-   * was told.
+   * A snapshot failed; nothing is left of its image. The series goes on. A process that asked for
+   * it was told.
    *
    * @param why what {@link RunningProcess#snapshot(java.nio.file.Path,
-   *     dev.gpuprocess.options.DumpOptions)} or that of the job threw, which says what became of
-   *     it; most often a {@link dev.gpuprocess.error.GpuCheckpointException}
+   *     dev.gpuprocess.options.DumpOptions)} or that of the process threw, which says what became
+   *     of it; most often a {@link dev.gpuprocess.error.GpuCheckpointException}
    */
   default void failed(Throwable why) {}
 
   /**
-   * A snapshot was due and is left out; the process or job was not touched.
+   * A snapshot was due and is left out; the process was not touched.
    *
    * @param skipped why
    */
@@ -58,7 +58,7 @@ public interface SnapshotListener {
   /**
    * The series has ended; nothing else will be told.
    *
-   * @param closed true when it was closed; false when the process or the root of the job has ended
+   * @param closed true when it was closed; false when the process has ended
    */
   default void ended(boolean closed) {}
 }

@@ -22,8 +22,8 @@ public final class SnapshotPlan extends Plan {
    *
    * @param interval from the beginning of one snapshot to that of the next; the first is due after
    *     one
-   * @param place the images' directory, of the same settings as the process or job, and with room
-   *     for one image more than are kept
+   * @param place the images' directory, of the same settings as the process, and with room for one
+   *     image more than are kept
    * @return a builder
    * @throws IllegalArgumentException when the interval is less than a millisecond
    */

@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What is done for one process or job each time a snapshot is due, and who is told of it. */
+/** What is done for one process each time a snapshot is due, and who is told of it. */
 final class SnapshotSeries implements Repetition.Work {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");

@@ -18,11 +18,11 @@ class ArchitectureTest {
       List.of(
           "dev.gpuprocess",
           "dev.gpuprocess.cuda",
-          "dev.gpuprocess.cuda.jnr",
+          "dev.gpuprocess.internal.cuda",
           "dev.gpuprocess.doctor",
-          "dev.gpuprocess.dumped",
+          "dev.gpuprocess.image",
           "dev.gpuprocess.error",
-          "dev.gpuprocess.gpu",
+          "dev.gpuprocess.cuda",
           "dev.gpuprocess.image",
           "dev.gpuprocess.internal.os to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
@@ -80,7 +80,7 @@ class ArchitectureTest {
   void onlyTheBindingsKnowLibcuda() {
     noClasses()
         .that()
-        .resideOutsideOfPackages("dev.gpuprocess.cuda.jnr", "dev.gpuprocess.internal.jnr")
+        .resideOutsideOfPackages("dev.gpuprocess.internal.cuda", "dev.gpuprocess.internal.jnr")
         .should()
         .dependOnClassesThat()
         .haveNameMatching("dev\\.gpuprocess\\.internal\\.jnr\\.(Cuda|Nvml)Functions")
@@ -92,7 +92,7 @@ class ArchitectureTest {
     noClasses()
         .that()
         .resideOutsideOfPackages(
-            "dev.gpuprocess.cuda.jnr",
+            "dev.gpuprocess.internal.cuda",
             "dev.gpuprocess.internal.dump", // a task's affinity and I/O priority
             "dev.gpuprocess.internal.jnr",
             "dev.gpuprocess.internal.os")

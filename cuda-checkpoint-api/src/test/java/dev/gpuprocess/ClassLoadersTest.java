@@ -4,8 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -34,7 +32,7 @@ class ClassLoadersTest {
     Path directory = Path.of(machine);
     try {
       return GpuCheckpoints.builder()
-          .cuda(LibCuda.in(directory), LibNvml.in(directory))
+          .cuda(directory)
           .stateDirectory(Path.of(state))
           .build()
           .process(pid)
@@ -80,7 +78,7 @@ class ClassLoadersTest {
           };
       RunningProcess running =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(state)
               .listener(beginning)
               .build()

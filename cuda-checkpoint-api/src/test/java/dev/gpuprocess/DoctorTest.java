@@ -8,8 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
@@ -60,7 +58,7 @@ class DoctorTest {
 
   private GpuCheckpoints on(Path driver) {
     return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(driver), LibNvml.in(driver))
+        .cuda(driver)
         .criu(criu)
         .timeouts(
             Timeouts.builder()

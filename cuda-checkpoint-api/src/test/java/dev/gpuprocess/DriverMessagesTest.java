@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
@@ -39,7 +37,7 @@ class DriverMessagesTest {
     machine = SimulatedDriver.create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .timeouts(Timeouts.builder().memory(Duration.ZERO).build())
             .stateDirectory(state)
             .build();

@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.time.Durations;
@@ -38,10 +36,7 @@ class EndlessDurationsTest {
   @TempDir Path state;
 
   private GpuCheckpoints on(SimulatedDriver machine) {
-    return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .stateDirectory(state)
-        .build();
+    return GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
   }
 
   @Test

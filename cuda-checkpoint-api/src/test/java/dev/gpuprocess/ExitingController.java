@@ -1,8 +1,6 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
@@ -90,7 +88,7 @@ final class ExitingController implements AutoCloseable {
         };
     GpuCheckpoints checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .cuda(machine)
             .stateDirectory(Path.of(args[1]))
             .listener(telling)
             .timeouts(Timeouts.builder().lock(each).call(each).memory(each).build())

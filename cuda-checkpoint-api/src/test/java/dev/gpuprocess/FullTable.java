@@ -1,7 +1,5 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.FileInputStream;
 import java.io.IOException;
@@ -34,10 +32,7 @@ final class FullTable {
     loadAll();
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine), LibNvml.in(machine))
-            .stateDirectory(Path.of(args[1]))
-            .build();
+        GpuCheckpoints.builder().cuda(machine).stateDirectory(Path.of(args[1])).build();
     new FullTable(checkpoints, Long.parseLong(args[2]), Path.of(args[1])).run();
   }
 

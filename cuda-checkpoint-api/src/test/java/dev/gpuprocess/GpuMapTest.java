@@ -6,12 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.util.List;

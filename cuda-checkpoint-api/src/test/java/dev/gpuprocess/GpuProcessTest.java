@@ -9,9 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuShortage;
@@ -32,9 +33,6 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuPair;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
@@ -74,10 +72,7 @@ class GpuProcessTest {
   }
 
   private GpuCheckpoints on(SimulatedDriver driver) {
-    return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
-        .stateDirectory(state)
-        .build();
+    return GpuCheckpoints.builder().cuda(driver.directory()).stateDirectory(state).build();
   }
 
   private void assertRuns(Counter counter, int next) {
@@ -441,11 +436,7 @@ class GpuProcessTest {
 
   @Test
   void noDriverAtAll(@TempDir Path empty) {
-    GpuCheckpoints without =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(empty), LibNvml.in(empty))
-            .stateDirectory(state)
-            .build();
+    GpuCheckpoints without = GpuCheckpoints.builder().cuda(empty).stateDirectory(state).build();
     try (Workload idle = Workload.idle()) {
       MachineUnfitException e =
           assertReason(

@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.cuda.jnr.LibNvml;
-import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.room.Holdings;
 import java.nio.file.Path;
 import java.util.Optional;

@@ -9,17 +9,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
-import dev.gpuprocess.gpu.GpuPair;
-import dev.gpuprocess.gpu.GpuReading;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.room.GpuMemoryNeed;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.ResumeOptions;
@@ -104,10 +103,7 @@ class HoldingsTest {
   }
 
   private static GpuCheckpoints on(SimulatedDriver machine, Path state) {
-    return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-        .stateDirectory(state)
-        .build();
+    return GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
   }
 
   @Test

@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -47,11 +45,7 @@ class HostMemoryTest {
   @BeforeEach
   void start() {
     machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
+    checkpoints = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
   }
 
   @AfterEach

@@ -10,8 +10,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -56,11 +54,7 @@ class NamespacesTest {
         "no pid namespace can be made here");
     state = directory.resolve("state");
     machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
+    checkpoints = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
     container = RemoteController.inNamespace(machine, state);
   }
 

@@ -1,8 +1,6 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
@@ -79,7 +77,7 @@ public final class OtherController implements AutoCloseable {
         };
     RunningProcess running =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .cuda(machine)
             .stateDirectory(Path.of(args[2]))
             .listener(beginning)
             .build()

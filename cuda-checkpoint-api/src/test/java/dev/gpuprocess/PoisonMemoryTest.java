@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.options.ResumeOptions;
@@ -59,7 +57,7 @@ class PoisonMemoryTest {
   /** Settings of another controller: nothing is remembered in memory. */
   private GpuCheckpoints controller() {
     return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(room.machine.directory()), LibNvml.in(room.machine.directory()))
+        .cuda(room.machine.directory())
         .criu(new StubCriu())
         .timeouts(Timeouts.builder().memory(Duration.ZERO).build())
         .stateDirectory(state)

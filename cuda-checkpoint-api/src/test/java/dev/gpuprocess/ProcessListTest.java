@@ -10,8 +10,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -57,7 +55,7 @@ class ProcessListTest {
 
   private GpuCheckpoints controller(Duration call) {
     return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .cuda(machine.directory())
         .timeouts(Timeouts.builder().call(call).build())
         .stateDirectory(state)
         .build();
@@ -252,8 +250,7 @@ class ProcessListTest {
     try (Counter counter = Counter.start(machine)) {
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
       Path empty = Files.createDirectory(state.resolve("empty"));
-      GpuCheckpoints without =
-          checkpoints.toBuilder().cuda(LibCuda.in(empty), LibNvml.in(empty)).build();
+      GpuCheckpoints without = checkpoints.toBuilder().cuda(empty).build();
       ListedProcess found = only(without.processes(), counter.pid());
       assertNull(found.state());
       assertTrue(found.note().contains("libcuda"), found::toString);

@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Counter;
@@ -45,7 +43,7 @@ class RecordedTest {
     machine = SimulatedDriver.create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(directory.resolve("state"))
             .build();
     counter = Counter.start(machine);
@@ -110,7 +108,7 @@ class RecordedTest {
       Path machine = Path.of(args[0]);
       RunningProcess unused =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine), LibNvml.in(machine))
+              .cuda(machine)
               .stateDirectory(Path.of(args[1]))
               .build()
               .process(Integer.parseInt(args[2]))

@@ -3,10 +3,8 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.ProcessLock;
@@ -73,10 +71,7 @@ public final class RemoteController implements AutoCloseable {
   public static void main(String[] args) throws IOException {
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine), LibNvml.in(machine))
-            .stateDirectory(Path.of(args[1]))
-            .build();
+        GpuCheckpoints.builder().cuda(machine).stateDirectory(Path.of(args[1])).build();
     BufferedReader input =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {

@@ -1,8 +1,6 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.progress.StepListener;
 import java.io.BufferedReader;
@@ -66,7 +64,7 @@ final class RestoringController implements AutoCloseable {
         };
     GpuProcess process =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .cuda(machine)
             .stateDirectory(Path.of(args[1]))
             .listener(beginning)
             .build()

@@ -3,11 +3,11 @@ package dev.gpuprocess;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import java.nio.file.Path;
 
 /** A machine with one GPU, on which two patterns do not fit at a time. */

@@ -1,8 +1,8 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;

@@ -12,8 +12,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -209,10 +207,7 @@ class TreeFailureTest {
   void jobsThatFitOnlyOneAfterTheOtherTakeTurns() {
     try (SimulatedDriver small = SimulatedDriver.builder().memory(600L << 20).create();
         Job one = Job.launch(2, 1, 0).on(small).start()) {
-      GpuCheckpoints checkpoints =
-          tree.checkpoints().toBuilder()
-              .cuda(LibCuda.in(small.directory()), LibNvml.in(small.directory()))
-              .build();
+      GpuCheckpoints checkpoints = tree.checkpoints().toBuilder().cuda(small.directory()).build();
       CheckpointedProcess first = checkpoints.process(one.pid()).suspend();
       try (Job other = Job.launch(2, 1, 0).on(small).start()) {
         CheckpointedProcess second = checkpoints.process(other.pid()).suspend();

@@ -10,8 +10,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -51,7 +49,7 @@ class UnreachableTest {
     machine = SimulatedDriver.create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(directory.resolve("state"))
             .build();
     counter = Counter.start(machine);

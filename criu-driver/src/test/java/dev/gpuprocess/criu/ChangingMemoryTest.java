@@ -8,8 +8,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.os.NamelessFile;
@@ -69,7 +67,7 @@ class ChangingMemoryTest {
     machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .hostMemory(HostMemory.in(memory.point()))
             .stateDirectory(directory.resolve("state"))
             .build();

@@ -3,8 +3,6 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -40,7 +38,7 @@ final class DescriptorlessVerb {
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build();
       Path images = directory.resolve("images");

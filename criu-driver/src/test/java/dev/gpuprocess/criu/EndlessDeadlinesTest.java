@@ -10,8 +10,6 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.rpc.RpcOptions;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.DumpOptions;
@@ -46,7 +44,7 @@ class EndlessDeadlinesTest {
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build();
       checkpoints.process(counter.pid()).snapshot(directory.resolve("backup"), dump);

@@ -8,8 +8,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Stranger;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -33,7 +31,7 @@ class HostileImagePlaceTest {
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build();
       final ProcessIdentity process = ProcessIdentity.of(counter.pid()).orElseThrow();
@@ -58,7 +56,7 @@ class HostileImagePlaceTest {
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build();
       checkpoints

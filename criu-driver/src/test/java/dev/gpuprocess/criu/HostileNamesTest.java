@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -53,7 +51,7 @@ class HostileNamesTest {
       Workload.await(() -> Files.exists(directory.resolve("ready")), "the lock");
       String diagnosis =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build()
               .doctor(job.pid())

@@ -11,8 +11,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedResourceException;
@@ -89,7 +87,7 @@ class HostileTreeTest {
 
   private GpuCheckpoints checkpoints(SimulatedDriver machine) {
     return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .cuda(machine.directory())
         .criu(new RpcCriuDriver())
         .stateDirectory(directory.resolve("state"))
         .build();

@@ -1,8 +1,6 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
@@ -31,7 +29,7 @@ final class IsolatedRestorer {
           }
         };
     GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine), LibNvml.in(machine))
+        .cuda(machine)
         .stateDirectory(Path.of(args[1]))
         .listener(dying)
         .build()

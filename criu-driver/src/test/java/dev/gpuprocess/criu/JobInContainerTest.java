@@ -9,8 +9,6 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import java.io.IOException;
@@ -133,7 +131,7 @@ class JobInContainerTest {
       Path machine = Path.of(args[0]);
       CheckpointedProcess restored =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine), LibNvml.in(machine))
+              .cuda(machine)
               .stateDirectory(Path.of(args[1]))
               .build()
               .open(Path.of(args[2]))

@@ -10,18 +10,18 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
 import dev.gpuprocess.error.MachineMismatchException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.MappedFile;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
@@ -56,7 +56,7 @@ class MachineMismatchTest {
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(directory.resolve("state"))
             .build();
   }

@@ -18,8 +18,6 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
@@ -72,7 +70,7 @@ class MainJobTest {
     machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
             .stateDirectory(directory.resolve("state"))
             .build();

@@ -15,8 +15,6 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -81,7 +79,7 @@ class MemoryFilesTest {
     machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES).create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .hostMemory(HostMemory.in(memory.point()))
             .stateDirectory(directory.resolve("state"))
             .build();

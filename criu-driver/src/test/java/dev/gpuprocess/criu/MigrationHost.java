@@ -4,15 +4,13 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -98,11 +96,7 @@ final class MigrationHost implements AutoCloseable {
 
     Agent(Path machine, Path state) {
       this.machine = machine;
-      this.checkpoints =
-          GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine), LibNvml.in(machine))
-              .stateDirectory(state)
-              .build();
+      this.checkpoints = GpuCheckpoints.builder().cuda(machine).stateDirectory(state).build();
     }
 
     String done(String[] words) throws IOException {

@@ -7,8 +7,6 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.process.ProcessKey;
@@ -55,7 +53,7 @@ class RestoreEntryTest {
 
   private GpuCheckpoints checkpoints(StepListener listener) {
     return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .cuda(machine.directory())
         .stateDirectory(state())
         .listener(listener)
         .build();

@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.contract.SaveAreaMemory;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
@@ -50,7 +48,7 @@ final class Trainer implements AutoCloseable {
     program = TestTools.compile(Trainer.class, "trainer", directory, "-ldl");
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
             .stateDirectory(directory.resolve("state"))
             .build();

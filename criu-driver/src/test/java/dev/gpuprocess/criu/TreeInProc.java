@@ -3,11 +3,11 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.dumped.DumpedFile;
-import dev.gpuprocess.dumped.DumpedMemory;
-import dev.gpuprocess.dumped.DumpedProcess;
-import dev.gpuprocess.dumped.DumpedThread;
-import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.image.DumpedFile;
+import dev.gpuprocess.image.DumpedMemory;
+import dev.gpuprocess.image.DumpedProcess;
+import dev.gpuprocess.image.DumpedThread;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;

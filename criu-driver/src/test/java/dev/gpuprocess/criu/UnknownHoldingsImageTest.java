@@ -8,12 +8,10 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.util.Map;
@@ -45,7 +43,7 @@ class UnknownHoldingsImageTest {
         Pattern pattern = Pattern.start(machine, 100)) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build();
       GpuUuid gpu = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();

@@ -12,16 +12,14 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.doctor.Diagnosis;
-import dev.gpuprocess.dumped.DumpedProcess;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.image.DumpedProcess;
 import dev.gpuprocess.internal.os.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
@@ -145,7 +143,7 @@ class UserScenarios {
     try (SimulatedDriver machine = SimulatedDriver.create()) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .criu(site.driver())
               .stateDirectory(directory.resolve("state"))
               .build();
@@ -186,7 +184,7 @@ class UserScenarios {
         Counter counter = Counter.start(machine)) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .build();
       try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
@@ -394,10 +392,7 @@ class UserScenarios {
   void theMainJob_isDone() throws IOException {
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
-      GpuCheckpoints checkpoints =
-          GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .build();
+      GpuCheckpoints checkpoints = GpuCheckpoints.builder().cuda(machine.directory()).build();
       Path image = directory.resolve("image");
       assertEquals(101, counter.increment());
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
@@ -422,7 +417,7 @@ class UserScenarios {
         Counter counter = Counter.launch().on(machine).notOurChild().start()) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .hostMemory(HostMemory.in(Path.of("/dev/shm")))
               .stateDirectory(directory.resolve("state"))
               .build();

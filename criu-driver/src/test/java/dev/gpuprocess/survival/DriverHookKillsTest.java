@@ -12,8 +12,6 @@ import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.RealCriu;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -72,7 +70,7 @@ class DriverHookKillsTest {
         Pattern pattern = Pattern.launch(MEBIBYTES).on(machine).notOurChild().start()) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .stateDirectory(directory.resolve("state"))
               .hostMemory(HostMemory.in(memory.point()))
               .build();

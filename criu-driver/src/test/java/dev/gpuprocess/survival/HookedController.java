@@ -5,8 +5,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.criu.FileTree;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.options.HostMemory;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,7 +25,7 @@ final class HookedController {
     Path machine = Path.of(args[0]);
     GpuCheckpoints checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine), LibNvml.in(machine))
+            .cuda(machine)
             .stateDirectory(Path.of(args[1]))
             .hostMemory(HostMemory.in(Path.of(args[4])))
             .build();

@@ -2,8 +2,6 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.internal.store.AbandonedImage;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
@@ -34,7 +32,7 @@ final class LocaleController {
     int pid = Integer.parseInt(args[2]);
     GpuCheckpoints checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(Path.of(args[0])), LibNvml.in(Path.of(args[0])))
+            .cuda(Path.of(args[0]))
             .stateDirectory(place.resolve("state"))
             .build();
     for (String language : LANGUAGES) {

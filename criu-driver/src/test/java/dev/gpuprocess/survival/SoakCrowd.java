@@ -6,8 +6,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.ResumeOptions;
@@ -47,7 +45,7 @@ final class SoakCrowd implements AutoCloseable {
             .create();
     this.checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(SimulatedMachine.make(state))
             .build();
     Stream.generate(() -> Subject.start(machine))

@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.cuda.jnr.LibCuda;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.cuda.LibCuda;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

@@ -3,8 +3,8 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.gpu.GpuPair;
 import java.util.List;
 import java.util.function.Supplier;
 

@@ -1,6 +1,5 @@
 package dev.gpuprocess.cuda;
 
-import dev.gpuprocess.gpu.GpuPair;
 import java.util.List;
 
 /**

@@ -12,33 +12,38 @@ public class FixAndRetryException extends GpuCheckpointException {
 
   /** What has to be fixed. The types of this group have reasons of their own, or one here. */
   public enum Reason implements GpuCheckpointException.Reason {
-    /** A program, directory or file of a job to launch does not exist (ENOENT). */
+    /** A program, directory or file of a process to launch does not exist (ENOENT). */
     LAUNCH_MISSING,
 
-    /** A file of a job to launch may not be used, or no namespace may be made (EACCES, EPERM). */
+    /**
+     * A file of a process to launch may not be used, or no namespace may be made (EACCES, EPERM).
+     */
     LAUNCH_NOT_PERMITTED,
 
-    /** The directory of a job to launch is not a directory (ENOTDIR). */
+    /** The directory of a process to launch is not a directory (ENOTDIR). */
     LAUNCH_NOT_A_DIRECTORY,
 
     /**
-     * The command of a job to launch is not a program for this machine (ENOEXEC, ELIBBAD, EISDIR).
+     * The command of a process to launch is not a program for this machine (ENOEXEC, ELIBBAD,
+     * EISDIR).
      */
     LAUNCH_NOT_A_PROGRAM,
 
     /**
-     * A file for input or output of a job to launch is a directory, a FIFO, a socket or a block
+     * A file for input or output of a process to launch is a directory, a FIFO, a socket or a block
      * device.
      */
     LAUNCH_NOT_A_FILE,
 
-    /** Arguments and environment of a job to launch are longer than the kernel accepts (E2BIG). */
+    /**
+     * Arguments and environment of a process to launch are longer than the kernel accepts (E2BIG).
+     */
     LAUNCH_TOO_LONG,
 
-    /** The process that was starting a job was killed. */
+    /** The process that was starting the program was killed. */
     LAUNCH_KILLED,
 
-    /** A job could not be launched or signalled for another cause, which the message names. */
+    /** A process could not be launched or signalled for another cause, which the message names. */
     LAUNCH_FAILED,
 
     /** A GPU pair names a GPU that this machine does not have or that the process does not use. */

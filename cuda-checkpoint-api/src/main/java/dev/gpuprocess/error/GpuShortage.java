@@ -1,6 +1,6 @@
 package dev.gpuprocess.error;
 
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.GpuUuid;
 import java.util.List;
 
 /**

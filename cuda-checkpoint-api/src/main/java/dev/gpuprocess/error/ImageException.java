@@ -32,8 +32,8 @@ public class ImageException extends FixAndRetryException {
 
     /**
      * The image was made with another CRIU plugin than the restore allows. This library runs CRIU
-     * without plugins, except for AMD jobs: with the CUDA plugin the GPU state would be restored
-     * twice.
+     * without plugins, except for AMD processes: with the CUDA plugin the GPU state would be
+     * restored twice.
      */
     PLUGIN,
 

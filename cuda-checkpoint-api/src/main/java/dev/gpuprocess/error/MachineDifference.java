@@ -23,7 +23,7 @@ public record MachineDifference(
     DRIVER,
     /** The kinds and numbers of GPUs, or which ones they are. */
     GPU,
-    /** A directory of the host that an isolated job has. */
+    /** A directory of the host that an isolated process has. */
     MOUNT,
     /** A program or shared library. */
     FILE,

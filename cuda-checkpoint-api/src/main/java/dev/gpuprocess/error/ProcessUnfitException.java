@@ -31,8 +31,8 @@ public class ProcessUnfitException extends GpuCheckpointException {
     UNSUPPORTED_BY_DRIVER,
 
     /**
-     * A CUDA process of a job is no longer in the tree of the job's root, because its parent ended.
-     * It can be suspended and resumed with the job, but CRIU would not dump it.
+     * A CUDA process of a tree is no longer below the root, because its parent ended. It can be
+     * suspended and resumed with the process, but CRIU would not dump it.
      */
     MEMBER_OUTSIDE_TREE,
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.GpuUuid;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;

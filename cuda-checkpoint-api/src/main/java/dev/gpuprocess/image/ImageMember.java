@@ -1,15 +1,15 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.GpuUuid;
 import java.util.Collections;
 import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A CUDA process in the image of a job. Immutable.
+ * A CUDA process in an image. Immutable.
  *
  * @param pid the pid that it had, and will have again; of an {@linkplain
- *     Manifest.Options#isIsolated isolated} job that in its own pid namespace
+ *     Manifest.Options#isIsolated isolated} process that in its own pid namespace
  * @param startTicks when it started, in clock ticks since boot
  * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known
  */

@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
  * A process of the tree in an image. Immutable.
  *
  * @param pid the pid that it had, and will have again; of an {@linkplain
- *     Manifest.Options#isIsolated isolated} job that in its own pid namespace
+ *     Manifest.Options#isIsolated isolated} process that in its own pid namespace
  * @param parent its parent's pid, counted in the same way; 0 of the root
  * @param controllerPid the pid at which the controller that made the image saw it, where that is
  *     another; null otherwise
@@ -33,7 +33,7 @@ public record ImageProcess(
   private static final Pattern NAME =
       Pattern.compile("[^\\p{Cntrl}]{0,%s}".formatted(LONGEST_NAME));
 
-  /** What a process of a job is there for, as far as the driver and the tree tell. */
+  /** What a process of a tree is there for, as far as the driver and the tree tell. */
   public enum Role {
     /** The root of a tree in which others use CUDA: a launcher, a shell, the first process. */
     LAUNCHER,

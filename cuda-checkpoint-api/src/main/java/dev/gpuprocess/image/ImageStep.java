@@ -9,7 +9,7 @@ import java.util.regex.Pattern;
  *
  * @param name such as {@code lock}, {@code checkpoint} or {@code write}; CRIU's own dump is not
  *     among them, as it ends after the image has been described
- * @param pid the member of the job that it was a step of, or the root, as the controller saw it
+ * @param pid the member of the process that it was a step of, or the root, as the controller saw it
  * @param microseconds how long it took; steps of several members overlap
  * @param bytes how many bytes it moved; 0 where it moves nothing or the number is not known
  */

@@ -15,15 +15,15 @@ import org.jspecify.annotations.Nullable;
  * What an image contains ({@code manifest.json}).
  *
  * @param formatVersion the format of the image: {@link #FORMAT}, {@link #FORMAT_WITH_MEMORY} for
- *     one with memory files, {@link #FORMAT_OF_JOB} for one of a job, {@link #FORMAT_WITH_PLUGIN}
- *     for one that a plugin of CRIU took part in
+ *     one with memory files, {@link #FORMAT_OF_JOB} for one of a process, {@link
+ *     #FORMAT_WITH_PLUGIN} for one that a plugin of CRIU took part in
  * @param created when the dump was made
  * @param pid the root of the process tree, and the pid it will have again; of an {@linkplain
  *     Options#isIsolated isolated} one the pid that its controller saw, while it has pid 1 inside
  * @param startTicks when that process started, in clock ticks since boot
  * @param commandLine its arguments, program first
  * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known, and
- *     in the image of a job, whose members say it
+ *     in the image of a process, whose members say it
  * @param cudaVersion the CUDA version that the driver supported, such as 13000 for CUDA 13.0
  * @param driverVersion the version of the NVIDIA driver, such as {@code 580.159.04}; empty where it
  *     was not known
@@ -37,8 +37,8 @@ import org.jspecify.annotations.Nullable;
  * @param machine what else its processes depend on; null in images of earlier versions
  * @param processes the processes of the tree, the root first, at most {@link ImageProcess#MOST};
  *     null where they could not be read, and in images of earlier versions
- * @param steps what led into the image since the job ran, as far as the controller that made it did
- *     it, with the times of each member; null in images of earlier versions
+ * @param steps what led into the image since the process ran, as far as the controller that made it
+ *     did it, with the times of each member; null in images of earlier versions
  */
 public record Manifest(
     int formatVersion,
@@ -185,7 +185,7 @@ public record Manifest(
   }
 
   /**
-   * Whether it can only be restored as a job.
+   * Whether it can only be restored as a process.
    *
    * @return true when other processes than the root use CUDA, or none does
    */
@@ -202,10 +202,10 @@ public record Manifest(
     return members == null ? List.of(new ImageMember(pid, startTicks, gpuBytes)) : members;
   }
 
-  /** Only in a pid namespace of its own a job has the first process. */
+  /** Only a tree with a pid namespace of its own has the process 1. */
   private static void refuse(int first) {
     throw new IllegalArgumentException(
-        "an image of a job that is not isolated cannot have the member " + first);
+        "an image of a process that is not isolated cannot have the member " + first);
   }
 
   /**
@@ -242,7 +242,8 @@ public record Manifest(
    * @param fileSystems types of file systems that were dumped although CRIU does not know them
    * @param cgroups the name of a {@link CgroupMode}, empty where CRIU decided
    * @param hostMounts of an {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated
-   *     isolated} job the mount points at which it has what the host has there; null for any other
+   *     isolated} process the mount points at which it has what the host has there; null for any
+   *     other
    * @param plugin the plugin of CRIU that a restore needs, such as {@code amdgpu_plugin}; null for
    *     none
    */

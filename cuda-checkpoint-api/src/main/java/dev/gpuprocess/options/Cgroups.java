@@ -59,7 +59,7 @@ public record Cgroups(
    * The same, below another cgroup.
    *
    * @param controller such as {@code cpu}; empty for all that have no root of their own
-   * @param path such as {@code /jobs/42}
+   * @param path such as {@code /processes/42}
    * @return a copy
    */
   public Cgroups root(String controller, String path) {

@@ -29,7 +29,7 @@ public final class DumpOptions extends TreeOptions {
   }
 
   /**
-   * The options that suit most jobs.
+   * The options that suit most processes.
    *
    * @return the defaults
    */
@@ -214,7 +214,7 @@ public final class DumpOptions extends TreeOptions {
     }
 
     /**
-     * The label of the image in its manifest, such as the name of the job and the number of the
+     * The label of the image in its manifest, such as the name of the process and the number of the
      * dump. An image that is signed with a key ({@link
      * dev.gpuprocess.GpuCheckpoints.Builder#imageKey}) cannot be relabelled without the key, so a
      * restore that expects the label ({@link RestoreOptions.Builder#expectLabel}) gets this image

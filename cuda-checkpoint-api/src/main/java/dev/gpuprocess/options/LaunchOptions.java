@@ -11,9 +11,9 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What {@link dev.gpuprocess.GpuCheckpoints#launch} starts, and how. Whatever is set here, the job
- * leads a session of its own without a terminal, has no signal blocked or ignored, and gets the
- * descriptors 0, 1 and 2 and no other. Immutable.
+ * What {@link dev.gpuprocess.GpuCheckpoints#launch} starts, and how. Whatever is set here, the
+ * process leads a session of its own without a terminal, has no signal blocked or ignored, and gets
+ * the descriptors 0, 1 and 2 and no other. Immutable.
  */
 public final class LaunchOptions {
 
@@ -27,8 +27,8 @@ public final class LaunchOptions {
    * Starts from a command.
    *
    * @param command a program; without a slash in it, it is looked for in the {@code PATH} that the
-   *     job gets, and a relative one is looked for in the {@linkplain Builder#directory directory}
-   *     of the job
+   *     process gets, and a relative one is looked for in the {@linkplain Builder#directory
+   *     directory} of the process
    * @param arguments its arguments. Text goes to the program as the locale of this JVM encodes it,
    *     and as UTF-8 where the locale lacks a character
    * @return a builder
@@ -71,22 +71,22 @@ public final class LaunchOptions {
     return set.environment;
   }
 
-  /** {@return the variables of this JVM that the job does not get} */
+  /** {@return the variables of this JVM that the process does not get} */
   public Set<String> removedEnvironment() {
     return set.removed;
   }
 
-  /** {@return whether the job gets the variables of this JVM} */
+  /** {@return whether the process gets the variables of this JVM} */
   public boolean inheritEnvironment() {
     return set.inheritEnvironment;
   }
 
-  /** {@return where the job runs; empty for the working directory of this JVM} */
+  /** {@return where the process runs; empty for the working directory of this JVM} */
   public Optional<Path> directory() {
     return Optional.ofNullable(set.directory);
   }
 
-  /** {@return the file that the job reads; empty for none} */
+  /** {@return the file that the process reads; empty for none} */
   public Optional<Path> input() {
     return Optional.ofNullable(set.input);
   }
@@ -101,7 +101,7 @@ public final class LaunchOptions {
     return Optional.ofNullable(set.error);
   }
 
-  /** {@return whether the job lives on when this JVM ends} */
+  /** {@return whether the process lives on when this JVM ends} */
   public boolean survivesExit() {
     return set.survivesExit;
   }
@@ -111,7 +111,7 @@ public final class LaunchOptions {
     return set.dropInheritedGpu;
   }
 
-  /** {@return whether the job has pids of its own} */
+  /** {@return whether the process has pids of its own} */
   public boolean isolated() {
     return set.isolated;
   }
@@ -181,8 +181,8 @@ public final class LaunchOptions {
 
     /**
      * A pipe to this JVM, which it reads as {@link dev.gpuprocess.LaunchedProcess#output()}. Such a
-     * job can be suspended and resumed, but not dumped: after a restore nobody would hold the other
-     * end of the pipe, so a dump is refused, with {@link #to} as the cure.
+     * process can be suspended and resumed, but not dumped: after a restore nobody would hold the
+     * other end of the pipe, so a dump is refused, with {@link #to} as the cure.
      *
      * @return output to the caller
      */
@@ -260,7 +260,7 @@ public final class LaunchOptions {
     }
 
     /**
-     * Whether the job gets the environment of this JVM, byte for byte.
+     * Whether the process gets the environment of this JVM, byte for byte.
      *
      * @param inherit the new value; true by default
      * @return this builder
@@ -271,7 +271,7 @@ public final class LaunchOptions {
     }
 
     /**
-     * Where the job runs.
+     * Where the process runs.
      *
      * @param directory by default the working directory of this JVM
      * @return this builder
@@ -282,7 +282,7 @@ public final class LaunchOptions {
     }
 
     /**
-     * What the job reads as standard input.
+     * What the process reads as standard input.
      *
      * @param file a regular file or a character device; {@code /dev/null} by default
      * @return this builder
@@ -316,10 +316,10 @@ public final class LaunchOptions {
     }
 
     /**
-     * Whether the job lives on when this JVM ends. Otherwise it is ended then, however the JVM
+     * Whether the process lives on when this JVM ends. Otherwise it is ended then, however the JVM
      * ends, also when it is killed: a small process of its own watches over it, and sends SIGKILL
-     * to all of the job. A job that was dumped is on disk and is not ended; once restored by this
-     * JVM it is watched over again.
+     * to all of the job. A process that was dumped is on disk and is not ended; once restored by
+     * this JVM it is watched over again.
      *
      * @param survives the new value; false by default
      * @return this builder
@@ -333,11 +333,11 @@ public final class LaunchOptions {
      * Whether children that are made by {@code fork} lose what they inherit of the GPU. A process
      * that has used CUDA leaves its children the driver's device files, open and mapped: CUDA is
      * unusable there, the driver does not know of it, and CRIU cannot dump such a tree. PyTorch's
-     * data loaders are such children. With this a small library is preloaded into the job ({@code
-     * LD_PRELOAD}, behind what is there already) whose fork handler replaces in each child each
-     * such descriptor by one of {@code /dev/null} and each such mapping by memory that cannot be
-     * accessed. It needs glibc on x86_64; programs that are linked statically, and those that run
-     * as another user than this JVM's, are not covered.
+     * data loaders are such children. With this a small library is preloaded into the process
+     * ({@code LD_PRELOAD}, behind what is there already) whose fork handler replaces in each child
+     * each such descriptor by one of {@code /dev/null} and each such mapping by memory that cannot
+     * be accessed. It needs glibc on x86_64; programs that are linked statically, and those that
+     * run as another user than this JVM's, are not covered.
      *
      * @param drop the new value; true by default
      * @return this builder
@@ -348,12 +348,12 @@ public final class LaunchOptions {
     }
 
     /**
-     * Whether the job gets a pid namespace and a mount namespace of its own, with its own {@code
-     * /proc} and {@code /dev/shm}, in which its first process has pid 1. Its pids are free wherever
-     * it is restored, so one image can be restored many times at once, beside the original too.
-     * Needs root.
+     * Whether the process gets a pid namespace and a mount namespace of its own, with its own
+     * {@code /proc} and {@code /dev/shm}, in which its first process has pid 1. Its pids are free
+     * wherever it is restored, so one image can be restored many times at once, beside the original
+     * too. Needs root.
      *
-     * <p>The command is that first process. All of the job ends with it; children whose parents
+     * <p>The command is that first process. All of the process ends with it; children whose parents
      * have ended become its children, and are its to reap; and the kernel gives it no signal that
      * it has no handler for, except SIGKILL and SIGSTOP.
      *

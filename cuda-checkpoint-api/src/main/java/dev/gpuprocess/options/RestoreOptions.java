@@ -35,7 +35,7 @@ public final class RestoreOptions extends TreeOptions {
   }
 
   /**
-   * The options that suit most jobs.
+   * The options that suit most processes.
    *
    * @return the defaults
    */
@@ -153,7 +153,7 @@ public final class RestoreOptions extends TreeOptions {
     /**
      * The label that the image must have. A key proves that an image was made by somebody who has
      * the key, but not which image it is: without an expectation, anybody who can move directories
-     * can have one job restored in place of another, or an older state in place of a newer one.
+     * can have one process restored in place of another, or an older state in place of a newer one.
      * Only for {@link ProcessImage#restore(RestoreOptions)}.
      *
      * @param label as given to {@link DumpOptions.Builder#label}; nothing is expected by default

@@ -2,8 +2,8 @@ package dev.gpuprocess.options;
 
 import static java.util.Objects.requireNonNull;
 
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -7,7 +7,7 @@ import java.time.Duration;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** How a process or job is taken off its GPUs. Immutable. */
+/** How a process is taken off its GPUs. Immutable. */
 public final class SuspendOptions {
 
   private static final SuspendOptions DEFAULTS = new Builder().build();

@@ -1,7 +1,7 @@
 package dev.gpuprocess.process;
 
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.Printable;
 import java.util.Collections;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.process;
 
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.text.Printable;
 import java.time.Instant;
 import java.util.Collections;

@@ -4,7 +4,7 @@ package dev.gpuprocess.progress;
 public enum RecoveryOutcome {
   /** It was locked, and was unlocked. */
   UNLOCKED,
-  /** It, or a member of its job, is checkpointed; it can be resumed, together with its job. */
+  /** It or a member of its tree is checkpointed; it can be resumed, together with its job. */
   SUSPENDED,
   /** It runs; there was nothing to do. Also told where its controller lives. */
   RUNNING,

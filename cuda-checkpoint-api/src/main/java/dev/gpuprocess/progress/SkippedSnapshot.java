@@ -12,7 +12,7 @@ public record SkippedSnapshot(Reason reason, String message) {
   public enum Reason {
     /** The one before is still being made. */
     PREVIOUS_RUNNING,
-    /** The process, or a member of the job, is locked or suspended. */
+    /** The process is locked or suspended. */
     SUSPENDED,
     /** Another verb was at work on it, or a debugger traces it. */
     BUSY,

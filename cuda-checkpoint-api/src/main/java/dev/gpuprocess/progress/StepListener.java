@@ -4,8 +4,8 @@ import dev.gpuprocess.GpuProcess;
 
 /**
  * Notified of every step as it happens: on the thread that called the verb, and for the members of
- * a job, whose steps overlap, on other threads at the same time. A listener must return quickly and
- * must not call verbs on the same process. An exception that it throws is logged and otherwise
+ * a process, whose steps overlap, on other threads at the same time. A listener must return quickly
+ * and must not call verbs on the same process. An exception that it throws is logged and otherwise
  * ignored: a progress display must not leave a process half way. An {@link Error}, such as a failed
  * assertion, reaches the caller of the verb, but only once the process is in a state where it can
  * stay: a verb that leads away from running is undone first; one that leads back to running, a

@@ -1,10 +1,10 @@
 package dev.gpuprocess.spi;
 
 import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.dumped.DumpedTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;

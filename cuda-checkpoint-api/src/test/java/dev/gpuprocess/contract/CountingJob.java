@@ -1,8 +1,6 @@
 package dev.gpuprocess.contract;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
@@ -34,10 +32,7 @@ public final class CountingJob implements BeforeEachCallback, AfterEachCallback 
     directory = Files.createTempDirectory("gpuprocess-test");
     machine = SimulatedDriver.create();
     checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state())
-            .build();
+        GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state()).build();
     counter = Counter.start(machine);
   }
 

@@ -8,13 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;

@@ -2,8 +2,6 @@ package dev.gpuprocess.contract;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Timeouts;
@@ -44,7 +42,7 @@ public final class LaunchedTree implements BeforeEachCallback, AfterEachCallback
     machine = SimulatedDriver.builder().gpus(2).memory(2L << 30).create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(state())
             .timeouts(Timeouts.builder().memory(Duration.ofSeconds(2)).build())
             .build();

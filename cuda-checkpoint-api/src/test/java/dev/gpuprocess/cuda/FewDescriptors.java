@@ -1,6 +1,6 @@
 package dev.gpuprocess.cuda;
 
-import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.internal.cuda.LibCuda;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.nio.file.Path;

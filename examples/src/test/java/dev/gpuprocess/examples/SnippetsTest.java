@@ -18,8 +18,6 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RequestPlan;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
@@ -312,10 +310,7 @@ class SnippetsTest {
     // [start:simulated]
     try (SimulatedDriver machine = SimulatedDriver.create(); // a libcuda.so.1 that needs no GPU
         Counter job = Counter.start(machine)) {
-      GpuCheckpoints gpus =
-          GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-              .build();
+      GpuCheckpoints gpus = GpuCheckpoints.builder().cuda(machine.directory()).build();
       gpus.process(job.pid()).suspend().resume();
       assertEquals(101, job.increment());
     }

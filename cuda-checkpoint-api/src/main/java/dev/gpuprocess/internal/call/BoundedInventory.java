@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.call;
 
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
-import dev.gpuprocess.gpu.GpuReading;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

@@ -61,7 +61,7 @@ public final class Stop implements AutoCloseable {
   /**
    * Refuses to begin a verb that was cancelled before.
    *
-   * @param subject the process, job or image, in words
+   * @param subject the process or image, in words
    * @param pid the process, for the exception
    * @throws OperationCancelledException when it was
    */
@@ -110,7 +110,7 @@ public final class Stop implements AutoCloseable {
    * The exception of a verb that ends early; only after it was asked to.
    *
    * @param verb what ends
-   * @param subject the process or job, in words
+   * @param subject the process, in words
    * @param moment what was under way, to be added to the sentence; or empty
    */
   public GpuCheckpointException exception(

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.context;
 
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.gpu.GpuInventory;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedInventory;
 import dev.gpuprocess.internal.lock.StateDirectory;

@@ -15,7 +15,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Checks what jobs on AMD GPUs need. */
+/** Checks what processes on AMD GPUs need. */
 final class AmdCheckup {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -64,7 +64,7 @@ final class AmdCheckup {
     }
   }
 
-  /** What a dump of an AMD job needs besides CRIU. */
+  /** What a dump of an AMD process needs besides CRIU. */
   void lookAtPlugin(CriuDriver criu) {
     checkup
         .ask(SUBJECT, context.timeouts().call(), () -> criu.locate(GpuPlugin.AMDGPU))
@@ -84,7 +84,7 @@ final class AmdCheckup {
   /**
    * A process tree.
    *
-   * @return whether it is an AMD job; false where that cannot be read
+   * @return whether it is an AMD process; false where that cannot be read
    */
   boolean isJob(ProcessIdentity root) {
     return checkup
@@ -93,7 +93,7 @@ final class AmdCheckup {
             held -> {
               checkup.ok(
                   SUBJECT,
-                  "it is an AMD job, as it has %s open or mapped: AmdProcess.of(%s) can dump and snapshot it, AmdImage can restore it, and it cannot be suspended"
+                  "it is an AMD process, as it has %s open or mapped: AmdProcess.of(%s) can dump and snapshot it, AmdImage can restore it, and it cannot be suspended"
                       .formatted(held, root.pid()));
               return true;
             })

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.text.Bytes;
 import java.nio.file.Files;

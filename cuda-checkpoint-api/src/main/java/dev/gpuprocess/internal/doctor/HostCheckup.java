@@ -55,7 +55,7 @@ final class HostCheckup {
       checkup.warning(
           "CAP_SYS_PTRACE",
           "is missing, so only processes of this user can be suspended",
-          "run as root, or as the user of the job");
+          "run as root, or as the user of the process");
     }
     if (!ours.handsOn(Capability.NET_ADMIN)) {
       checkup.warning(

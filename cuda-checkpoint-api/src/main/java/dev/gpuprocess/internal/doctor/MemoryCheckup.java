@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.gpu.GpuMap;
+import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DriverHook;
 import dev.gpuprocess.internal.journal.Journal;

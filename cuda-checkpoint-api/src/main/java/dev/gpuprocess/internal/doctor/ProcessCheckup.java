@@ -45,7 +45,7 @@ final class ProcessCheckup {
   /**
    * Prepares it.
    *
-   * @param asksDriver whether it is to be asked for the state; an AMD job has none there
+   * @param asksDriver whether it is to be asked for the state; an AMD process has none there
    */
   ProcessCheckup(
       Checkup checkup, EngineContext context, ProcessIdentity process, boolean asksDriver) {

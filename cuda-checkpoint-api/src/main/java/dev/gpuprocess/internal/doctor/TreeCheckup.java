@@ -151,7 +151,7 @@ final class TreeCheckup {
               + (peers.mayMapMemory()
                   ? " use it in a way in which they map each other's memory, which no driver below 610 carries"
                   : " use it without mapping each other's memory; PyTorch's rendezvous may use io_uring, which CRIU does not dump"),
-          "start the job with " + peers.settings());
+          "start the process with " + peers.settings());
     }
   }
 

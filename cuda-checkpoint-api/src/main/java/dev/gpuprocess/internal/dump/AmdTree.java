@@ -19,7 +19,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What makes a tree an AMD job: one of its processes has a device file of an AMD GPU open or
+ * What makes a tree an AMD process: one of its processes has a device file of an AMD GPU open or
  * mapped, and none uses CUDA.
  */
 public final class AmdTree {
@@ -29,7 +29,7 @@ public final class AmdTree {
   private AmdTree() {}
 
   /**
-   * Finds the job of a root.
+   * Finds the process of a root.
    *
    * @throws NoSuchProcessException when there is no such process
    * @throws ProcessUnfitException with reason NOT_AMD when it is none
@@ -67,7 +67,7 @@ public final class AmdTree {
     if (!found) {
       throw new ProcessUnfitException(
           ProcessUnfitException.Reason.NOT_AMD,
-          "job %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuProcess.of(%s)"
+          "process %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuProcess.of(%s)"
               .formatted(root.pid(), root.pid()),
           Failure.of(verb, root.pid()));
     }
@@ -96,7 +96,7 @@ public final class AmdTree {
           && e.reason() != MachineUnfitException.Reason.DRIVER_TOO_OLD) {
         throw e;
       }
-      LOG.debug("no process of job {} uses CUDA: {}", root.pid(), e.getMessage());
+      LOG.debug("no process of tree {} uses CUDA: {}", root.pid(), e.getMessage());
       return;
     }
     if (!members.isEmpty()) {
@@ -107,7 +107,7 @@ public final class AmdTree {
   private static ProcessUnfitException usesCuda(ProcessIdentity root, String verb, String why) {
     return new ProcessUnfitException(
         ProcessUnfitException.Reason.NOT_AMD,
-        "job %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuProcess.of(%s) if it uses no AMD GPU; no tool carries both"
+        "process %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuProcess.of(%s) if it uses no AMD GPU; no tool carries both"
             .formatted(root.pid(), why, root.pid()),
         Failure.of(verb, root.pid()));
   }

@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, the
- * performance files that other JVMs remove, the files of this library that jobs have mapped, and
- * the CUDA driver's job file. Kept in a file beside CRIU's, checksummed and signed like them;
+ * performance files that other JVMs remove, the files of this library that processes have mapped,
+ * and the CUDA driver's job file. Kept in a file beside CRIU's, checksummed and signed like them;
  * images of earlier versions have none.
  */
 public final class CarriedState implements RestoreListener {
@@ -41,7 +41,7 @@ public final class CarriedState implements RestoreListener {
   private final List<TaskSettings> tasks;
   private final List<JvmPerformanceFile> files;
 
-  /** By path: all processes of a job have the same. */
+  /** By path: all processes of a tree have the same. */
   private final Map<Path, JobFile> jobFiles;
 
   private final Map<Path, CarriedJobFile> cudaJobFiles;

@@ -10,7 +10,7 @@ public final class ChildRefusal {
 
   /** For workers that are forked when CUDA is in use, as PyTorch's data loaders usually are. */
   public static final String CURES =
-      "for workers made by fork launch the job with GpuProcess.launch and LaunchOptions.dropInheritedGpu(true), or dump it with DumpOptions.releaseInheritedGpu(true), or start them with spawn or forkserver";
+      "for workers made by fork launch the process with GpuProcess.launch and LaunchOptions.dropInheritedGpu(true), or dump it with DumpOptions.releaseInheritedGpu(true), or start them with spawn or forkserver";
 
   private ChildRefusal() {}
 
@@ -51,7 +51,7 @@ public final class ChildRefusal {
         child,
         root,
         "holds %s, which cannot be taken from it (%s)".formatted(device, why),
-        "end the child, or launch the job with GpuProcess.launch and LaunchOptions.dropInheritedGpu(true)");
+        "end the child, or launch the process with GpuProcess.launch and LaunchOptions.dropInheritedGpu(true)");
   }
 
   static String name(int child) {

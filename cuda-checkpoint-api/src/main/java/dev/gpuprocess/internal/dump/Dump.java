@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.dumped.DumpReport;
 import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
@@ -48,9 +48,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Dumps a checkpointed process or job, or one whose GPU state CRIU's plugin moves, into an image.
- * The image is durable before CRIU may kill the process; if that fails, the image is removed and
- * the process stays.
+ * Dumps a checkpointed process, or one whose GPU state CRIU's plugin moves, into an image. The
+ * image is durable before CRIU may kill the process; if that fails, the image is removed and the
+ * process stays.
  */
 public final class Dump {
 
@@ -89,7 +89,7 @@ public final class Dump {
     this.saveFiles = new SaveFileSteps(operation, options);
   }
 
-  /** Dumps a checkpointed process or job as one verb. */
+  /** Dumps a checkpointed process as one verb. */
   public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
     Stop.requireNotCancelled(
         options.cancellation(), "dump", self.tree().name(), self.tree().root.pid());
@@ -116,7 +116,7 @@ public final class Dump {
             });
   }
 
-  /** Dumps a checkpointed process or job for a verb that has its locks; it is gone then. */
+  /** Dumps a checkpointed process for a verb that has its locks; it is gone then. */
   static ImageDirectory toItsEnd(
       TreeOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
     return new Dump(operation, options, steps, false, InstantSource.system()).alone(directory);
@@ -134,8 +134,8 @@ public final class Dump {
   }
 
   /**
-   * Has an image written of a checkpointed process or job, which then needs it no longer. The image
-   * is neither durable nor published.
+   * Has an image written of a checkpointed process, which then needs it no longer. The image is
+   * neither durable nor published.
    *
    * @param clock tells when the image is made
    */
@@ -150,7 +150,7 @@ public final class Dump {
     return Objects.requireNonNull(dump.written);
   }
 
-  /** A job that was launched here has not ended because its process is on disk. */
+  /** A process that was launched here has not ended because it is on disk. */
   private ImageDirectory intoItsEnd(Path directory) {
     try (Departure departure = Departure.of(root)) {
       ImageDirectory image = into(directory);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.CriuFailure;
@@ -7,7 +8,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
-import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.os.FileSystemStatus;

@@ -47,7 +47,7 @@ final class DumpedProcesses {
   /**
    * Lists them.
    *
-   * @param isolated whether the job has a pid namespace of its own, which the pids are of
+   * @param isolated whether the process has a pid namespace of its own, which the pids are of
    * @return the root first, parents before children; null when they cannot be read now, as an image
    *     is whole without
    */

@@ -95,7 +95,7 @@ public final class ImageRestore {
    *
    * @param options how; what must match the dump is added from the manifest
    * @param allowed the plugin
-   * @return the job, which runs
+   * @return the process, which runs
    */
   public StateHandle run(RestoreOptions options, GpuPlugin allowed) {
     ImageKind.require(image, allowed, "restore");
@@ -145,7 +145,7 @@ public final class ImageRestore {
     }
   }
 
-  /** A job that was launched here becomes a child of this JVM, which can tell how it ends. */
+  /** A process that was launched here becomes a child of this JVM, which can tell how it ends. */
   private RestoreOptions wanted(RestoreOptions options, boolean launchedHere) {
     RestoreOptions.Builder wanted = options.toBuilder().expectNothing();
     if (launchedHere && context.criu().takesDescriptors()) {

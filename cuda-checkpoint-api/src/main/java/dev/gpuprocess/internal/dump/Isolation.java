@@ -21,9 +21,9 @@ import java.util.stream.IntStream;
 
 /**
  * A tree whose root is the first process of a pid namespace, in a mount namespace of its own with
- * the same root directory as ours, as a job is that was launched isolated. It has a {@code /proc}
- * and a {@code /dev/shm} of its own; every other mount is one of the host's, which a restore binds
- * in its place again.
+ * the same root directory as ours, as a process is that was launched isolated. It has a {@code
+ * /proc} and a {@code /dev/shm} of its own; every other mount is one of the host's, which a restore
+ * binds in its place again.
  *
  * @param mounts where the host's mounts are, in no particular order
  */
@@ -112,7 +112,7 @@ record Isolation(List<Path> mounts) {
       if (!Files.exists(mount, LinkOption.NOFOLLOW_LINKS)) {
         throw new ImageException(
             ImageException.Reason.MISMATCH,
-            "the isolated job of the image had %s mounted, and this host has nothing there: make it; nothing was restored"
+            "the isolated process of the image had %s mounted, and this host has nothing there: make it; nothing was restored"
                 .formatted(mount),
             Failure.of("restore", pid));
       }

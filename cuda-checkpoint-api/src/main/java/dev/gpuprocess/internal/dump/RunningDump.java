@@ -35,9 +35,8 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Suspends a running process or job and dumps it, as one operation. After a snapshot it is resumed,
- * and the image gets durable after that; after a dump it is gone. Whatever fails before, it is
- * resumed.
+ * Suspends a running process and dumps it, as one operation. After a snapshot it is resumed, and
+ * the image gets durable after that; after a dump it is gone. Whatever fails before, it is resumed.
  */
 public final class RunningDump {
 
@@ -83,7 +82,7 @@ public final class RunningDump {
   }
 
   /**
-   * Makes an image of a process or job that goes on.
+   * Makes an image of a process that goes on.
    *
    * @param clock tells when the image is made
    */
@@ -92,7 +91,7 @@ public final class RunningDump {
     return new RunningDump(self, "snapshot", leftRunning(options), clock).snapshot(directory);
   }
 
-  /** Writes a process or job to disk, after which it is gone. */
+  /** Writes a process to disk, after which it is gone. */
   public static DumpedImage dump(StateHandle self, Path directory, DumpOptions options) {
     if (!options.endsTree()) {
       throw new IllegalArgumentException(
@@ -163,7 +162,7 @@ public final class RunningDump {
     check.require();
   }
 
-  /** Those included that came since the job was looked at. */
+  /** Those included that came since the process was looked at. */
   private List<ProcessIdentity> members() {
     List<TrackedProcess> late =
         new MemberScan(job.context, job.root, verb).newcomers(job.members());

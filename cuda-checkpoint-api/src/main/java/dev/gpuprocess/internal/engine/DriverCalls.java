@@ -2,9 +2,9 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.driver.DriverHook;

@@ -142,7 +142,8 @@ public final class MemberScan {
     try {
       return DriverOperation.askedTwice(reading::look);
     } catch (NotCudaProcessException | NoSuchProcessException e) {
-      LOG.debug("process {} is no member of job {}: {}", target.pid(), root.pid(), e.getMessage());
+      LOG.debug(
+          "process {} is no member of process {}: {}", target.pid(), root.pid(), e.getMessage());
       return null;
     }
   }

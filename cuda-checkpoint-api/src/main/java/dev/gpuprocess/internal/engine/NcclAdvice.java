@@ -12,8 +12,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What to say of a lock that timed out in a job whose processes talk through NCCL. A rank waits for
- * others then, and could not be checkpointed anyway.
+ * What to say of a lock that timed out in a tree whose processes talk through NCCL. A rank waits
+ * for others then, and could not be checkpointed anyway.
  */
 final class NcclAdvice {
 
@@ -36,7 +36,7 @@ final class NcclAdvice {
           .filter(NcclPeers::mayMapMemory)
           .map(
               peers ->
-                  "; %s use NCCL in a way in which they map each other's memory, which no driver below 610 carries: start the job with %s"
+                  "; %s use NCCL in a way in which they map each other's memory, which no driver below 610 carries: start the process with %s"
                       .formatted(peers.names(), peers.settings()))
           .orElse("");
     } catch (ProcessUnreadableException | OperationTimedOutException e) {

@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Refuses ranks that map each other's GPU memory. Driver 580 checkpoints them, and then answers
- * NOT_SUPPORTED to every restore (measured on two H200 with NCCL over NVLink): the job would be
+ * NOT_SUPPORTED to every restore (measured on two H200 with NCCL over NVLink): the process would be
  * lost.
  */
 final class PeerMemoryCheck {
@@ -28,7 +28,7 @@ final class PeerMemoryCheck {
   private PeerMemoryCheck() {}
 
   /**
-   * Looks at a job, whether it is locked already or not.
+   * Looks at a process, whether it is locked already or not.
    *
    * @throws ProcessUnfitException with reason UNSUPPORTED_BY_DRIVER when it has such ranks
    */
@@ -51,12 +51,12 @@ final class PeerMemoryCheck {
               peers -> {
                 throw new ProcessUnfitException(
                     ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
-                    "%s talk through NCCL in a way in which they map each other's GPU memory, which no driver below %s brings back once it is checkpointed; so they are not: start the job with %s in its environment, or, if they do without such memory, say so with GpuCheckpoints.Builder.allowPeerMemory(true)"
+                    "%s talk through NCCL in a way in which they map each other's GPU memory, which no driver below %s brings back once it is checkpointed; so they are not: start the process with %s in its environment, or, if they do without such memory, say so with GpuCheckpoints.Builder.allowPeerMemory(true)"
                         .formatted(peers.names(), FIRST_DRIVER, peers.settings()),
                     Failure.of(verb, root));
               });
     } catch (ProcessUnreadableException e) {
-      LOG.warn("whether job {} has ranks that map each other's memory is not known", root, e);
+      LOG.warn("whether process {} has ranks that map each other's memory is not known", root, e);
     }
   }
 

@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DividedCopy;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
@@ -91,7 +91,7 @@ public final class Resumption {
             if (members.size() == 1) {
               throw e;
             }
-            LOG.debug("the others of its job go on", e);
+            LOG.debug("the others of its process go on", e);
           }
         });
   }

@@ -81,7 +81,7 @@ public final class RoomWait {
     this.end = Durations.end(options.waitForMemory());
   }
 
-  /** For one restore of a job whose locks the caller does not hold. The wait begins now. */
+  /** For one restore of a process whose locks the caller does not hold. The wait begins now. */
   public RoomWait(TrackedTree job, ResumeOptions options) {
     this(job, job.generation(), options);
   }

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.engine;
 
-import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DividedCopy;
 import dev.gpuprocess.internal.memory.HostMemoryPool;

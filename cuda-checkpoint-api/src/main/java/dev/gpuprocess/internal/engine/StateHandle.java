@@ -31,7 +31,7 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** The handle for the next state object of a job; older ones become stale. */
+  /** The handle for the next state object of a process; older ones become stale. */
   public static StateHandle next(TrackedTree tree, List<Step> steps) {
     return new StateHandle(tree, tree.advance(), steps);
   }

@@ -2,10 +2,10 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.driver.DriverHook;
 import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.ProcessLock;

@@ -159,8 +159,8 @@ public final class Journal {
   }
 
   /**
-   * Writes that a launched job is to end with this JVM, for a recovery if nothing ends it. If that
-   * fails only the guard of the job ends it.
+   * Writes that a launched process is to end with this JVM, for a recovery if nothing ends it. If
+   * that fails only the guard of the process ends it.
    */
   public void writeLaunch(ProcessIdentity root) {
     String step = JournalEntry.LAUNCHED;
@@ -169,11 +169,11 @@ public final class Journal {
           launchFile(root),
           JournalEntry.of(asSeenHere(root), root.pid(), step, Holdings.UNKNOWN, null, null));
     } catch (StateDirectoryException e) {
-      LOG.warn("job {} is not in the journal: {}", root.pid(), e.getMessage());
+      LOG.warn("process {} is not in the journal: {}", root.pid(), e.getMessage());
     }
   }
 
-  /** The file of the entry of a launched job, which its guard removes if this JVM is gone. */
+  /** The file of the entry of a launched process, which its guard removes if this JVM is gone. */
   public Path launchFile(ProcessIdentity root) {
     return state.path().resolve(asSeenHere(root).text() + JOB_SUFFIX);
   }
@@ -184,7 +184,7 @@ public final class Journal {
   }
 
   /**
-   * Removes the entry of a launched job that has ended, or does not end with this JVM any more.
+   * Removes the entry of a launched process that has ended, or does not end with this JVM any more.
    *
    * @param entry what {@link #launchFile} returned
    */
@@ -193,7 +193,7 @@ public final class Journal {
   }
 
   /**
-   * The launched jobs that are to end with their controllers, by the files of their entries.
+   * The launched processes that are to end with their controllers, by the files of their entries.
    *
    * @throws StateDirectoryException when an entry cannot be read just now
    */
@@ -271,8 +271,8 @@ public final class Journal {
   /**
    * All entries.
    *
-   * @throws StateDirectoryException when one cannot be read just now: who mends a job must see all
-   *     of its members
+   * @throws StateDirectoryException when one cannot be read just now: who mends a process must see
+   *     all of its members
    */
   public List<JournalEntry> entries() {
     List<JournalEntry> entries = new ArrayList<>();

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.journal;
 
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
@@ -73,7 +73,7 @@ public record JournalEntry(
   /** The step of an entry for an image whose process runs already. */
   static final String WRITING = "write image";
 
-  /** The step of an entry for a launched job that is to end with its controller. */
+  /** The step of an entry for a launched process that is to end with its controller. */
   static final String LAUNCHED = "launched";
 
   private static final String COMPLETE = "complete";

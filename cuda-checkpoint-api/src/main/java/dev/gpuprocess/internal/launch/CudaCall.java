@@ -20,11 +20,12 @@ import java.util.Optional;
  * made by a program of its own ({@code cuda_call.c}) with that file's name in its environment.
  *
  * <p>The driver takes the name from the environment of whoever calls it. A JVM has one environment
- * for all its threads, so calls for several jobs would have to wait for each other there, one that
- * hangs for ever for all others; and nobody knows whether the driver looks more than once in the
- * life of a process. C programs read their environment without a lock, so that changing it beside
- * them can end the JVM. With a process for each call, calls for different jobs run side by side,
- * and a call ends with its process. It costs the start of a program and the loading of libcuda.
+ * for all its threads, so calls for several processes would have to wait for each other there, one
+ * that hangs for ever for all others; and nobody knows whether the driver looks more than once in
+ * the life of a process. C programs read their environment without a lock, so that changing it
+ * beside them can end the JVM. With a process for each call, calls for different processes run side
+ * by side, and a call ends with its process. It costs the start of a program and the loading of
+ * libcuda.
  */
 public final class CudaCall {
 

@@ -5,8 +5,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Something that may end a process which is to come back from an image: a dump. While it is open
- * the end of the process counts neither as the end of its job nor as something else. For processes
- * that were not launched here it does nothing.
+ * the end of the process counts neither as the end of its process nor as something else. For
+ * processes that were not launched here it does nothing.
  */
 public final class Departure implements AutoCloseable {
 

@@ -14,8 +14,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The process that ends a job with this JVM, however this JVM ends, and that signals all of it. It
- * ends when all of the job has ended. Safe for use by several threads.
+ * The guard that ends a launched process with this JVM, however this JVM ends, and that signals all
+ * of it. It ends when all of the process has ended. Safe for use by several threads.
  */
 final class Guard {
 
@@ -36,11 +36,11 @@ final class Guard {
   /**
    * Starts one.
    *
-   * @param root the root of the job
+   * @param root the root of the process
    * @param held the same, which may have ended and not been reaped
-   * @param survivesExit whether the job lives on when this JVM ends
-   * @param entry the journal's file about the job, which the guard removes when it has ended the
-   *     job because this JVM was gone
+   * @param survivesExit whether the process lives on when this JVM ends
+   * @param entry the journal's file about the process, which the guard removes when it has ended
+   *     the process because this JVM was gone
    * @throws IOException when it cannot be started, or does not answer in time
    */
   static Guard start(
@@ -111,7 +111,7 @@ final class Guard {
   }
 
   /**
-   * Sends SIGKILL until nothing of the job is left.
+   * Sends SIGKILL until nothing of the process is left.
    *
    * @return false when the guard has ended
    */
@@ -119,7 +119,7 @@ final class Guard {
     return order(KILL);
   }
 
-  /** Has it end and leave the job alone. */
+  /** Has it end and leave the process alone. */
   void letGo() throws NativeCallException {
     boolean unused = order(LET_GO);
   }

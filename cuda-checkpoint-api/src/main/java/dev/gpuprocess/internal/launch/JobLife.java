@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A job from its start, or from a restore, to the end of its root, which a dump may be. What
- * changes is guarded by the job's monitor.
+ * A process from its start, or from a restore, to the end of its root, which a dump may be. What
+ * changes is guarded by the process's monitor.
  */
 final class JobLife {
 

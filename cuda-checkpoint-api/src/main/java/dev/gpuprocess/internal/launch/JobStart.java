@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Starts one job. The program {@code job} is started first, which prepares everything and then
  * waits. The guard is started beside it, and only then may it become the command: a JVM that is
- * killed at any moment leaves no job behind that it should have ended.
+ * killed at any moment leaves no process behind that it should have ended.
  */
 final class JobStart implements AutoCloseable {
 
@@ -51,9 +51,9 @@ final class JobStart implements AutoCloseable {
   /**
    * Prepares; nothing is done yet.
    *
-   * @param requests takes requests for snapshots; null for a job that makes none
-   * @param jobFile is made for the job; null for none
-   * @param journal gets an entry for a job that is to end with this JVM
+   * @param requests takes requests for snapshots; null for a process that makes none
+   * @param jobFile is made for the process; null for none
+   * @param journal gets an entry for a process that is to end with this JVM
    * @param limit for all of it
    */
   JobStart(
@@ -70,7 +70,7 @@ final class JobStart implements AutoCloseable {
     this.end = Durations.end(limit);
   }
 
-  /** A job that has begun. Descriptor and guard are the receiver's. */
+  /** A process that has begun. Descriptor and guard are the receiver's. */
   record Started(
       ProcessIdentity root,
       PidDescriptor held,
@@ -151,7 +151,7 @@ final class JobStart implements AutoCloseable {
     try {
       Message said = hear(socket, held);
       if (said.kind() == PID) {
-        // The job is a child of ours, too, and the starter ends.
+        // The process is a child of ours, too, and the starter ends.
         end(held);
         pid = said.value();
         held = PidDescriptor.open(pid);
@@ -198,7 +198,7 @@ final class JobStart implements AutoCloseable {
     if (!socket.send(new Message(GO, 0, 0).bytes())) {
       throw LaunchFailures.killed(options, held.awaitEnd(left()) ? held.reap() : Optional.empty());
     }
-    // The exec closes the socket. A job that is killed before it counts as one that has begun.
+    // The exec closes the socket. A process that is killed before it counts as one that has begun.
     byte[] answer = socket.receive(left()).orElseThrow(this::late);
     Optional<Message> failed = Message.parse(answer).filter(said -> said.kind() == FAILED);
     if (failed.isPresent()) {
@@ -225,7 +225,7 @@ final class JobStart implements AutoCloseable {
     return Durations.remaining(end);
   }
 
-  /** The starter of an isolated job ends by itself. */
+  /** The starter of an isolated process ends by itself. */
   private void end(PidDescriptor held) throws IOException {
     if (!held.awaitEnd(left())) {
       throw late();

@@ -10,7 +10,7 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 
-/** What {@code job start} answers, as exceptions. */
+/** What {@code process start} answers, as exceptions. */
 final class LaunchFailures {
 
   // enum step of start.c
@@ -66,7 +66,7 @@ final class LaunchFailures {
         reason);
   }
 
-  /** The exception for a job that ended before it was the command. */
+  /** The exception for a process that ended before it was the command. */
   static FixAndRetryException killed(LaunchOptions options, Optional<WaitStatus> status) {
     return exception(
         options,

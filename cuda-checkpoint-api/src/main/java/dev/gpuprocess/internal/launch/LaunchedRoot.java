@@ -28,8 +28,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A job that this JVM has started, through dumps and restores by this JVM until its end. One daemon
- * thread waits for it. Safe for use by several threads.
+ * A process that this JVM has started, through dumps and restores by this JVM until its end. One
+ * daemon thread waits for it. Safe for use by several threads.
  */
 public final class LaunchedRoot {
 
@@ -51,7 +51,7 @@ public final class LaunchedRoot {
   private final @Nullable InputStream output;
   private final @Nullable InputStream error;
 
-  /** Every process that this job has been. */
+  /** Every process that this process has been. */
   private final Set<ProcessIdentity> lineage = new HashSet<>();
 
   private JobLife life;
@@ -79,10 +79,10 @@ public final class LaunchedRoot {
   }
 
   /**
-   * Starts a job.
+   * Starts a process.
    *
-   * @param requests takes the requests of the job, and is closed at its end; null for a job that
-   *     makes none
+   * @param requests takes the requests of the process, and is closed at its end; null for a process
+   *     that makes none
    * @param context of the driver that may want a job file, and of the place for it
    * @throws FixAndRetryException with a LAUNCH reason when it cannot be started
    * @throws OperationTimedOutException when it does not begin in time
@@ -118,7 +118,7 @@ public final class LaunchedRoot {
   }
 
   /**
-   * How a job of these options asks for snapshots.
+   * How a process of these options asks for snapshots.
    *
    * @throws FixAndRetryException with a LAUNCH reason when there is no place for it
    */
@@ -304,12 +304,12 @@ public final class LaunchedRoot {
         && (Long.parseUnsignedLong(caught.strip(), 16) & SIGTERM_CAUGHT) == 0;
   }
 
-  /** Whether a child of this JVM is the root of a job, and waited for by its thread alone. */
+  /** Whether a child of this JVM is the root of a process, and waited for by its thread alone. */
   public static boolean isRoot(int child) {
     return JOBS.stream().anyMatch(job -> job.root().pid() == child);
   }
 
-  /** The job whose root a process is. */
+  /** The launched process whose root a process is. */
   static Optional<LaunchedRoot> running(ProcessIdentity process) {
     return JOBS.stream().filter(job -> job.root().equals(process)).findFirst();
   }
@@ -329,8 +329,8 @@ public final class LaunchedRoot {
   }
 
   /**
-   * Takes the job that an image is of which is about to be restored. Of several restores at a time
-   * one gets it, until {@link #returned} or {@link #notReturned}.
+   * Takes the process that an image is of which is about to be restored. Of several restores at a
+   * time one gets it, until {@link #returned} or {@link #notReturned}.
    *
    * @param dumped the process in the image
    * @return empty when it was not launched here, or runs, or has ended

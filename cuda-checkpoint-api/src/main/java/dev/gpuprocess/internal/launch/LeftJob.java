@@ -7,7 +7,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 
-/** A job that was to end with the JVM that launched it, and outlived that JVM and its guard. */
+/** A process that was to end with the JVM that launched it, and outlived that JVM and its guard. */
 public final class LeftJob {
 
   private LeftJob() {}

@@ -9,7 +9,7 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * Processes of a job whose parents have ended. Where this JVM is the first process of a container,
+ * Processes of a tree whose parents have ended. Where this JVM is the first process of a container,
  * or a subreaper, they become its children, and nobody else would reap them.
  */
 final class Orphans {

@@ -32,8 +32,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How a job asks for snapshots of itself, and is answered. Its root, which is of this library
- * ({@code requests.c}), has a socket to which the processes of the job connect: that is dumped and
+ * How a process asks for snapshots of itself, and is answered. Its root, which is of this library
+ * ({@code requests.c}), has a socket to which the processes of the tree connect: that is dumped and
  * restored with them. What they ask for it writes to a FIFO that is open here, and what it is told
  * comes by a connection that both sides have closed before a dump begins. Both are in a directory
  * that no other user can enter.
@@ -42,7 +42,7 @@ public final class RequestChannel implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** An isolated job has its own there, and so has each of its copies. */
+  /** An isolated process has its own there, and so has each of its copies. */
   private static final Path MEMORY = Path.of("/dev/shm");
 
   private static final Pattern REQUEST = Pattern.compile("(idle|now) ([0-9a-f]{16})");
@@ -77,7 +77,7 @@ public final class RequestChannel implements AutoCloseable {
   /**
    * Chooses the names; nothing is made yet.
    *
-   * @param options of the job
+   * @param options of the process
    * @throws IOException when there is no place for it
    */
   static RequestChannel of(LaunchOptions options) throws IOException {
@@ -89,7 +89,7 @@ public final class RequestChannel implements AutoCloseable {
         options.isolated() && Files.isDirectory(MEMORY));
   }
 
-  /** The socket, as the job sees it. */
+  /** The socket, as the process sees it. */
   Path socket() {
     return socket;
   }
@@ -108,7 +108,7 @@ public final class RequestChannel implements AutoCloseable {
   /**
    * Waits for the next request; for one thread.
    *
-   * @return empty when the job has ended
+   * @return empty when the process has ended
    */
   public Optional<Request> next() {
     FileChannel from;
@@ -177,8 +177,8 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   /**
-   * The job has come back, and this is for it again. Of the copies of an isolated job it is for
-   * one.
+   * The process has come back, and this is for it again. Of the copies of an isolated process it is
+   * for one.
    *
    * @throws IOException when the root does not take it in time
    */
@@ -202,7 +202,7 @@ public final class RequestChannel implements AutoCloseable {
     }
   }
 
-  /** The job can replace the name of its socket; a link at that name would lead to a host's. */
+  /** The process can replace the name of its socket; a link at that name would lead to a host's. */
   private OpenedFile socket(ProcessIdentity root) throws IOException {
     UntrustedPaths.Work<OpenedFile> held =
         paths -> {

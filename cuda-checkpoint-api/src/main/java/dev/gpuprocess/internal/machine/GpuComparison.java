@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.machine;
 
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuReading;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
 import java.util.ArrayList;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.machine;
 
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
-import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.image.ImageMachine;
 import java.nio.file.Path;
 import java.util.List;

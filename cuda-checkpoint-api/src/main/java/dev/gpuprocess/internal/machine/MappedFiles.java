@@ -92,7 +92,7 @@ final class MappedFiles {
     }
   }
 
-  /** An isolated job has a {@code /dev/shm} of its own, which comes back with it. */
+  /** An isolated process has a {@code /dev/shm} of its own, which comes back with it. */
   private static boolean isOfTheKernel(String path, boolean isIsolated) {
     boolean isShared = path.startsWith("/dev/shm/") && !isIsolated;
     return !isShared && OF_THE_KERNEL.stream().anyMatch(path::startsWith);

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.machine;
 
-import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import java.util.Optional;
 

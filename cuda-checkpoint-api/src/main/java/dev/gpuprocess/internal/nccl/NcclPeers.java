@@ -21,7 +21,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Processes that use CUDA and have loaded NCCL, as the ranks of a job have: a process, what
+ * Processes that use CUDA and have loaded NCCL, as the ranks of a training have: a process, what
  * descends from it, and what its parent has started beside it. Unless told otherwise NCCL maps
  * memory of one rank into another, which no driver below 610 carries. NCCL that is linked
  * statically is not seen, nor are processes that may not be looked at. Immutable.

@@ -29,18 +29,18 @@ import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Files at paths that a job named, or that other users can change at any moment. Everything that is
- * opened, created or removed on behalf of a job goes through this class:
+ * Files at paths that a process named, or that other users can change at any moment. Everything
+ * that is opened, created or removed on behalf of a process goes through this class:
  *
  * <ul>
- *   <li>with the user and groups of the job, so the kernel allows what it would allow the job, and
- *       nothing that only root may do;
+ *   <li>with the user and groups of the process, so the kernel allows what it would allow the
+ *       process, and nothing that only root may do;
  *   <li>name by name from a directory that is open, so that a path is never resolved twice.
  *       Symbolic links are followed only if they are root's or ours ({@code /var/run}), and never
  *       at the end of a path;
  *   <li>without waiting for a FIFO, a lease or a terminal. A file that was opened is refused unless
  *       it is a regular file;
- *   <li>within a time limit, as the file system may be the job's own and not answer.
+ *   <li>within a time limit, as the file system may be the process's own and not answer.
  * </ul>
  *
  * <p>For one thread.
@@ -104,7 +104,7 @@ public final class UntrustedPaths {
   /**
    * Works with the permissions of another user, in the mount namespace of this JVM.
    *
-   * @param owner the credentials of a job
+   * @param owner the credentials of a process
    * @param limit how long to wait
    * @return what the work returns
    * @throws IOException when this JVM may not use the credentials, or when the time is up

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.process;
 
-import dev.gpuprocess.gpu.GpuReading;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.process.ProcessIdentity;
 
 /**

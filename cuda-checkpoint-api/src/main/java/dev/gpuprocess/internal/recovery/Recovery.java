@@ -105,9 +105,9 @@ public final class Recovery {
         journal.removeLaunch(file);
         return Optional.of(new RecoveredProcess(root, RecoveryOutcome.ENDED_WITH_CONTROLLER, null));
       }
-      LOG.warn("job {} has outlived its controller, and cannot be ended from here", root.pid());
+      LOG.warn("process {} has outlived its controller, and cannot be ended from here", root.pid());
     } catch (IOException | ProcessUnreadableException e) {
-      LOG.warn("job {} has outlived its controller: {}", root.pid(), e.getMessage());
+      LOG.warn("process {} has outlived its controller: {}", root.pid(), e.getMessage());
     }
     return Optional.of(new RecoveredProcess(root, RecoveryOutcome.UNREACHABLE, null));
   }

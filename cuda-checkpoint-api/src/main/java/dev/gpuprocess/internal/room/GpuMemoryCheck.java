@@ -1,14 +1,14 @@
 package dev.gpuprocess.internal.room;
 
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuPair;
-import dev.gpuprocess.gpu.GpuReading;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.lock.ProcessLock;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuPair;
-import dev.gpuprocess.gpu.GpuReading;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuReading;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.process.PidNamespace;
 import dev.gpuprocess.internal.text.Bytes;
 import java.util.List;

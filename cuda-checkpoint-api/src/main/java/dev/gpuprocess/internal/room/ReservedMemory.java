@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.room;
 
-import dev.gpuprocess.gpu.GpuPair;
+import dev.gpuprocess.cuda.GpuPair;
 import java.util.Collections;
 import java.util.List;
 

@@ -17,8 +17,6 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Counter;
@@ -69,7 +67,7 @@ class StateReadingTest {
     machine = SimulatedDriver.create();
     checkpoints =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(directory.resolve("state"))
             .build();
     hasty =

@@ -8,8 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -77,7 +75,7 @@ class GpuReleaseTest {
 
   private GpuCheckpoints checkpoints() {
     return GpuCheckpoints.builder()
-        .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+        .cuda(machine.directory())
         .stateDirectory(directory.resolve("state"))
         .build();
   }

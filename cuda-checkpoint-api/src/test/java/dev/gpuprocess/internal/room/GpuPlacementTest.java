@@ -4,11 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuPair;
-import dev.gpuprocess.gpu.GpuReading;
-import dev.gpuprocess.gpu.GpuUuid;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;

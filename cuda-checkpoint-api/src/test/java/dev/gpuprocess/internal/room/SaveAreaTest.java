@@ -10,10 +10,9 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.cuda.LibCuda;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -59,7 +58,7 @@ class SaveAreaTest {
         Pattern pattern = Pattern.launch(160).on(machine).notOurChild().start()) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+              .cuda(machine.directory())
               .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
               .stateDirectory(state)
               .build();

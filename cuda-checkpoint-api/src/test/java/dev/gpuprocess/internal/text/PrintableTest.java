@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
-import dev.gpuprocess.dumped.DumpedFile;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.image.DumpedFile;
 import org.junit.jupiter.api.Test;
 
 /** Names that others chose, where people read them. */

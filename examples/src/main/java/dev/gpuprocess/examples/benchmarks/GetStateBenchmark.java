@@ -3,7 +3,7 @@ package dev.gpuprocess.examples.benchmarks;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.cuda.jnr.LibCuda;
+import dev.gpuprocess.internal.cuda.LibCuda;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.bus;
 
+import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.gpu.Gpu;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.util.ArrayList;

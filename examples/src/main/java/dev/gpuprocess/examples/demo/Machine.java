@@ -2,15 +2,13 @@ package dev.gpuprocess.examples.demo;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.CudaDriver;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
-import dev.gpuprocess.gpu.GpuUuid;
 import java.time.LocalDate;
 import java.time.ZoneOffset;
 import java.util.List;
@@ -62,10 +60,7 @@ public final class Machine implements AutoCloseable {
 
   /** A simulated machine; closing this deletes it. */
   public static Machine on(SimulatedDriver driver, String because) {
-    GpuCheckpoints checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(driver.directory()), LibNvml.in(driver.directory()))
-            .build();
+    GpuCheckpoints checkpoints = GpuCheckpoints.builder().cuda(driver.directory()).build();
     return new Machine(checkpoints, driver, "simulated, " + because);
   }
 

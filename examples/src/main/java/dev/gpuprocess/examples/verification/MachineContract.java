@@ -2,10 +2,10 @@ package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.contract.CudaDriverContract;
 import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.gpu.GpuInventory;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 

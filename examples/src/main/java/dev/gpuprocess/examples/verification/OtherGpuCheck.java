@@ -1,11 +1,11 @@
 package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuMap;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.PrintStream;
 import java.util.List;

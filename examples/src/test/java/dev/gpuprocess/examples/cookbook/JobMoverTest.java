@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresCriu;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -43,7 +41,7 @@ class JobMoverTest {
   private JobMover host(String name) {
     GpuCheckpoints gpus =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(directory.resolve("state-" + name))
             .build();
     return new JobMover(gpus, directory.resolve("images-" + name), directory.resolve("shared"));

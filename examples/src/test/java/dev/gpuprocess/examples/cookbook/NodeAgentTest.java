@@ -10,8 +10,6 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.RetentionPolicy;
@@ -48,7 +46,7 @@ class NodeAgentTest {
     job = Counter.start(machine);
     gpus =
         GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
+            .cuda(machine.directory())
             .stateDirectory(directory.resolve("state"))
             .build();
     agent = agent(NEVER);
@@ -124,7 +122,7 @@ class NodeAgentTest {
       Path machine = Path.of(args[0]);
       CheckpointedProcess suspended =
           GpuCheckpoints.builder()
-              .cuda(LibCuda.in(machine), LibNvml.in(machine))
+              .cuda(machine)
               .stateDirectory(Path.of(args[1]))
               .build()
               .process(Long.parseLong(args[2]))

@@ -8,8 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
@@ -36,11 +34,7 @@ class PreemptingSchedulerTest {
   void startJob(@TempDir Path state) {
     machine = SimulatedDriver.builder().memory(1L << 30).create();
     job = Counter.start(machine);
-    gpus =
-        GpuCheckpoints.builder()
-            .cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory()))
-            .stateDirectory(state)
-            .build();
+    gpus = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
     scheduler = new PreemptingScheduler(gpus, Duration.ZERO);
     scheduler.addBatchJob(job.pid());
     assertEquals(101, job.increment());

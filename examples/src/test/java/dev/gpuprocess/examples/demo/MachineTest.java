@@ -3,9 +3,9 @@ package dev.gpuprocess.examples.demo;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import java.nio.file.Path;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;

@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.cuda.jnr.LibCuda;
-import dev.gpuprocess.cuda.jnr.LibNvml;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.nio.file.Path;
@@ -31,7 +31,7 @@ class SchedulerTest {
     machine = SimulatedDriver.create();
     job = Counter.start(machine);
     gpus =
-        GpuCheckpoints.builder().cuda(LibCuda.in(machine.directory()), LibNvml.in(machine.directory())).build();
+        GpuCheckpoints.builder().cuda(machine.directory()).build();
     scheduler = new Scheduler(gpus);
     assertEquals(101, job.increment());
   }

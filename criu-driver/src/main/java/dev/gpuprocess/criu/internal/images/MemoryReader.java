@@ -2,8 +2,8 @@ package dev.gpuprocess.criu.internal.images;
 
 import dev.gpuprocess.criu.proto.Images.mm_entry;
 import dev.gpuprocess.criu.proto.Images.vma_entry;
-import dev.gpuprocess.dumped.DumpedMemory;
-import dev.gpuprocess.dumped.DumpedMemory.Kind;
+import dev.gpuprocess.image.DumpedMemory;
+import dev.gpuprocess.image.DumpedMemory.Kind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

@@ -2,8 +2,8 @@ package dev.gpuprocess.criu.internal.log;
 
 import dev.gpuprocess.criu.internal.images.TreeReader;
 import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
-import dev.gpuprocess.dumped.DumpReport;
-import dev.gpuprocess.dumped.DumpedTree;
+import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.internal.os.PageSize;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.gpu;
+package dev.gpuprocess.cuda;
 
 import java.util.HexFormat;
 import java.util.Locale;

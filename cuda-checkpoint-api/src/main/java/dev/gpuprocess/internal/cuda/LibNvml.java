@@ -1,10 +1,10 @@
-package dev.gpuprocess.cuda.jnr;
+package dev.gpuprocess.internal.cuda;
 
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.gpu.Gpu;
-import dev.gpuprocess.gpu.GpuInventory;
-import dev.gpuprocess.gpu.GpuReading;
-import dev.gpuprocess.gpu.GpuUuid;
 import dev.gpuprocess.internal.jnr.NvmlFunctions;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.dumped;
+package dev.gpuprocess.image;
 
 import dev.gpuprocess.internal.text.Printable;
 

@@ -1,4 +1,4 @@
-package dev.gpuprocess.gpu;
+package dev.gpuprocess.cuda;
 
 /**
  * Sends what a process had on one GPU to another at restore ({@code CUcheckpointGpuPair}).

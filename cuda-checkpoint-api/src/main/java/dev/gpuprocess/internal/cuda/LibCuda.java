@@ -1,14 +1,14 @@
-package dev.gpuprocess.cuda.jnr;
+package dev.gpuprocess.internal.cuda;
 
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.gpu.GpuPair;
 import dev.gpuprocess.internal.jnr.CudaFunctions;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
@@ -41,8 +41,8 @@ import org.jspecify.annotations.Nullable;
  * <p>With driver 590 and later (CUDA 13.1) a call about a process that was started with {@code
  * CUDA_CHECKPOINT_JOB_FILE} in its environment is made by a small program with the same file there,
  * as the driver takes the job file of the caller's environment, of which a JVM has only one. Calls
- * for different jobs and processes so run side by side; each takes some milliseconds longer. This
- * was tried on the simulated driver only.
+ * for different processes and processes so run side by side; each takes some milliseconds longer.
+ * This was tried on the simulated driver only.
  */
 public final class LibCuda implements CudaDriver {
 

@@ -1,4 +1,4 @@
-package dev.gpuprocess.dumped;
+package dev.gpuprocess.image;
 
 /**
  * A thread of a dumped process.

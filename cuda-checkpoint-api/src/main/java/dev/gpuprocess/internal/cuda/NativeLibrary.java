@@ -1,4 +1,4 @@
-package dev.gpuprocess.cuda.jnr;
+package dev.gpuprocess.internal.cuda;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;

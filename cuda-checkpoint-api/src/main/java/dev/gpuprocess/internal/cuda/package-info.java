@@ -3,4 +3,4 @@
  * open because JNR's generated classes live in an unnamed module.
  */
 @org.jspecify.annotations.NullMarked
-package dev.gpuprocess.cuda.jnr;
+package dev.gpuprocess.internal.cuda;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.gpu;
+package dev.gpuprocess.cuda;
 
 import java.util.HashSet;
 import java.util.List;
@@ -38,7 +38,7 @@ public sealed interface GpuMap {
   }
 
   /**
-   * All that the process or job holds, on one GPU, goes to this one.
+   * All that the process holds, on one GPU, goes to this one.
    *
    * @param target a GPU of this machine
    */
@@ -92,7 +92,7 @@ public sealed interface GpuMap {
   }
 
   /**
-   * All that the process or job holds goes to one GPU. It must hold memory on exactly one.
+   * All that the process holds goes to one GPU. It must hold memory on exactly one.
    *
    * @param target a GPU of this machine
    * @return the map

@@ -1,11 +1,11 @@
-package dev.gpuprocess.cuda.jnr;
+package dev.gpuprocess.internal.cuda;
 
 import dev.gpuprocess.contract.CudaDriverContract;
 import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
-import dev.gpuprocess.gpu.GpuInventory;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
