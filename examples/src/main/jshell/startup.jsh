@@ -1,12 +1,9 @@
 import dev.gpuprocess.*
 import dev.gpuprocess.criu.*
 import dev.gpuprocess.cuda.*
-import dev.gpuprocess.internal.cuda.*
 import dev.gpuprocess.doctor.*
-import dev.gpuprocess.image.*
 import dev.gpuprocess.error.*
 import dev.gpuprocess.fixtures.*
-import dev.gpuprocess.cuda.*
 import dev.gpuprocess.image.*
 import dev.gpuprocess.options.*
 import dev.gpuprocess.process.*

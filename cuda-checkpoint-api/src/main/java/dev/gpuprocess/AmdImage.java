@@ -90,6 +90,6 @@ public final class AmdImage extends SavedImage {
 
   @Override
   public String toString() {
-    return "image of AMD job " + manifest().pid() + " in " + directory();
+    return "image of AMD process " + manifest().pid() + " in " + directory();
   }
 }

@@ -147,6 +147,6 @@ public final class AmdProcess {
 
   @Override
   public String toString() {
-    return "AMD job " + root().pid();
+    return "AMD process " + root().pid();
   }
 }

@@ -223,7 +223,7 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Opens an image as that of an AMD job.
+   * Opens an image as that of an AMD process.
    *
    * @param directory as given to {@link AmdProcess#dump(Path)}
    * @return the image

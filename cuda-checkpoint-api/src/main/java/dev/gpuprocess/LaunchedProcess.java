@@ -150,6 +150,6 @@ public final class LaunchedProcess {
 
   @Override
   public String toString() {
-    return "job with root " + identity().pid();
+    return "launched process " + identity().pid();
   }
 }

@@ -18,11 +18,8 @@ class ArchitectureTest {
       List.of(
           "dev.gpuprocess",
           "dev.gpuprocess.cuda",
-          "dev.gpuprocess.internal.cuda",
           "dev.gpuprocess.doctor",
-          "dev.gpuprocess.image",
           "dev.gpuprocess.error",
-          "dev.gpuprocess.cuda",
           "dev.gpuprocess.image",
           "dev.gpuprocess.internal.os to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",

@@ -367,7 +367,7 @@ class AmdProcessTest {
   void doctorSaysWhatItIs() {
     Diagnosis diagnosis = checkpoints(criu()).doctor(workload.pid());
     assertTrue(diagnosis.isHealthy(), diagnosis::toString);
-    assertTrue(diagnosis.toString().contains("it is an AMD job"), diagnosis::toString);
+    assertTrue(diagnosis.toString().contains("it is an AMD process"), diagnosis::toString);
     assertTrue(
         diagnosis.toString().contains(machine.plugins().resolve("amdgpu_plugin.so").toString()),
         diagnosis::toString);

@@ -96,7 +96,7 @@ class JShellTest {
     Path startup = directory.resolve("startup.jsh");
     List<String> lines = Files.readAllLines(SCRIPTS.resolve("startup.jsh"));
     Files.write(
-        startup, lines.stream().filter(line -> !line.contains("gpuprocess.cuda.jnr")).toList());
+        startup, lines.stream().filter(line -> !line.contains("gpuprocess.fixtures")).toList());
     Outcome outcome = run(startup, SCRIPTS.resolve("main-job.jsh"));
     assertEquals(1, outcome.exit(), outcome.output());
     assertTrue(outcome.unexpected().contains("Error:"), outcome.output());
