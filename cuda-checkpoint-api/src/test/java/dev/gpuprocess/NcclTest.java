@@ -76,7 +76,7 @@ class NcclTest {
     List<Finding> told = told(rank);
     assertEquals(1, told.size(), told::toString);
     assertEquals(Severity.WARNING, told.get(0).severity());
-    assertEquals("start the job with " + settings, told.get(0).cure());
+    assertEquals("start the process with " + settings, told.get(0).cure());
   }
 
   @Test
@@ -131,7 +131,7 @@ class NcclTest {
         String told = lockTimedOut(first);
         assertTrue(
             told.contains(
-                "start the job with NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1"),
+                "start the process with NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1"),
             told);
         assertTrue(told.contains(Long.toString(second.pid())), told);
       }
@@ -144,7 +144,7 @@ class NcclTest {
         Counter second = talking(ALL, 1)) {
       ProcessUnfitException refused = assertRefused(first);
       assertTrue(
-          refused.getMessage().contains("start the job with NCCL_P2P_DISABLE=1"),
+          refused.getMessage().contains("start the process with NCCL_P2P_DISABLE=1"),
           refused::getMessage);
       assertTrue(refused.getMessage().contains(Long.toString(second.pid())), refused::getMessage);
       assertRefused(second);
