@@ -1,9 +1,10 @@
 package dev.gpuprocess.examples.benchmarks;
 
+import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.cuda.LibCuda;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
@@ -24,7 +25,7 @@ import org.openjdk.jmh.annotations.Warmup;
 @State(Scope.Benchmark)
 public class GetStateBenchmark {
 
-  private final LibCuda cuda = LibCuda.system();
+  private final CudaDriver cuda = GpuCheckpoints.standard().cuda();
   private final int pid = Integer.getInteger("bench.pid", 0);
 
   /** Called by the harness. */

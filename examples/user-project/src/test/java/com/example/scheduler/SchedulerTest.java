@@ -8,8 +8,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.internal.cuda.LibCuda;
-import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.nio.file.Path;
