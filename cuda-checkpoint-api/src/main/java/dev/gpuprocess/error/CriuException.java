@@ -32,7 +32,6 @@ public class CriuException extends FixAndRetryException implements CriuReport {
 
   private static final int NO_SIGNAL = 0;
 
-  private final Reason reason;
   private final transient CriuFailure criu;
   private final int signal;
   private final transient Set<String> capabilities;
@@ -73,7 +72,6 @@ public class CriuException extends FixAndRetryException implements CriuReport {
       Set<String> capabilities,
       @Nullable Throwable cause) {
     super(reason, message, failure, cause);
-    this.reason = reason;
     this.criu = criu;
     this.signal = signal;
     this.capabilities = Set.copyOf(capabilities);
@@ -116,7 +114,7 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    */
   @Override
   public final Reason reason() {
-    return reason;
+    return (Reason) super.reason();
   }
 
   /**

@@ -1,6 +1,7 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.internal.text.Printable;
+import java.io.Serializable;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -16,7 +17,7 @@ public abstract class GpuCheckpointException extends RuntimeException {
    * Why an operation failed. Each exception type has one reason, or an enum of its own with several
    * for which a caller does the same next: {@code e.reason() == ImageException.Reason.MISSING}.
    */
-  public sealed interface Reason
+  public sealed interface Reason extends Serializable
       permits RetryLaterException.Reason,
           InsufficientGpuMemoryException.Reason,
           FixAndRetryException.Reason,
@@ -29,7 +30,7 @@ public abstract class GpuCheckpointException extends RuntimeException {
     String name();
   }
 
-  private final transient Reason reason;
+  private final Reason reason;
   private transient volatile Failure failure;
   private transient volatile String where = "";
   private transient volatile boolean isComplete;

@@ -69,8 +69,6 @@ public class ImageException extends FixAndRetryException {
     NOT_DUMPED
   }
 
-  private final Reason reason;
-
   /**
    * Creates the exception.
    *
@@ -81,7 +79,6 @@ public class ImageException extends FixAndRetryException {
    */
   public ImageException(Reason reason, String message, Failure failure, @Nullable Throwable cause) {
     super(reason, message, failure, cause);
-    this.reason = reason;
   }
 
   /**
@@ -102,6 +99,6 @@ public class ImageException extends FixAndRetryException {
    */
   @Override
   public final Reason reason() {
-    return reason;
+    return (Reason) super.reason();
   }
 }

@@ -26,7 +26,6 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
 
   private static final long NOT_KNOWN = -1;
 
-  private final Reason reason;
   private final transient @Nullable GpuShortage shortage;
   private final long bound;
 
@@ -46,7 +45,6 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
   private InsufficientGpuMemoryException(
       Reason reason, String message, Failure failure, @Nullable GpuShortage shortage, long bound) {
     super(reason, message, failure, null);
-    this.reason = reason;
     this.shortage = shortage;
     this.bound = bound;
   }
@@ -74,7 +72,7 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
    */
   @Override
   public final Reason reason() {
-    return reason;
+    return (Reason) super.reason();
   }
 
   /**

@@ -43,8 +43,6 @@ public class MachineUnfitException extends GpuCheckpointException {
     CPU_MISMATCH
   }
 
-  private final Reason reason;
-
   /**
    * Creates the exception.
    *
@@ -56,7 +54,6 @@ public class MachineUnfitException extends GpuCheckpointException {
   public MachineUnfitException(
       Reason reason, String message, Failure failure, @Nullable Throwable cause) {
     super(reason, message, failure, cause);
-    this.reason = reason;
   }
 
   /**
@@ -77,6 +74,6 @@ public class MachineUnfitException extends GpuCheckpointException {
    */
   @Override
   public final Reason reason() {
-    return reason;
+    return (Reason) super.reason();
   }
 }

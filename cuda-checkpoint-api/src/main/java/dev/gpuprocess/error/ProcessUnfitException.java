@@ -45,8 +45,6 @@ public class ProcessUnfitException extends GpuCheckpointException {
     OUT_OF_GPU_MEMORY
   }
 
-  private final Reason reason;
-
   /**
    * Creates the exception.
    *
@@ -58,7 +56,6 @@ public class ProcessUnfitException extends GpuCheckpointException {
   public ProcessUnfitException(
       Reason reason, String message, Failure failure, @Nullable Throwable cause) {
     super(reason, message, failure, cause);
-    this.reason = reason;
   }
 
   /**
@@ -79,6 +76,6 @@ public class ProcessUnfitException extends GpuCheckpointException {
    */
   @Override
   public final Reason reason() {
-    return reason;
+    return (Reason) super.reason();
   }
 }
