@@ -98,10 +98,11 @@ final class RestoreRecovery extends EntryRecovery {
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
-    if (!isOfImage(process)) {
+    Optional<Manifest> image = manifest();
+    if (!isOf(image, process)) {
       return Optional.of(gone());
     }
-    if (!areNoted(process)) {
+    if (!areNoted(process, image)) {
       return Optional.of(found(RecoveryOutcome.UNREACHABLE));
     }
     journal.removeRestore(entry.key());
@@ -110,7 +111,7 @@ final class RestoreRecovery extends EntryRecovery {
     }
     // Without an image that says otherwise, a process that is not suspended is another one.
     return Optional.of(
-        manifest().isPresent()
+        image.isPresent()
             ? new RecoveredProcess(process, RecoveryOutcome.RUNNING, null)
             : found(RecoveryOutcome.GONE));
   }
@@ -129,9 +130,8 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /** Notes those that have no entry of their own; false when one of the image does not answer. */
-  private boolean areNoted(ProcessIdentity root) {
+  private boolean areNoted(ProcessIdentity root, Optional<Manifest> image) {
     Map<Integer, Holdings> held = new HashMap<>();
-    Optional<Manifest> image = manifest();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
     if (image.map(known -> known.options().plugin() != null).orElse(false)) {
       return true; // it runs, and no CUDA driver has to be asked
@@ -181,12 +181,13 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /** Assumed where the image cannot be read. */
-  private boolean isOfImage(ProcessIdentity process) {
-    return manifest()
+  private static boolean isOf(Optional<Manifest> image, ProcessIdentity process) {
+    return image
         .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
         .orElse(true);
   }
 
+  /** Empty where the entry names no image, or the image cannot be read. */
   private Optional<Manifest> manifest() {
     Path image = entry.image();
     if (image == null) {
