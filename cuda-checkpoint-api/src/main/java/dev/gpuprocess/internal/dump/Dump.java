@@ -193,22 +193,8 @@ public final class Dump {
     try {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
-      HostMemoryPool.Copies reading = context.hostMemory().copying(isSummed(image) ? 1 : 0);
       try {
-        saveFiles.look(criu);
-        WorkLimit copying =
-            WorkLimit.copying(
-                pid,
-                limit.remaining(),
-                () -> options.cancellation().map(Cancellation::isCancelled).orElse(false));
-        if (!isSnapshot) {
-          saveFiles.copy(image, disk, copying, late -> saveFiles.closeWith(image));
-        }
-        saveFiles.name(image, disk, late -> saveFiles.closeWith(image));
-        if (!isSnapshot) {
-          saveFiles.write(image, disk, copying, late -> saveFiles.closeWith(image));
-        }
-        dump(criu, image, kept, disk);
+        fill(criu, image, kept, disk, limit);
         if (isSnapshot) {
           saveFiles.hideNames();
           written =
@@ -218,12 +204,11 @@ public final class Dump {
                   saveFiles,
                   directory.toAbsolutePath(),
                   options.deadline(),
-                  options.cancellation().orElse(null),
+                  this::isCancelled,
                   steps,
                   requireDraft());
         }
       } finally {
-        reading.close();
         if (written == null && !disk.hangs()) {
           disk.tidy("tidy", context.timeouts().call(), () -> saveFiles.closeWith(image));
         }
@@ -234,9 +219,34 @@ public final class Dump {
     }
   }
 
-  /** Whether memory is all that the process waits for, as its checksums are computed there. */
-  private boolean isSummed(StagedImage image) {
-    return !isSnapshot && image.isInMemory();
+  /** Has the GPU memory and CRIU's files written, with nothing slowed by memory that is made. */
+  private void fill(
+      CriuDriver criu,
+      StagedImage image,
+      Manifest.Options kept,
+      BoundedDiskTask disk,
+      WorkLimit limit) {
+    // In memory the process waits only for its checksums.
+    boolean isSummed = !isSnapshot && image.isInMemory();
+    HostMemoryPool.Copies reading = context.hostMemory().copying(isSummed ? 1 : 0);
+    try {
+      saveFiles.look(criu);
+      WorkLimit copying = WorkLimit.copying(root.pid(), limit.remaining(), this::isCancelled);
+      if (!isSnapshot) {
+        saveFiles.copy(image, disk, copying, late -> saveFiles.closeWith(image));
+      }
+      saveFiles.name(image, disk, late -> saveFiles.closeWith(image));
+      if (!isSnapshot) {
+        saveFiles.write(image, disk, copying, late -> saveFiles.closeWith(image));
+      }
+      dump(criu, image, kept, disk);
+    } finally {
+      reading.close();
+    }
+  }
+
+  private boolean isCancelled() {
+    return options.cancellation().map(Cancellation::isCancelled).orElse(false);
   }
 
   /** Those from which device files are to be taken. */

@@ -9,12 +9,11 @@ import dev.gpuprocess.internal.store.ImageDirectory;
 import dev.gpuprocess.internal.store.StagedImage;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
-import dev.gpuprocess.options.Cancellation;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
-import org.jspecify.annotations.Nullable;
 
 /**
  * An image for which nothing is needed any more of its process, which may run on: what is in memory
@@ -27,7 +26,7 @@ final class WrittenImage {
   private final SaveFileSteps saveFiles;
   private final Path place;
   private final Duration limit;
-  private final @Nullable Cancellation cancellation;
+  private final BooleanSupplier isCancelled;
   private final StepRecorder steps;
   private final Function<List<ImageFile>, Manifest> manifest;
 
@@ -37,7 +36,7 @@ final class WrittenImage {
       SaveFileSteps saveFiles,
       Path place,
       Duration limit,
-      @Nullable Cancellation cancellation,
+      BooleanSupplier isCancelled,
       StepRecorder steps,
       Function<List<ImageFile>, Manifest> manifest) {
     this.job = job;
@@ -45,7 +44,7 @@ final class WrittenImage {
     this.saveFiles = saveFiles;
     this.place = place;
     this.limit = limit;
-    this.cancellation = cancellation;
+    this.isCancelled = isCancelled;
     this.steps = steps;
     this.manifest = manifest;
   }
@@ -55,10 +54,7 @@ final class WrittenImage {
    * now: the process may have waited long for its GPU.
    */
   ImageDirectory publish() {
-    return publish(
-        WorkLimit.copying(
-            job.root.pid(), limit, () -> cancellation != null && cancellation.isCancelled()),
-        limit);
+    return publish(WorkLimit.copying(job.root.pid(), limit, isCancelled), limit);
   }
 
   /**
