@@ -97,8 +97,7 @@ final class OneSize {
 
   private OptionalDouble suspendReady(int pid, double rawResume) throws IOException {
     try (ReadyMemory memory = readyMemory()) {
-      if (!memory.await()) {
-        out.printf("  %s: the memory that was to be kept ready was not made in time%n", size);
+      if (!memory.await(size, out)) {
         return OptionalDouble.empty();
       }
       Library library = new Library(memory.checkpoints(), pid);
@@ -137,7 +136,7 @@ final class OneSize {
   /** With host memory that is kept ready, as it is where suspends are expected. */
   private void tmpfs(Pattern pattern, Trip raw) throws IOException, InterruptedException {
     try (ReadyMemory memory = readyMemory()) {
-      boolean unused = memory.await();
+      boolean unused = memory.await(size, out);
       Library library = new Library(memory.checkpoints(), (int) pattern.pid());
       Trip trip = trip(library, "library", pattern, place.onTmpfs());
       table.add(size, Figure.DUMP, raw.suspend() + raw.dump(), trip.suspend() + trip.dump());

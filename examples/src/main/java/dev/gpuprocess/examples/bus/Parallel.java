@@ -30,7 +30,7 @@ final class Parallel {
    * @return seconds until all of it was done
    * @throws IOException when one of the actions has thrown something
    */
-  static <T> double seconds(List<T> all, Action<T> action)
+  static <T> double seconds(List<? extends T> all, Action<T> action)
       throws IOException, InterruptedException {
     List<Callable<Boolean>> calls = new ArrayList<>();
     for (T each : all) {

@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.function.IntFunction;
 
 /** So much GPU memory in one and in several processes, moved at the same time by a thread each. */
@@ -25,9 +24,6 @@ final class Processes {
     this.table = table;
     this.out = out;
   }
-
-  /** Seconds from the first call to the last answer. */
-  private record Times(double suspend, double resume) {}
 
   void run(Size all) throws IOException, InterruptedException {
     for (int count : COUNTS) {
@@ -48,32 +44,19 @@ final class Processes {
       for (int i = 0; i < count; i++) {
         patterns.add(filled.next());
       }
-      if (!memory.await()) {
-        out.println("  the memory that was to be kept ready was not made in time");
-      }
-      Times raw = moved(patterns, pid -> new Raw(machine.checkpoints().cuda(), pid), "raw", memory);
-      Times here =
-          moved(patterns, pid -> new Library(memory.checkpoints(), pid), "library", memory);
+      boolean unused = memory.await(all, out);
+      List<Way> alone = ways(patterns, pid -> new Raw(machine.checkpoints().cuda(), pid));
+      Moves raw = Moves.of(alone, "raw", memory, out);
+      List<Way> library = ways(patterns, pid -> new Library(memory.checkpoints(), pid));
+      Moves here = Moves.of(library, "library", memory, out);
       String processes = count == 1 ? "1 process" : count + " processes";
-      table.add(all, "suspend, " + processes, raw.suspend, here.suspend);
-      table.add(all, "resume, " + processes, raw.resume, here.resume);
+      table.add(all, "suspend, " + processes, raw.suspend(), here.suspend());
+      table.add(all, "resume, " + processes, raw.resume(), here.resume());
       filled.verify();
     }
   }
 
-  private Times moved(List<Pattern> patterns, IntFunction<Way> way, String who, ReadyMemory memory)
-      throws IOException, InterruptedException {
-    List<Way> ways = patterns.stream().map(pattern -> way.apply((int) pattern.pid())).toList();
-    double suspend = Parallel.seconds(ways, Way::suspend);
-    memory.settle();
-    double resume = Parallel.seconds(ways, Way::resume);
-    out.printf(
-        Locale.ROOT,
-        "  %s: suspend %.2f s, resume %.2f s; the first: %s%n",
-        who,
-        suspend,
-        resume,
-        ways.get(0).steps());
-    return new Times(suspend, resume);
+  private static List<Way> ways(List<Pattern> patterns, IntFunction<Way> way) {
+    return patterns.stream().map(pattern -> way.apply((int) pattern.pid())).toList();
   }
 }

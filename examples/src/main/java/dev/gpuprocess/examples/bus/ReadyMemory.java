@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.bus;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileStore;
@@ -49,11 +50,17 @@ final class ReadyMemory implements AutoCloseable {
     return new ReadyMemory(settings, tmpfs, processes * ((each + PART - 1) / PART * PART));
   }
 
-  /** Waits until it is there. */
-  boolean await() throws IOException {
+  /**
+   * Waits until it is there.
+   *
+   * @param size for the line that is printed when it is not there in time
+   * @return whether it is there
+   */
+  boolean await(Size size, PrintStream out) throws IOException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     while (used() - usedBefore < bytes) {
       if (System.nanoTime() - end > 0) {
+        out.printf("  %s: the memory that was to be kept ready was not made in time%n", size);
         return false;
       }
       LockSupport.parkNanos(PAUSE);
