@@ -1,9 +1,9 @@
 package dev.gpuprocess;
 
 /**
- * Where the snapshots go that a launched process asks for, and which of them stay. Immutable. Its
- * listener is told of no {@linkplain SnapshotListener#skipped skipped} snapshots: who asks in vain
- * is refused, and the listener told of a {@linkplain SnapshotListener#failed failed} one.
+ * Where the snapshots go that a launched process requests, and which of them stay. Immutable. Its
+ * listener gets no {@linkplain SnapshotListener#skipped skipped} snapshots: such a request is
+ * refused, and the listener gets a {@linkplain SnapshotListener#failed failed} one.
  *
  * <p>A process that is {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
  * RequestPlan) launched} with a plan has a small process of this library as its root, and the
@@ -19,14 +19,15 @@ package dev.gpuprocess;
  *       makes a request that waits for idle GPUs urgent;
  *   <li>listens on a UNIX stream socket, whose path the process has in {@code GPUPROCESS_SOCKET},
  *       for one line, {@code idle} or {@code now}, and answers with one line when the snapshot is
- *       made: {@code original} to who goes on, and {@code restored} to who has come back from its
- *       image, however often and wherever that is, and whoever restores it. A dump by another verb
- *       meanwhile counts like it. Every process of the tree may ask; all who wait share a snapshot;
+ *       made: {@code original} in the process that continues, and {@code restored} in every copy
+ *       restored from the image. A dump by another verb in that time counts as the snapshot. Every
+ *       process of the tree may send a request; all requests that wait share a snapshot;
  *   <li>answers {@code refused:} and a reason when there is none: it failed, another one is being
  *       made, the JVM that has launched the process is gone (which is noticed within seconds), or
- *       the line is another. Who is no descendant of the root is answered {@code asked} at once, as
- *       it is in no image. Users other than the process's and root are refused, who says nothing
- *       within five seconds is let go, and 64 connections are taken at a time;
+ *       the line is another. A process that is not a descendant of the root gets {@code asked} at
+ *       once, since it is not in the image. Users other than the process's and root are refused, a
+ *       connection that sends nothing within five seconds is closed, and 64 connections are
+ *       accepted at a time;
  *   <li>passes every other signal on to the command, and ends as that does. The root of an
  *       {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} process exits
  *       with 128 and the signal's number when a signal has ended the command.
@@ -34,12 +35,13 @@ package dev.gpuprocess;
  *
  * <p>The pid to be signalled is that of {@link LaunchedProcess#identity()}; the process has it, as
  * it sees it, in {@code GPUPROCESS_ROOT}. A signal that cannot be served now, as when a snapshot is
- * being made, is lost. The command leads a process group of its own in the session of the job.
+ * being made, is lost. The command leads a process group of its own in the session of the process.
  * After a restore that brings the process back for the JVM that has launched it, requests are taken
  * again; after any other, and in further copies of an isolated process, they are refused.
  *
- * <p>The snapshots are made by daemon threads of this JVM, which end with the job. One that failed
- * and left the process suspended has it resumed. Nothing that fails ends this.
+ * <p>The snapshots are made by daemon threads of this JVM, which end with the process. After a
+ * snapshot that failed and left the process suspended, the process is resumed. No failure ends the
+ * threads.
  */
 public final class RequestPlan extends Plan {
 
