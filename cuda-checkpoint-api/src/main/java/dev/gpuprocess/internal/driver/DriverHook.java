@@ -156,7 +156,7 @@ public final class DriverHook {
         return true;
       }
     }
-    return pages.hasThreads(memory) || pages.region(memory).isPresent();
+    return !pages.threads(memory).isEmpty() || pages.region(memory).isPresent();
   }
 
   /** The one whose pages are in a process, set or not. */
@@ -274,10 +274,13 @@ public final class DriverHook {
    * @throws IOException when a call failed
    */
   public void remove() throws UntraceableException, IOException {
+    Set<Integer> ending = threads();
     boolean unused =
         RemoteCalls.borrow(
             process,
             BORROWING,
+            // A thread that is asked to stop for our calls cannot end before they are made.
+            task -> ending.isEmpty() || !ending.contains(RestoreThread.ownNumber(task)),
             thread -> {
               Slots.point(thread, memory, pages, false);
               pages.arm(memory, false);
@@ -297,10 +300,21 @@ public final class DriverHook {
             });
   }
 
+  /** The threads that run, by their numbers, as soon as all of them have one. */
+  private Set<Integer> threads() throws NativeCallException {
+    try (Polling polling = new Polling(ENDING)) {
+      Set<Integer> numbers = pages.threads(memory);
+      while (numbers.contains(HookPages.NO_NUMBER_YET) && polling.pause()) {
+        numbers = pages.threads(memory);
+      }
+      return numbers;
+    }
+  }
+
   private boolean haveEnded() throws NativeCallException {
     try (Polling polling = new Polling(ENDING)) {
       boolean inTime = true;
-      while (inTime && pages.hasThreads(memory)) {
+      while (inTime && !pages.threads(memory).isEmpty()) {
         inTime = polling.pause();
       }
       return inTime;

@@ -10,8 +10,10 @@ import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * The two pages of a hook in a process: code, which begins with what the library called before, and
@@ -38,6 +40,9 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
   static final int BYTES = 2 * PAGE;
 
   static final int MOST_THREADS = 64;
+
+  /** In place of the number of a thread that has not begun to run. */
+  static final int NO_NUMBER_YET = -1;
 
   private static final long MAGIC = 0x316b_6f6f_4855_5047L; // "GPUHook1"
   private static final int ORIGINALS = 8;
@@ -211,7 +216,7 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
         .putLong(STACK_BYTES, stacks.map(AddressRange::bytes).orElse(0L))
         .putInt(RUNNING, threads);
     for (int i = 0; i < threads; i++) {
-      data.putInt(THREADS + i * Integer.BYTES, -1); // until the kernel writes its number
+      data.putInt(THREADS + i * Integer.BYTES, NO_NUMBER_YET); // the kernel writes it
     }
     if (!saves) {
       ByteBuffer before = read(memory);
@@ -248,15 +253,20 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
         ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(value).array());
   }
 
-  /** Whether threads of the hook run. */
-  boolean hasThreads(ProcessMemory memory) throws NativeCallException {
+  /**
+   * Returns the numbers that the running threads of the hook have in the process's pid namespace.
+   * {@link #NO_NUMBER_YET} stands for threads that have not begun to run.
+   */
+  Set<Integer> threads(ProcessMemory memory) throws NativeCallException {
     ByteBuffer data = read(memory);
+    Set<Integer> numbers = new HashSet<>();
     for (int i = 0; i < MOST_THREADS; i++) {
-      if (data.getInt(THREADS + i * Integer.BYTES) != 0) {
-        return true;
+      int number = data.getInt(THREADS + i * Integer.BYTES);
+      if (number != 0) {
+        numbers.add(number);
       }
     }
-    return false;
+    return numbers;
   }
 
   /** What is left of the memory for save areas; empty for nothing. */

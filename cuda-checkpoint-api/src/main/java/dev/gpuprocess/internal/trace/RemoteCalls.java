@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.IntPredicate;
 import java.util.function.Supplier;
 
 /**
@@ -33,6 +34,7 @@ public final class RemoteCalls {
 
   private final ProcessIdentity process;
   private final Ptrace ptrace;
+  private final IntPredicate mayStop;
   private final long end;
 
   /** Those that were told to stop and have not yet. */
@@ -40,9 +42,10 @@ public final class RemoteCalls {
 
   private UntraceableException why;
 
-  private RemoteCalls(ProcessIdentity process, Ptrace ptrace, long end) {
+  private RemoteCalls(ProcessIdentity process, Ptrace ptrace, IntPredicate mayStop, long end) {
     this.process = process;
     this.ptrace = ptrace;
+    this.mayStop = mayStop;
     this.end = end;
     this.why = Suitability.noThread(process);
   }
@@ -59,18 +62,32 @@ public final class RemoteCalls {
    */
   public static <T> T borrow(ProcessIdentity process, Duration limit, BorrowedThread.Work<T> work)
       throws UntraceableException, IOException {
-    return borrow(process, limit, work, Ptrace::new);
+    return borrow(process, limit, task -> true, work);
+  }
+
+  /**
+   * The same, by one of some threads. No other thread is asked to stop.
+   *
+   * @param mayStop whether a thread may be one, by its number here
+   */
+  public static <T> T borrow(
+      ProcessIdentity process, Duration limit, IntPredicate mayStop, BorrowedThread.Work<T> work)
+      throws UntraceableException, IOException {
+    return borrow(process, limit, mayStop, work, Ptrace::new);
   }
 
   static <T> T borrow(
       ProcessIdentity process,
       Duration limit,
+      IntPredicate mayStop,
       BorrowedThread.Work<T> work,
       Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
     long end = Durations.end(limit);
     return TracerThread.run(
-        process.pid(), requests, ptrace -> new RemoteCalls(process, ptrace, end).run(work));
+        process.pid(),
+        requests,
+        ptrace -> new RemoteCalls(process, ptrace, mayStop, end).run(work));
   }
 
   private <T> T run(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
@@ -87,7 +104,7 @@ public final class RemoteCalls {
     try (Polling polling = new Polling(SEARCH)) {
       while (true) {
         Landscape land = Landscape.of(process);
-        for (int task : ThreadChoice.of(process.pid())) {
+        for (int task : ThreadChoice.of(process.pid(), mayStop)) {
           Optional<BorrowedThread> found = take(task, land);
           if (found.isPresent()) {
             return found.get();

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.function.IntPredicate;
 
 /**
  * Which thread of a process to borrow. First those that wait without a timeout: if this JVM is
@@ -34,13 +35,15 @@ final class ThreadChoice {
   /**
    * Orders the threads of a process.
    *
+   * @param mayStop whether a thread may be one of them
    * @return the best first; empty when there is none
    */
-  static List<Integer> of(int pid) {
+  static List<Integer> of(int pid, IntPredicate mayStop) {
     boolean ours = isOurChild(pid);
     return ProcFs.tasks(pid).stream()
         .filter(thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 't')
         .filter(thread -> !RestoreThread.is(thread))
+        .filter(thread -> mayStop.test(thread.pid()))
         .filter(thread -> !ours || thread.pid() != pid)
         .limit(MOST)
         .map(thread -> new Ranked(thread.pid(), rank(pid, thread)))

@@ -53,6 +53,7 @@ final class BorrowedTime {
     RemoteCalls.borrow(
         process,
         Duration.ofSeconds(20),
+        task -> true,
         thread -> {
           for (int i = 0; i < calls; i++) {
             thread.call(SystemCall.GETPID);

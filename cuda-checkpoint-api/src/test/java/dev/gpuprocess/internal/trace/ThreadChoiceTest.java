@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.trace;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -28,7 +29,7 @@ class ThreadChoiceTest {
     try {
       int self = Math.toIntExact(ProcessHandle.current().pid());
       for (int i = 0; i < LOOKS; i++) {
-        List<Integer> found = ThreadChoice.of(self);
+        List<Integer> found = ThreadChoice.of(self, task -> true);
         assertEquals(Set.copyOf(found).size(), found.size());
       }
     } finally {
@@ -37,6 +38,16 @@ class ThreadChoiceTest {
         thread.join();
       }
     }
+  }
+
+  @Test
+  void threadsThatMayNotStopAreLeftOut() {
+    int self = Math.toIntExact(ProcessHandle.current().pid());
+    List<Integer> all = ThreadChoice.of(self, task -> true);
+    int first = all.get(0);
+    List<Integer> others = ThreadChoice.of(self, task -> task != first);
+    assertFalse(others.isEmpty());
+    assertFalse(others.contains(first));
   }
 
   private static void changeAlways() {

@@ -41,6 +41,7 @@ class TracerKilledTest {
     RemoteCalls.borrow(
         ProcessIdentity.of(captive.pid()).orElseThrow(),
         LIMIT,
+        task -> true,
         work,
         () ->
             new Ptrace(
