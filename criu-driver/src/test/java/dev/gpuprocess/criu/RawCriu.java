@@ -30,6 +30,7 @@ final class RawCriu {
   static final String LOG = "raw.log";
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final int EEXIST = 17;
 
   private RawCriu() {}
 
@@ -158,6 +159,23 @@ final class RawCriu {
         .setShellJob(true)
         .setLogLevel(4)
         .setLogFile(LOG);
+  }
+
+  /**
+   * Restores what has ended, again while its pid is not free: the kernel gives a pid back a moment
+   * after its process is gone from /proc.
+   */
+  static Said restoreOfEnded(criu_opts.Builder opts, Predicate<String> agrees) {
+    Deadline deadline = Deadline.after(PATIENCE);
+    Said said;
+    do {
+      said = ask(program(), request(criu_req_type.RESTORE, opts), agrees);
+    } while (said.errno() == EEXIST && !deadline.passed());
+    return said;
+  }
+
+  static Said restoreOfEnded(DumpDirectories site) {
+    return restoreOfEnded(restore(site), stage -> true);
   }
 
   static criu_req request(criu_req_type type, criu_opts.Builder opts) {

@@ -110,7 +110,7 @@ final class RestoreTraps {
             CriuException.class, CriuException.Reason.CRASHED, site.with(late), pid);
     assertEquals(OptionalInt.of(11), e.signal(), e.getMessage());
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
-    RawCriu.Said said = raw(site);
+    RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertTrue(said.reply().isEmpty());
     assertEquals("signal 11", said.exit().toString());
     ground.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, site, pid);
@@ -135,7 +135,7 @@ final class RestoreTraps {
 
   /** CRIU fails without a useful word, and the pid that it names is not to be signalled. */
   private static void assertFailsRaw(DumpDirectories site, int pid, String criuSays) {
-    RawCriu.Said said = raw(site);
+    RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertFalse(said.success());
     assertEquals(0, said.errno());
     assertTrue(said.restored() == -1 || said.restored() == pid, () -> "" + said.restored());
@@ -146,7 +146,7 @@ final class RestoreTraps {
     DumpDirectories site = ground.site("site");
     int pid = dumped(ground, site);
     Files.delete(site.images("seccomp").get(0));
-    RawCriu.Said said = raw(site);
+    RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertTrue(said.success(), () -> RawCriu.log(site));
     Workload.end(ProcessIdentity.of(pid).orElseThrow());
     TrapFixture.awaitFree(pid);
@@ -160,7 +160,7 @@ final class RestoreTraps {
           DumpDirectories raw = ground.site("raw");
           int root = dumped(ground, raw);
           cut(raw.images(name).get(0));
-          RawCriu.Said said = raw(raw);
+          RawCriu.Said said = RawCriu.restoreOfEnded(raw);
           assertFalse(said.success());
           assertTrue(said.restored() == -1 || said.restored() == root, () -> "" + said.restored());
           assertTrue(

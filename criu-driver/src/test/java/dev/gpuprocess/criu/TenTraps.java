@@ -207,13 +207,13 @@ final class TenTraps {
     for (String stage : List.of("pre-restore", "post-restore")) {
       DumpDirectories site = ground.site(stage);
       int pid = RestoreTraps.dumped(ground, site);
-      assertFalse(refuse(criu_req_type.RESTORE, RawCriu.restore(site), stage).success());
+      assertFalse(refuseRestore(site, stage).success());
       TrapFixture.awaitNothingLeft(pid);
     }
     for (String stage : List.of("pre-resume", "post-resume")) {
       DumpDirectories site = ground.site(stage);
       int pid = RestoreTraps.dumped(ground, site);
-      RawCriu.Said said = refuse(criu_req_type.RESTORE, RawCriu.restore(site), stage);
+      RawCriu.Said said = refuseRestore(site, stage);
       assertTrue(said.success(), stage);
       assertEquals(pid, said.restored());
       Workload.end(ProcessIdentity.of(pid).orElseThrow());
@@ -227,6 +227,11 @@ final class TenTraps {
         RawCriu.program(),
         RawCriu.request(type, opts.setNotifyScripts(true)),
         asked -> !asked.equals(stage));
+  }
+
+  private static RawCriu.Said refuseRestore(DumpDirectories site, String stage) {
+    return RawCriu.restoreOfEnded(
+        RawCriu.restore(site).setNotifyScripts(true), asked -> !asked.equals(stage));
   }
 
   private static void assertToldThatItRuns(DumpDirectories site, int pid) {
