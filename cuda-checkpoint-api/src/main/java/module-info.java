@@ -24,7 +24,7 @@ module dev.gpuprocess {
   exports dev.gpuprocess.progress;
   exports dev.gpuprocess.spi;
   // What the modules of this library share and users do not see.
-  exports dev.gpuprocess.internal.os to
+  exports dev.gpuprocess.internal.linux to
       dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.proc to
       dev.gpuprocess.criu;
@@ -40,7 +40,7 @@ module dev.gpuprocess {
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
       com.google.gson;
-  opens dev.gpuprocess.internal.store to
+  opens dev.gpuprocess.internal.image to
       com.google.gson;
 
   uses dev.gpuprocess.spi.CriuDriver;

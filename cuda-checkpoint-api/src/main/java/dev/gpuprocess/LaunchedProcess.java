@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.internal.launch.LaunchedRoot;
-import dev.gpuprocess.internal.os.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;

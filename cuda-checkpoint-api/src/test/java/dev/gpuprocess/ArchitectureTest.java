@@ -21,7 +21,7 @@ class ArchitectureTest {
           "dev.gpuprocess.doctor",
           "dev.gpuprocess.error",
           "dev.gpuprocess.image",
-          "dev.gpuprocess.internal.os to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.linux to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.process to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
@@ -92,7 +92,7 @@ class ArchitectureTest {
             "dev.gpuprocess.internal.cuda",
             "dev.gpuprocess.internal.dump", // a task's affinity and I/O priority
             "dev.gpuprocess.internal.jnr",
-            "dev.gpuprocess.internal.os")
+            "dev.gpuprocess.internal.linux")
         .should()
         .dependOnClassesThat()
         .resideInAPackage("jnr..")

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.process.Privilege;
-import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -11,7 +11,7 @@ import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;

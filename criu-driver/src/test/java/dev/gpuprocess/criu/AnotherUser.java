@@ -3,7 +3,7 @@ package dev.gpuprocess.criu;
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.File;

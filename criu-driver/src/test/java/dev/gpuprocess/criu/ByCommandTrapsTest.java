@@ -13,7 +13,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.Cancellation;

@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.dump.CarriedState;
-import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.image.ImageDirectory;
 import java.nio.file.Path;
 import java.util.LinkedHashSet;
 import java.util.List;

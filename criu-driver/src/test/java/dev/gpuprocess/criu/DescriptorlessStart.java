@@ -2,7 +2,7 @@ package dev.gpuprocess.criu;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.internal.jnr.LibcFunctions;
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.linux.NativeLibraries;
 import java.io.IOException;
 import java.net.URL;
 import java.util.ArrayList;

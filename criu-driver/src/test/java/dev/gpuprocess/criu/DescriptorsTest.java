@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;

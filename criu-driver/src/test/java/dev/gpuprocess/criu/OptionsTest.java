@@ -10,7 +10,7 @@ import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.fixtures.Signal;
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.process.Processes;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.internal.trace.PassedDescriptor;
-import dev.gpuprocess.internal.trace.RemoteCalls;
-import dev.gpuprocess.internal.trace.SystemCall;
-import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.internal.remote.PassedDescriptor;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;

@@ -9,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;

@@ -22,7 +22,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Signal;
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.External;

@@ -20,7 +20,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.image.DumpedProcess;
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;

@@ -13,7 +13,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.internal.os.DirectoryMaker;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
 import java.io.UncheckedIOException;

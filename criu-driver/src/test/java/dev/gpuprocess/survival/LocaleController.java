@@ -2,8 +2,8 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.internal.store.AbandonedImage;
-import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.image.AbandonedImage;
+import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.criu.FileTree;
-import dev.gpuprocess.internal.store.AbandonedImage;
+import dev.gpuprocess.internal.image.AbandonedImage;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

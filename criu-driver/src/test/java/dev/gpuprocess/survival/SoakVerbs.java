@@ -10,7 +10,7 @@ import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.internal.store.LogDirectory;
+import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.UncheckedIOException;

@@ -2,9 +2,9 @@ package dev.gpuprocess.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.Ownership;
-import dev.gpuprocess.internal.os.PinnedDirectory;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

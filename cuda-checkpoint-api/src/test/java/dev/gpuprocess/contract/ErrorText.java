@@ -1,7 +1,7 @@
 package dev.gpuprocess.contract;
 
 import dev.gpuprocess.internal.jnr.TraceFunctions;
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.linux.NativeLibraries;
 
 /**
  * What this machine calls an error, in the language of its user: the JDK's messages end with it.

@@ -2,9 +2,9 @@ package dev.gpuprocess.contract;
 
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.store.ImageDirectory;
-import dev.gpuprocess.internal.store.StagedImage;
-import dev.gpuprocess.internal.store.VerifiedImage;
+import dev.gpuprocess.internal.image.ImageDirectory;
+import dev.gpuprocess.internal.image.StagedImage;
+import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.contract;
 
-import dev.gpuprocess.internal.os.HugeTmpfs;
+import dev.gpuprocess.internal.linux.HugeTmpfs;
 import java.nio.file.Path;
 
 /**

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.store.TestImages;
+import dev.gpuprocess.internal.image.TestImages;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.context;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.net.URISyntaxException;

@@ -13,7 +13,7 @@ import dev.gpuprocess.internal.jnr.CudaFunctions;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
 import dev.gpuprocess.internal.launch.CudaJobFile;
-import dev.gpuprocess.internal.os.OpenedFile;
+import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.lang.ref.Reference;

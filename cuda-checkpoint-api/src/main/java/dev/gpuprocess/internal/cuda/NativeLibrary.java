@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.cuda;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.linux.NativeLibraries;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

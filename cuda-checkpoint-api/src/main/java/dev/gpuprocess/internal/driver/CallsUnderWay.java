@@ -1,13 +1,13 @@
 package dev.gpuprocess.internal.driver;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.remote.StoppedThreads;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.internal.trace.StoppedThreads;
-import dev.gpuprocess.internal.trace.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.ByteBuffer;

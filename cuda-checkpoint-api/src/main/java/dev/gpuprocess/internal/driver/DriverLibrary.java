@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.driver;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import java.nio.ByteBuffer;

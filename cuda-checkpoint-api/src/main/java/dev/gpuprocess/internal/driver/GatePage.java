@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.driver;
 
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;

@@ -1,16 +1,16 @@
 package dev.gpuprocess.internal.driver;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.trace.BorrowedThread;
-import dev.gpuprocess.internal.trace.RemoteCallException;
-import dev.gpuprocess.internal.trace.RemoteCalls;
-import dev.gpuprocess.internal.trace.SystemCall;
-import dev.gpuprocess.internal.trace.Untraceable;
-import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.internal.remote.BorrowedThread;
+import dev.gpuprocess.internal.remote.RemoteCallException;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.Untraceable;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import java.util.List;

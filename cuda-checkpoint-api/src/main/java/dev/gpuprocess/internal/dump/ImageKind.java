@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.store.ImageDirectory;
+import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.spi.GpuPlugin;
 import org.jspecify.annotations.Nullable;
 

@@ -4,7 +4,7 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.TreeOperation;
-import dev.gpuprocess.internal.store.StagedImage;
+import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.CriuDriver;

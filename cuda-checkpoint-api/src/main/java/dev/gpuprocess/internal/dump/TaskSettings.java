@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.internal.jnr.TaskFunctions;
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.ByteBuffer;

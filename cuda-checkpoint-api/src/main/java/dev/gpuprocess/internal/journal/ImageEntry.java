@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.journal;
 
-import dev.gpuprocess.internal.os.Leftovers;
+import dev.gpuprocess.internal.linux.Leftovers;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Objects;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.os.ChildStart;
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.PacketSocketPair;
-import dev.gpuprocess.internal.os.PidDescriptor;
+import dev.gpuprocess.internal.linux.ChildStart;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PacketSocketPair;
+import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

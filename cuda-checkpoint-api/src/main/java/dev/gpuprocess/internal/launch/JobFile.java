@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.os.Credentials;
-import dev.gpuprocess.internal.os.OpenedFile;
-import dev.gpuprocess.internal.os.UntrustedPaths;
+import dev.gpuprocess.internal.linux.Credentials;
+import dev.gpuprocess.internal.linux.OpenedFile;
+import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.os.PidDescriptor;
+import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

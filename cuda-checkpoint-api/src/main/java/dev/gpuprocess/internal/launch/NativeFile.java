@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.os.DirectoryTrust;
+import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.FileNotFoundException;
 import java.io.IOException;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.os.OpenedFile;
-import dev.gpuprocess.internal.os.UntrustedPaths;
+import dev.gpuprocess.internal.linux.OpenedFile;
+import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;

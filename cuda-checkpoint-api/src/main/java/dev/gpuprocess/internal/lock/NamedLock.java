@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.lock;
 
 import dev.gpuprocess.internal.call.BoundedDirectory;
-import dev.gpuprocess.internal.os.LockedFile;
+import dev.gpuprocess.internal.linux.LockedFile;
 import java.io.IOException;
 import java.util.Optional;
 

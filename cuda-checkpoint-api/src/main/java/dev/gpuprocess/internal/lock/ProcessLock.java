@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.lock;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;

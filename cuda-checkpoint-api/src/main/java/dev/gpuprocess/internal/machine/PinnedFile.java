@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.machine;
 
-import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.linux.Descriptors;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;

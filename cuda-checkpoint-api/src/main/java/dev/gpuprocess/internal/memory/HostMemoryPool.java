@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.os.HugeTmpfs;
-import dev.gpuprocess.internal.os.IoExecutor;
-import dev.gpuprocess.internal.os.NamelessFile;
+import dev.gpuprocess.internal.linux.HugeTmpfs;
+import dev.gpuprocess.internal.linux.IoExecutor;
+import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
 import java.io.InterruptedIOException;

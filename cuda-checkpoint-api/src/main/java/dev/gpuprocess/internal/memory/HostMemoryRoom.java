@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.os.FileSystemRoom;
-import dev.gpuprocess.internal.os.FileSystemStatus;
+import dev.gpuprocess.internal.linux.FileSystemRoom;
+import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.text.Bytes;

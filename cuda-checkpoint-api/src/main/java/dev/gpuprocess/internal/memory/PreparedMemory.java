@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.os.NamelessFile;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.NamelessFile;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import java.util.List;
 
 /**

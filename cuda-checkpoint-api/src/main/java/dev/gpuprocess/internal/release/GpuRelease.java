@@ -1,14 +1,14 @@
 package dev.gpuprocess.internal.release;
 
-import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.trace.BorrowedThread;
-import dev.gpuprocess.internal.trace.HeldThreads;
-import dev.gpuprocess.internal.trace.PassedDescriptor;
-import dev.gpuprocess.internal.trace.SystemCall;
-import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.internal.remote.BorrowedThread;
+import dev.gpuprocess.internal.remote.HeldThreads;
+import dev.gpuprocess.internal.remote.PassedDescriptor;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;

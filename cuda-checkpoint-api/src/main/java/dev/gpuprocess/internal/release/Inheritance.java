@@ -1,14 +1,14 @@
 package dev.gpuprocess.internal.release;
 
-import dev.gpuprocess.internal.os.Kcmp;
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.linux.Kcmp;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AuxiliaryVector;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.trace.RestoreThread;
-import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.internal.remote.RestoreThread;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.release;
 
-import dev.gpuprocess.internal.os.Descriptors;
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.FileNode;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;

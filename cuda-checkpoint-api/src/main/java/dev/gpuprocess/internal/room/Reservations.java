@@ -2,9 +2,9 @@ package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
-import dev.gpuprocess.internal.os.Descriptors;
 import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

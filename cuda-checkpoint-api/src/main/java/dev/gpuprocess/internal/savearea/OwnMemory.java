@@ -1,16 +1,16 @@
 package dev.gpuprocess.internal.savearea;
 
-import dev.gpuprocess.internal.os.AlignedBuffer;
-import dev.gpuprocess.internal.os.CopyBuffers;
-import dev.gpuprocess.internal.os.IoExecutor;
-import dev.gpuprocess.internal.os.ProcessMemory;
+import dev.gpuprocess.internal.linux.AlignedBuffer;
+import dev.gpuprocess.internal.linux.CopyBuffers;
+import dev.gpuprocess.internal.linux.IoExecutor;
+import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.trace.BorrowedThread;
-import dev.gpuprocess.internal.trace.RemoteCalls;
-import dev.gpuprocess.internal.trace.SystemCall;
-import dev.gpuprocess.internal.trace.UntraceableException;
+import dev.gpuprocess.internal.remote.BorrowedThread;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.tree.InjectedCode;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;

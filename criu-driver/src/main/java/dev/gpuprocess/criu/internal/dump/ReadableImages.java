@@ -2,8 +2,8 @@ package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.os.CurrentUser;
-import dev.gpuprocess.internal.os.DurableFiles;
+import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;

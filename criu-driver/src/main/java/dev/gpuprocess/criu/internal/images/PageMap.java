@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.images;
 
 import dev.gpuprocess.criu.proto.Images.pagemap_entry;
 import dev.gpuprocess.criu.proto.Images.pagemap_head;
-import dev.gpuprocess.internal.os.Descriptors;
+import dev.gpuprocess.internal.linux.Descriptors;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;

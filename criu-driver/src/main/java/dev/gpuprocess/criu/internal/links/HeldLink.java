@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.links;
 
-import dev.gpuprocess.internal.os.Credentials;
-import dev.gpuprocess.internal.os.DirectoryTrust;
-import dev.gpuprocess.internal.os.FileSystemStatus;
-import dev.gpuprocess.internal.os.OpenedFile;
-import dev.gpuprocess.internal.os.UntrustedPaths;
+import dev.gpuprocess.internal.linux.Credentials;
+import dev.gpuprocess.internal.linux.DirectoryTrust;
+import dev.gpuprocess.internal.linux.FileSystemStatus;
+import dev.gpuprocess.internal.linux.OpenedFile;
+import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.FileNode;
 import java.io.IOException;
 import java.io.InputStream;

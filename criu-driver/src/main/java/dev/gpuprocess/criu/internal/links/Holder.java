@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.links;
 
-import dev.gpuprocess.internal.os.Credentials;
+import dev.gpuprocess.internal.linux.Credentials;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;

@@ -4,7 +4,7 @@ import dev.gpuprocess.criu.internal.images.TreeReader;
 import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
-import dev.gpuprocess.internal.os.PageSize;
+import dev.gpuprocess.internal.linux.PageSize;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

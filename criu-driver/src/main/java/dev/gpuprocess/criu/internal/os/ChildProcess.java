@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.os;
 
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;

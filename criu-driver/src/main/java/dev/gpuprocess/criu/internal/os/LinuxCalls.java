@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.os;
 
-import static dev.gpuprocess.internal.os.Libc.check;
+import static dev.gpuprocess.internal.linux.Libc.check;
 
-import dev.gpuprocess.internal.os.Libc;
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
 import java.util.OptionalLong;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.internal.os;
 
-import static dev.gpuprocess.internal.os.Libc.check;
+import static dev.gpuprocess.internal.linux.Libc.check;
 
-import dev.gpuprocess.internal.os.Libc;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import java.nio.ByteBuffer;
 import java.util.Optional;
 import jnr.ffi.Pointer;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.os;
 
-import dev.gpuprocess.internal.os.Libc;
-import dev.gpuprocess.internal.os.NativeCallException;
-import dev.gpuprocess.internal.os.NativeLibraries;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.Optional;

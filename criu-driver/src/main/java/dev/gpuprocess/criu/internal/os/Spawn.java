@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.os;
 
-import dev.gpuprocess.internal.os.ChildStart;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.ChildStart;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.os;
 
-import dev.gpuprocess.internal.os.Libc;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.options.Cancellation;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;

@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.os.Poll;
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Libc;
 import java.io.IOException;
 import java.util.Optional;
 

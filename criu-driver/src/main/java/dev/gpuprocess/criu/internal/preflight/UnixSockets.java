@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Libc;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

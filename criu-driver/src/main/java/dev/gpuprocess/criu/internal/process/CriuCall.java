@@ -4,7 +4,7 @@ import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;

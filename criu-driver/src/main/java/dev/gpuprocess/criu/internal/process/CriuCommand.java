@@ -3,7 +3,7 @@ package dev.gpuprocess.criu.internal.process;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.ArrayList;

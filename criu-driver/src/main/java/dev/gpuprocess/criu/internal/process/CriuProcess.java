@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
-import static dev.gpuprocess.internal.os.Libc.check;
+import static dev.gpuprocess.internal.linux.Libc.check;
 
 import dev.gpuprocess.criu.internal.os.ChildProcess;
 import dev.gpuprocess.criu.internal.os.Deadline;
@@ -12,8 +12,8 @@ import dev.gpuprocess.criu.internal.os.Poll;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.internal.os.TailBuffer;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.os.Libc;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.process.ProcessIdentity;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Libc;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.internal.os.CurrentUser;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

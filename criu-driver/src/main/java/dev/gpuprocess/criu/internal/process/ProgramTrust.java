@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.internal.os.DurableFiles;
-import dev.gpuprocess.internal.os.Ownership;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Ownership;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

@@ -7,7 +7,7 @@ import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.os.UnreadableImage;
+import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuKill;
 import dev.gpuprocess.criu.internal.tree.OwnZombies;
-import dev.gpuprocess.internal.os.ProcessTree;
+import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;

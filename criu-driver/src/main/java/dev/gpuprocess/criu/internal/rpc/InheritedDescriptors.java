@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.rpc;
 
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
-import dev.gpuprocess.internal.os.Libc;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.InheritedDescriptor;
 import java.nio.file.FileSystemException;
 import java.util.ArrayList;

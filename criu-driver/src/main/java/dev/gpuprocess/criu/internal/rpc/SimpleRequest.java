@@ -11,7 +11,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.internal.os.NativeCallException;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import java.time.Duration;
 
 /**

@@ -1,0 +1,195 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Leftovers;
+import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A partial image that no process writes any more, as its maker died. Immutable.
+ *
+ * @param path its directory
+ * @param maker the process that wrote it
+ * @param process the process that was being dumped, which may be alive; empty when this machine was
+ *     rebooted since
+ */
+public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessIdentity> process) {
+
+  private static final Logger LOG = LoggerFactory.getLogger(AbandonedImage.class);
+
+  /**
+   * Finds the partial images of makers that died. Those of living makers are left out, including
+   * those of other JVMs on this machine. Not for a directory that several machines share: makers on
+   * another machine cannot be seen.
+   *
+   * @param parent the directory that contains the images
+   * @return what can be removed; empty when there is no such directory
+   * @throws ImageException with reason DIRECTORY when the directory cannot be read
+   */
+  public static List<AbandonedImage> in(Path parent) {
+    if (!Files.isDirectory(parent)) {
+      return List.of();
+    }
+    List<AbandonedImage> found = new ArrayList<>();
+    try {
+      for (Path entry : DurableFiles.list(parent)) {
+        of(entry).ifPresent(found::add);
+      }
+    } catch (IOException e) {
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          parent + " cannot be searched for partial images: " + e,
+          Failure.of("recover", 0),
+          e);
+    }
+    return found;
+  }
+
+  /**
+   * Removes the partial images of makers that died on this machine since it was booted, and those
+   * that this JVM could not remove; those of other machines that share the directory are not
+   * touched.
+   *
+   * @param parent the directory that contains the images
+   * @throws ImageException when one cannot be removed, or the directory cannot be read
+   */
+  public static void removeIn(Path parent) {
+    Leftovers.removeIn(parent);
+    in(parent).stream().filter(half -> half.process().isPresent()).forEach(AbandonedImage::remove);
+  }
+
+  /** Has a partial image of this JVM removed later, as it could not be removed now. */
+  static void giveUp(Path path) {
+    Leftovers.add(
+        path,
+        () -> {
+          if (Files.exists(path, LinkOption.NOFOLLOW_LINKS) && !isOurs(path)) {
+            throw StagingDirectory.replaced(path);
+          }
+          remove(path);
+        });
+  }
+
+  /** Recognizes one by its name and owner. */
+  private static Optional<AbandonedImage> of(Path directory) throws IOException {
+    Optional<StagingName> name = StagingName.parse(String.valueOf(directory.getFileName()));
+    if (name.isEmpty() || !name.get().maker().hasEnded() || !isOurs(directory)) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        new AbandonedImage(
+            directory,
+            name.get().maker().process(),
+            name.get().maker().isOfThisBoot()
+                ? Optional.of(name.get().process())
+                : Optional.empty()));
+  }
+
+  /** Other users can give their directories such names too. */
+  private static boolean isOurs(Path directory) throws IOException {
+    try {
+      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
+          && Ownership.of(directory).isOurs();
+    } catch (NoSuchFileException removedMeanwhile) {
+      return false;
+    }
+  }
+
+  /**
+   * Gives it a name of this JVM. Of several processes that do this at the same time one succeeds.
+   *
+   * @param parent the directory that contains it, by a path that nobody can redirect
+   * @return its name; null when another process was faster
+   */
+  @Nullable String claim(Path parent) throws IOException {
+    return claim(parent, path);
+  }
+
+  private static @Nullable String claim(Path parent, Path path) throws IOException {
+    Optional<StagingName> left = StagingName.parse(String.valueOf(path.getFileName()));
+    String name = StagingName.of(left.orElseThrow().process()).text();
+    try {
+      Files.move(
+          parent.resolve(path.getFileName()), parent.resolve(name), StandardCopyOption.ATOMIC_MOVE);
+      return name;
+    } catch (NoSuchFileException gone) {
+      return null;
+    }
+  }
+
+  /**
+   * Leaves a partial image of this JVM as one whose maker has ended.
+   *
+   * @param parent the directory that contains it, by a path that nobody can redirect
+   * @param name its name
+   */
+  static void leave(Path parent, String name) throws IOException {
+    ProcessIdentity process = StagingName.parse(name).orElseThrow().process();
+    StagingName left = new StagingName(DirectoryMaker.current().ended(), process);
+    Files.move(parent.resolve(name), parent.resolve(left.text()), StandardCopyOption.ATOMIC_MOVE);
+  }
+
+  /**
+   * Removes it. Does nothing when it does not exist any more, or another process continues it.
+   *
+   * @throws ImageException when it cannot be removed
+   */
+  public void remove() {
+    try {
+      remove(path);
+    } catch (IOException e) {
+      throw new ImageException(
+          ImageException.Reason.UNWRITABLE,
+          "the partial image " + path + " cannot be removed: " + e,
+          Failure.of("recover", 0),
+          e);
+    }
+  }
+
+  private static void remove(Path path) throws IOException {
+    try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()))) {
+      String name = claim(parent.path(), path);
+      if (name != null) {
+        delete(parent.path(), name, path);
+      }
+    } catch (NoSuchFileException gone) {
+      LOG.debug("{} is gone", path);
+    }
+  }
+
+  private static void delete(Path parent, String name, Path path) throws IOException {
+    try {
+      DurableFiles.delete(parent.resolve(name));
+    } catch (IOException e) {
+      try {
+        // The journal entry of its maker is kept as long as it has this name.
+        Files.move(
+            parent.resolve(name),
+            parent.resolve(path.getFileName()),
+            StandardCopyOption.ATOMIC_MOVE);
+      } catch (IOException alsoFailed) {
+        giveUp(path.resolveSibling(name));
+        e.addSuppressed(alsoFailed);
+      }
+      throw e;
+    }
+  }
+}

@@ -1,0 +1,90 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Starts writing CRIU's files to disk while CRIU is still writing, so that the final sync takes
+ * less time. Best effort: the final sync repeats and reports whatever fails here. Closing stops it.
+ */
+final class EarlyWriteback implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(EarlyWriteback.class);
+  private static final long STEP_BYTES = 8L << 20;
+  private static final long PAUSE_NANOS = 10_000_000;
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
+
+  private final Path images;
+  private final Map<Path, Long> begun = new HashMap<>();
+  private final Thread thread = new Thread(this::run, "gpuprocess-writeback");
+  private volatile boolean closed;
+
+  private EarlyWriteback(Path images) {
+    this.images = images;
+  }
+
+  /** Starts for the files that are, or will be, in a directory. */
+  static EarlyWriteback of(Path images) {
+    EarlyWriteback writeback = new EarlyWriteback(images);
+    writeback.thread.setDaemon(true);
+    writeback.thread.start();
+    return writeback;
+  }
+
+  private void run() {
+    try {
+      while (!closed) {
+        for (Path file : DurableFiles.list(images)) {
+          begin(file);
+        }
+        LockSupport.parkNanos(PAUSE_NANOS);
+      }
+    } catch (IOException e) {
+      LOG.debug("no early writeback", e);
+    }
+  }
+
+  /** Only memory images are large enough to be worth it, and CRIU appends to them. */
+  private void begin(Path file) throws IOException {
+    if (closed
+        || !file.getFileName().toString().startsWith("pages-")
+        || !Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
+      return;
+    }
+    long from = begun.getOrDefault(file, 0L);
+    long size = Files.size(file);
+    if (size - from >= STEP_BYTES) {
+      Descriptors.startWriteback(file, from, size - from);
+      begun.put(file, size);
+    }
+  }
+
+  @Override
+  public void close() {
+    closed = true;
+    LockSupport.unpark(thread);
+    boolean ended =
+        Uninterrupted.until(
+            Durations.end(PATIENCE),
+            left -> {
+              TimeUnit.NANOSECONDS.timedJoin(thread, left);
+              return !thread.isAlive();
+            });
+    if (!ended) {
+      LOG.warn("the disk of an image does not accept data: look at the disk");
+    }
+  }
+}

@@ -1,0 +1,448 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.IoExecutor;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A copy of an image that is being made. Every chunk is compared with the manifest while it is
+ * copied. The copy gets its name in one atomic step, when it is complete and on disk.
+ *
+ * <p>A partial copy has the manifest from its beginning, so that it is recognized. A copy of the
+ * same image in the same directory continues it: chunks that are there and match the manifest are
+ * not copied again. A copy that failed is left to that, except when the disk is full or the copy
+ * was cancelled. For one thread.
+ */
+public final class ImageCopy implements AutoCloseable {
+
+  private static final String OPERATION = "copy";
+
+  private static final Logger LOG = LoggerFactory.getLogger(ImageCopy.class);
+
+  private final Manifest manifest;
+  private final Failure failure;
+  private final Path target;
+  private final WorkLimit reading;
+  private final VerifiedImage source;
+  private final StagingDirectory staging;
+  private final byte @Nullable [] code;
+  private final IoExecutor threads = IoExecutor.copying();
+  private boolean published;
+  private boolean unwanted;
+
+  private ImageCopy(
+      ImageDirectory image,
+      VerifiedImage source,
+      StagingDirectory staging,
+      Path target,
+      byte @Nullable [] code,
+      WorkLimit reading) {
+    this.manifest = image.manifest();
+    this.failure = failure(manifest);
+    this.source = source;
+    this.staging = staging;
+    this.target = target;
+    this.code = code;
+    this.reading = reading;
+  }
+
+  /**
+   * What was copied.
+   *
+   * @param image the copy
+   * @param copied how many bytes were read from the original
+   * @param found how many bytes were there already
+   */
+  public record Result(ImageDirectory image, long copied, long found) {
+
+    /** What the step says besides its bytes. */
+    public String note() {
+      return found == 0 ? "" : Bytes.text(found) + " were there already";
+    }
+  }
+
+  /**
+   * Copies an image.
+   *
+   * @param image what to copy, as {@link ImageDirectory#openToCopy} or {@link ImageDirectory#open}
+   *     returned it
+   * @param directory where the copy will be; must not exist, or be empty; missing directories above
+   *     it are created
+   * @param key the key that the image was made with; null for none
+   * @param reading the limit
+   * @return the copy
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated, altered, or not in the manifest; with reason NOT_TRUSTED when there is no key
+   *     and somebody else could have written it; with reason MISSING when the image is gone; with
+   *     reason DIRECTORY when the directory cannot be used
+   * @throws DiskFullException when the file system has too little space
+   * @throws OperationCancelledException when it was cancelled
+   */
+  public static Result make(
+      ImageDirectory image, Path directory, @Nullable ImageKey key, WorkLimit reading) {
+    try (ImageCopy copy = begin(image, directory, key, reading)) {
+      return copy.run();
+    }
+  }
+
+  /** Checks both places, and makes the partial copy or continues one. */
+  static ImageCopy begin(
+      ImageDirectory image, Path directory, @Nullable ImageKey key, WorkLimit reading) {
+    reading.check();
+    Failure failure = failure(image.manifest());
+    VerifiedImage source = image.opened(reading, key != null);
+    try {
+      byte[] text = ManifestFile.write(image.manifest());
+      byte[] code =
+          key == null ? foreignCode(source.directory(), failure) : ManifestFile.code(text, key);
+      ImageTarget target = ImageTarget.open(directory, 0, failure);
+      try {
+        StagingDirectory staging = staging(target, image.manifest(), text);
+        return new ImageCopy(image, source, staging, target.path(), code, reading);
+      } catch (RuntimeException | Error e) {
+        target.parent().close();
+        throw e;
+      }
+    } catch (RuntimeException | Error e) {
+      source.close();
+      throw e;
+    }
+  }
+
+  private static Failure failure(Manifest manifest) {
+    return Failure.of(OPERATION, manifest.pid());
+  }
+
+  /** What signs an image whose key this JVM does not have; null when nothing does. */
+  private static byte @Nullable [] foreignCode(PinnedDirectory image, Failure failure) {
+    try {
+      return Files.exists(image.path().resolve(ManifestFile.CODE_NAME), LinkOption.NOFOLLOW_LINKS)
+          ? ImageDirectory.small(image, ManifestFile.CODE_NAME, false)
+          : null;
+    } catch (IOException e) {
+      throw unreadable(image, e, failure);
+    }
+  }
+
+  private static StagingDirectory staging(ImageTarget target, Manifest manifest, byte[] text) {
+    PinnedDirectory parent = target.parent();
+    ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
+    try {
+      StagingDirectory left = abandoned(parent, process, text);
+      StagedImage.removeAbandoned(parent);
+      if (left != null) {
+        return left;
+      }
+      ImageTarget.requireRoom(parent, manifest.bytes(), failure(manifest));
+      StagingDirectory made = StagingDirectory.make(parent, process);
+      try {
+        DurableFiles.write(made.held().path().resolve(ManifestFile.NAME), text);
+        return made;
+      } catch (IOException e) {
+        try (made) {
+          made.remove();
+        }
+        throw e;
+      }
+    } catch (IOException e) {
+      throw ImageTarget.unwritable(parent, e, failure(manifest));
+    }
+  }
+
+  /** A partial copy of this image that nobody makes any more; null when there is none. */
+  private static @Nullable StagingDirectory abandoned(
+      PinnedDirectory parent, ProcessIdentity process, byte[] text) throws IOException {
+    for (AbandonedImage each : AbandonedImage.in(parent.name())) {
+      if (!each.process().equals(Optional.of(process)) || !isCopyOf(each.path(), text)) {
+        continue;
+      }
+      Optional<StagingDirectory> adopted = StagingDirectory.adopt(parent, each);
+      if (adopted.isPresent()) {
+        StagingDirectory ours = adopted.get();
+        if (isCopyOf(ours.held().path(), text)) {
+          return ours;
+        }
+        try (ours) {
+          ours.abandon();
+        }
+        throw StagingDirectory.replaced(each.path());
+      }
+    }
+    return null;
+  }
+
+  private static boolean isCopyOf(Path partial, byte[] text) throws IOException {
+    Path manifest = partial.resolve(ManifestFile.NAME);
+    try {
+      return Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
+          && Arrays.equals(text, DurableFiles.read(manifest, ManifestFile.MAX_BYTES));
+    } catch (FileNotFoundException taken) {
+      return false; // by another copy, just now
+    }
+  }
+
+  /** Copies all that is not there. */
+  Result run() {
+    try {
+      return copied();
+    } catch (DiskFullException | OperationCancelledException e) {
+      unwanted = true;
+      throw e;
+    }
+  }
+
+  private Result copied() {
+    long copied = 0;
+    try {
+      removeOthers();
+      List<CompletableFuture<Long>> chunks = new ArrayList<>();
+      for (ImageFile file : manifest.files()) {
+        chunks.addAll(start(file));
+      }
+      for (CompletableFuture<Long> chunk : chunks) {
+        copied += IoExecutor.await(chunk);
+      }
+      return new Result(publish(), copied, manifest.bytes() - copied);
+    } catch (IOException e) {
+      throw unwritten(e);
+    }
+  }
+
+  /** Copies one file and no other. */
+  void copy(ImageFile file) throws IOException {
+    for (CompletableFuture<Long> chunk : start(file)) {
+      long unused = IoExecutor.await(chunk);
+    }
+  }
+
+  /** Starts to copy a file, as far as it is not there; each chunk returns how much was copied. */
+  private List<CompletableFuture<Long>> start(ImageFile file) throws IOException {
+    Path from = source.directory().path().resolve(file.path());
+    Path to = staging.held().path().resolve(file.path());
+    long there = prepare(to, file.bytes());
+    List<CompletableFuture<Long>> chunks = new ArrayList<>();
+    for (int i = 0; i < file.chunks().size(); i++) {
+      Chunk chunk = new Chunk(file, i);
+      chunks.add(threads.start(() -> copy(chunk, from, to, there)));
+    }
+    return chunks;
+  }
+
+  private record Chunk(ImageFile file, int number) {
+
+    long from() {
+      return number * ImageFile.CHUNK_BYTES;
+    }
+
+    long to() {
+      return Math.min(file.bytes(), from() + ImageFile.CHUNK_BYTES);
+    }
+
+    boolean has(String sum) {
+      return file.chunks().get(number).equals(sum);
+    }
+  }
+
+  /** Makes the file, or cuts off what it has too much; returns how long it was. */
+  private static long prepare(Path to, long bytes) throws IOException {
+    if (!Files.exists(to, LinkOption.NOFOLLOW_LINKS)) {
+      Files.createFile(to, PosixFilePermissions.asFileAttribute(DurableFiles.PRIVATE_FILE));
+      Files.setPosixFilePermissions(to, DurableFiles.PRIVATE_FILE);
+      return 0;
+    }
+    try (RandomAccessFile file = Descriptors.readAndWrite(to)) {
+      long length = file.length();
+      if (length > bytes) {
+        file.setLength(bytes);
+      }
+      return length;
+    }
+  }
+
+  private long copy(Chunk chunk, Path from, Path to, long there) throws IOException {
+    ImageFile file = chunk.file();
+    if (there >= chunk.to()
+        && chunk.has(ChunkChecksum.of(file.checksum(), to, chunk.from(), chunk.to(), reading))) {
+      return 0;
+    }
+    RunningChecksum sum = RunningChecksum.of(file.checksum());
+    try (RandomAccessFile out = Descriptors.readAndWrite(to)) {
+      out.seek(chunk.from());
+      read(
+          chunk,
+          from,
+          part -> {
+            sum.add(part.duplicate());
+            write(out, part);
+          });
+    }
+    if (!chunk.has(sum.text())) {
+      throw Verification.altered(source.directory(), file);
+    }
+    return chunk.to() - chunk.from();
+  }
+
+  private void read(Chunk chunk, Path from, Consumer<ByteBuffer> parts) {
+    try {
+      ChunkChecksum.read(from, chunk.from(), chunk.to(), parts, reading);
+    } catch (UncheckedIOException written) {
+      throw unwritten(Objects.requireNonNull(written.getCause()));
+    } catch (IOException e) {
+      throw unreadable(source.directory(), e, failure);
+    }
+  }
+
+  private static void write(RandomAccessFile out, ByteBuffer part) {
+    try {
+      if (part.hasArray()) {
+        out.write(part.array(), part.arrayOffset() + part.position(), part.remaining());
+        return;
+      }
+      FileChannel channel = out.getChannel();
+      while (part.hasRemaining()) {
+        int unused = channel.write(part);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Removes from a continued copy what does not belong to it, and makes its directories. */
+  private void removeOthers() throws IOException {
+    Path copy = staging.held().path();
+    Files.deleteIfExists(copy.resolve(ManifestFile.SUM_NAME));
+    Files.deleteIfExists(copy.resolve(ManifestFile.CODE_NAME));
+    Set<String> names = new HashSet<>();
+    manifest.files().forEach(file -> names.add(file.path()));
+    for (String directory : List.of(ImageDirectory.IMAGES, MemoryFile.DIRECTORY)) {
+      Path there = copy.resolve(directory);
+      if (names.stream().anyMatch(name -> name.startsWith(directory + "/"))
+          && !Files.exists(there, LinkOption.NOFOLLOW_LINKS)) {
+        DurableFiles.createDirectory(there);
+      }
+      if (Files.exists(there, LinkOption.NOFOLLOW_LINKS)) {
+        for (Path file : DurableFiles.list(there)) {
+          if (!names.contains(copy.relativize(file).toString())) {
+            Files.delete(file);
+          }
+        }
+      }
+    }
+  }
+
+  /** Syncs the copy, checks that its memory is complete, and gives it its name. */
+  private ImageDirectory publish() throws IOException {
+    PinnedDirectory copy = staging.held();
+    try (IoExecutor disk = IoExecutor.disk()) {
+      List<CompletableFuture<Path>> syncs = new ArrayList<>();
+      for (ImageFile file : manifest.files()) {
+        Path path = copy.path().resolve(file.path());
+        syncs.add(
+            disk.start(
+                () -> {
+                  Descriptors.sync(path);
+                  return path;
+                }));
+      }
+      for (CompletableFuture<Path> sync : syncs) {
+        Path unused = IoExecutor.await(sync);
+      }
+    }
+    PageMaps.requireComplete(copy, staging.images(), OPERATION, manifest.pid());
+    byte[] text = ManifestFile.write(manifest);
+    DurableFiles.write(copy.path().resolve(ManifestFile.SUM_NAME), ManifestFile.sum(text));
+    if (code != null) {
+      DurableFiles.write(copy.path().resolve(ManifestFile.CODE_NAME), code);
+    }
+    reading.check();
+    try {
+      staging.publish(target);
+    } catch (IOException e) {
+      unwanted = staging.hasItsName();
+      if (!unwanted) {
+        requireFree(e);
+      }
+      throw e;
+    }
+    published = true;
+    return new ImageDirectory(target, manifest);
+  }
+
+  /** Another process may have put something there meanwhile. */
+  private void requireFree(IOException thrown) throws IOException {
+    try (PinnedDirectory parent =
+        PinnedDirectory.open(Objects.requireNonNull(target.getParent()))) {
+      ImageTarget.requireUnused(parent, target, failure);
+    } catch (ImageException e) {
+      unwanted = true;
+      e.addSuppressed(thrown);
+      throw e;
+    }
+  }
+
+  private static ImageException unreadable(PinnedDirectory image, IOException e, Failure failure) {
+    return UnreadableImage.of("the image cannot be read: " + image.explain(e), failure, e);
+  }
+
+  private ImageException unwritten(IOException e) {
+    String why =
+        "the image of process %s could not be copied to %s: %s"
+            .formatted(manifest.pid(), target, staging.held().explain(e));
+    return ImageTarget.failed(
+        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+  }
+
+  /** Removes a copy that is not wanted any more; one that failed is left for the next attempt. */
+  @Override
+  public void close() {
+    threads.close();
+    try {
+      if (unwanted) {
+        staging.remove();
+      } else if (!published) {
+        staging.abandon();
+      }
+    } catch (IOException e) {
+      // Throwing here would hide the original error.
+      LOG.warn("{} stays: {}", staging.held().name(), staging.held().explain(e));
+    } finally {
+      staging.close();
+      source.close();
+    }
+  }
+}

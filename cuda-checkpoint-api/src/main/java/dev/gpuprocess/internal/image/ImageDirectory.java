@@ -1,0 +1,362 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DirectoryTrust;
+import dev.gpuprocess.internal.linux.FileHold;
+import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.time.WorkLimit;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A complete image. Opening it reads the manifest; {@link #verify} reads everything. Immutable; may
+ * be shared between threads.
+ *
+ * <p>Restoring an image runs its content with our rights. So an image is trusted only if its
+ * directory, its files and its manifest belong to root or to the user of this JVM and nobody else
+ * can write to them; links are refused. Everything is read through a descriptor of the directory,
+ * and CRIU gets the same descriptor: a user who can write to a directory above can move the image
+ * away, but cannot make a restore read anything that was not verified. What this cannot detect: a
+ * process that opened a file for writing before the image got its owner and mode (copy such an
+ * image instead of changing its owner), a file system whose server lies about owners, and root.
+ * {@link ImageKey} is for images that were elsewhere.
+ *
+ * @param path the directory
+ * @param manifest its manifest
+ * @param isMadeHere whether this JVM made the image, so that no other image can take its place: it
+ *     would not have the files of the manifest
+ */
+public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
+
+  public static final String IMAGES = ImageFile.DIRECTORY;
+
+  private static final Logger LOG = LoggerFactory.getLogger(ImageDirectory.class);
+
+  /** An image that was found at its path. */
+  public ImageDirectory(Path path, Manifest manifest) {
+    this(path, manifest, false);
+  }
+
+  /**
+   * Checks that no other user can have put another image at the path of this one.
+   *
+   * @throws ImageException with reason NOT_TRUSTED when a directory above it belongs to another
+   *     user or can be written by others, and this JVM did not make the image
+   */
+  public void requireSafePlace() {
+    if (isMadeHere) {
+      return;
+    }
+    try {
+      Path unused = DirectoryTrust.requirePlaceFor(Objects.requireNonNull(path.getParent()));
+    } catch (IOException e) {
+      throw new ImageException(
+          ImageException.Reason.NOT_TRUSTED,
+          "another user can have put another image at %s (%s): restore with expectProcess or expectLabel, or move the image to a directory that only this user can change"
+              .formatted(path, ImagePlace.reason(e)),
+          Failure.of("restore", manifest.pid()));
+    }
+  }
+
+  /**
+   * Reads the manifest of an image.
+   *
+   * @param directory an image
+   * @return the image, its files not yet verified
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
+   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
+   *     NOT_TRUSTED when somebody else could have written it
+   */
+  public static ImageDirectory open(Path directory) {
+    return open(directory, null);
+  }
+
+  /**
+   * Reads the manifest of an image that was made with a key.
+   *
+   * @param directory an image
+   * @param key the key it was made with; null for none
+   * @return the image, its files not yet verified
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
+   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
+   *     NOT_TRUSTED when somebody else could have written it, or it was made with another key or
+   *     none
+   */
+  public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
+    return open(directory, key, false);
+  }
+
+  /**
+   * The same for an image that is to be copied. With a key others may have written it: the copy is
+   * of this user, and everything in it is compared with a manifest that only a holder of the key
+   * can have written.
+   *
+   * @param directory an image
+   * @param key the key it was made with; null for none
+   * @return the image, its files not yet verified
+   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
+   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
+   *     NOT_TRUSTED when it was made with another key or none, or there is no key and somebody else
+   *     could have written it
+   */
+  public static ImageDirectory openToCopy(Path directory, @Nullable ImageKey key) {
+    return open(directory, key, key != null);
+  }
+
+  private static ImageDirectory open(Path directory, @Nullable ImageKey key, boolean ofAnyOwner) {
+    Path path = directory.toAbsolutePath().normalize();
+    try {
+      if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+        throw missing(
+            path + " is not a directory, so there is no image: name the directory of an image");
+      }
+      try (PinnedDirectory held = PinnedDirectory.openItself(path)) {
+        if (!isThere(held.path().resolve(ManifestFile.NAME))) {
+          throw missing(
+              path
+                  + " has no "
+                  + ManifestFile.NAME
+                  + ": it is not an image, or not a complete one");
+        }
+        return open(held, key, ofAnyOwner);
+      }
+    } catch (AccessDeniedException e) {
+      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
+    } catch (IOException e) {
+      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+    }
+  }
+
+  /**
+   * Whether a file exists, links not followed. {@link Files#exists} takes a file that may not be
+   * looked at for missing.
+   *
+   * @throws AccessDeniedException when this user may not look at it
+   */
+  static boolean isThere(Path file) throws AccessDeniedException {
+    try {
+      BasicFileAttributes unused =
+          Files.readAttributes(file, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+      return true;
+    } catch (AccessDeniedException e) {
+      throw e;
+    } catch (IOException e) {
+      return false;
+    }
+  }
+
+  static ImageDirectory open(PinnedDirectory held, @Nullable ImageKey key) {
+    return open(held, key, false);
+  }
+
+  private static ImageDirectory open(
+      PinnedDirectory held, @Nullable ImageKey key, boolean ofAnyOwner) {
+    try {
+      if (!ofAnyOwner) {
+        Ownership.of(held).requireOurs(held.name());
+      }
+      Path code = held.path().resolve(ManifestFile.CODE_NAME);
+      Manifest manifest =
+          ManifestFile.read(
+              held.name().resolve(ManifestFile.NAME),
+              small(held, ManifestFile.NAME, ofAnyOwner),
+              small(held, ManifestFile.SUM_NAME, ofAnyOwner),
+              Files.exists(code, LinkOption.NOFOLLOW_LINKS)
+                  ? small(held, ManifestFile.CODE_NAME, ofAnyOwner)
+                  : null,
+              key);
+      return new ImageDirectory(held.name(), manifest);
+    } catch (AccessDeniedException e) {
+      throw UnreadableImage.denied(held.name(), Failure.of("open", 0), e);
+    } catch (IOException e) {
+      throw UnreadableImage.of(
+          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
+    }
+  }
+
+  /** Reads one of the files of the manifest. */
+  static byte[] small(PinnedDirectory held, String name, boolean ofAnyOwner) throws IOException {
+    Path file = held.path().resolve(name);
+    if (!ofAnyOwner) {
+      Ownership.of(file).requireOurs(held.shown(file));
+    }
+    if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)
+        || Files.size(file) > ManifestFile.MAX_BYTES) {
+      throw corrupt(
+          held.shown(file) + " is not a regular file of a manifest's size: the image was altered",
+          null);
+    }
+    try (RandomAccessFile in = Descriptors.readRegular(file)) {
+      byte[] content = new byte[Math.toIntExact(Math.min(in.length(), ManifestFile.MAX_BYTES))];
+      in.readFully(content);
+      return content;
+    }
+  }
+
+  /**
+   * The directory of the CRIU image files, for reading only: use {@link #verified} to act on their
+   * content.
+   *
+   * @return their directory
+   */
+  public Path images() {
+    return path.resolve(IMAGES);
+  }
+
+  /**
+   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * stays interrupted.
+   *
+   * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
+   *     in the manifest; with reason NOT_TRUSTED when somebody else could have written it; with
+   *     reason MISSING when the image is gone
+   */
+  public void verify() {
+    verified().close();
+  }
+
+  /**
+   * The same as {@link #verified(WorkLimit)} without a limit.
+   *
+   * @return the image, to be closed
+   * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
+   *     in the manifest, or the memory images are not as long as their page maps say; with reason
+   *     NOT_TRUSTED when somebody else could have written it; with reason MISSING when the image is
+   *     gone
+   */
+  public VerifiedImage verified() {
+    return verified(WorkLimit.readingAtLength("verify", manifest.pid(), () -> false));
+  }
+
+  /**
+   * Reads every file, on all cores, compares it with the manifest, and keeps the directory open. A
+   * restore does this before it starts CRIU, which would loop for ever on a truncated memory image.
+   *
+   * @param reading the limit
+   * @return the image, to be closed
+   * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
+   *     in the manifest, or the memory images are not as long as their page maps say; with reason
+   *     NOT_TRUSTED when somebody else could have written it; with reason MISSING when the image is
+   *     gone
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
+   */
+  public VerifiedImage verified(WorkLimit reading) {
+    return verified(reading, null);
+  }
+
+  /**
+   * The same, with memory files read into host memory where there is room.
+   *
+   * @param reading the limit
+   * @param pool where the memory is; null for none
+   * @return the image, to be closed
+   */
+  public VerifiedImage verified(WorkLimit reading, @Nullable HostMemoryPool pool) {
+    return checked(
+        held -> {
+          Verification verification = new Verification(held, manifest, reading);
+          verification.requireForm();
+          MemoryCopies copies =
+              pool == null ? MemoryCopies.NONE : MemoryCopies.of(manifest, held, pool);
+          try {
+            verification.requireContent(copies);
+            return copies;
+          } catch (IOException | RuntimeException | Error e) {
+            copies.close();
+            throw e;
+          }
+        });
+  }
+
+  /**
+   * Compares everything but the content of the files with the manifest, and keeps the directory
+   * open for a copy.
+   *
+   * @param reading the limit
+   * @param ofAnyOwner as {@link #openToCopy} opened it
+   * @return the image, to be closed
+   */
+  VerifiedImage opened(WorkLimit reading, boolean ofAnyOwner) {
+    return checked(
+        held -> {
+          new Verification(held, manifest, reading, ofAnyOwner).requireForm();
+          return MemoryCopies.NONE;
+        });
+  }
+
+  private interface Check {
+    MemoryCopies of(PinnedDirectory held) throws IOException;
+  }
+
+  private VerifiedImage checked(Check check) {
+    PinnedDirectory held;
+    try {
+      if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+        throw missing(path + " does not exist any more");
+      }
+      held = PinnedDirectory.openItself(path);
+    } catch (AccessDeniedException e) {
+      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
+    } catch (IOException e) {
+      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+    }
+    FileHold hold = null;
+    try {
+      hold = inUse(held);
+      return new VerifiedImage(held, hold, check.of(held));
+    } catch (AccessDeniedException e) {
+      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
+      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
+    } catch (IOException e) {
+      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
+      throw UnreadableImage.of(
+          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
+    } catch (RuntimeException | Error e) {
+      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
+      throw e;
+    }
+  }
+
+  /** Keeps others from removing it; null where its file system knows no locks. */
+  private @Nullable FileHold inUse(PinnedDirectory held) throws IOException {
+    Path file = held.path().resolve(ManifestFile.NAME);
+    try {
+      return FileHold.shared(file).orElseThrow(() -> missing(path + " is being removed"));
+    } catch (NoSuchFileException gone) {
+      throw missing(path + " has no " + ManifestFile.NAME + " any more: it was removed just now");
+    } catch (IOException e) {
+      if (Descriptors.areUsedUp(e)) {
+        throw e;
+      }
+      LOG.debug("{} is read without a lock: {}", path, e.toString());
+      return null;
+    }
+  }
+
+  private static ImageException missing(String message) {
+    return new ImageException(ImageException.Reason.MISSING, message, Failure.of("open", 0));
+  }
+
+  static ImageException corrupt(String message, @Nullable Throwable cause) {
+    return new ImageException(ImageException.Reason.CORRUPT, message, Failure.of("open", 0), cause);
+  }
+}

@@ -1,0 +1,95 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.FileHold;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Objects;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Removes an image that nobody is reading or restoring. It becomes a partial image first, so that
+ * what is left of it when that fails or this JVM dies is found ({@link AbandonedImage}).
+ */
+final class ImageRemoval {
+
+  private final ImageDirectory image;
+  private final @Nullable ImageKey key;
+
+  private ImageRemoval(ImageDirectory image, @Nullable ImageKey key) {
+    this.image = image;
+    this.key = key;
+  }
+
+  static ImageRemoval of(ImageDirectory image, @Nullable ImageKey key) {
+    return new ImageRemoval(image, key);
+  }
+
+  /** Another reason why an image must stay, asked when nobody can begin to use it any more. */
+  interface Objection {
+    Optional<String> to(PinnedDirectory image) throws IOException;
+  }
+
+  /**
+   * Removes it.
+   *
+   * @return why it stays, as the end of a sentence about it; empty when it is gone
+   * @throws IOException when it cannot be removed, or was replaced by another
+   */
+  Optional<String> run(Objection objection) throws IOException {
+    Path path = image.path();
+    String name = String.valueOf(path.getFileName());
+    try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()));
+        PinnedDirectory held = parent.child(name)) {
+      if (!ImageDirectory.open(held, key).manifest().equals(image.manifest())) {
+        throw replaced();
+      }
+      Optional<FileHold> alone = FileHold.alone(held.path().resolve(ManifestFile.NAME));
+      if (alone.isEmpty()) {
+        return Optional.of("is being read or restored");
+      }
+      try {
+        Optional<String> inTheWay = objection.to(held);
+        if (inTheWay.isEmpty()) {
+          remove(parent, held, name);
+        }
+        return inTheWay;
+      } finally {
+        alone.get().close();
+      }
+    }
+  }
+
+  private void remove(PinnedDirectory parent, PinnedDirectory held, String name)
+      throws IOException {
+    Manifest manifest = image.manifest();
+    ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
+    Path half = parent.path().resolve(StagingName.of(process).text());
+    Files.move(parent.path().resolve(name), half, StandardCopyOption.ATOMIC_MOVE);
+    if (!held.isAt(half)) {
+      throw replaced();
+    }
+    try {
+      Descriptors.sync(parent.path());
+      DurableFiles.deleteContent(held.path());
+      Files.deleteIfExists(half);
+    } catch (IOException e) {
+      AbandonedImage.giveUp(parent.name().resolve(String.valueOf(half.getFileName())));
+      throw e;
+    }
+  }
+
+  private FileSystemException replaced() {
+    return new FileSystemException(image.path().toString(), null, "was replaced just now");
+  }
+}

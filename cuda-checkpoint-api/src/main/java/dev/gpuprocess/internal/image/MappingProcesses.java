@@ -1,0 +1,99 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Finds the living processes that map memory files of an image: those that came back from it and
+ * were not resumed yet, and those whose controller died while it made it. Not those that cannot be
+ * seen from this pid namespace.
+ */
+final class MappingProcesses {
+
+  /** Those of its CUDA processes, in their namespace. */
+  private final Set<Integer> pids;
+
+  /** The memory files by inode; device numbers are not those of {@code stat} on every system. */
+  private final Map<Long, Path> files;
+
+  private MappingProcesses(Set<Integer> pids, Map<Long, Path> files) {
+    this.pids = pids;
+    this.files = files;
+  }
+
+  /**
+   * Looks at every process.
+   *
+   * @return who maps one, or may do so, as the end of a sentence about the image; empty when nobody
+   *     does
+   */
+  static Optional<String> of(PinnedDirectory image, Manifest manifest) throws IOException {
+    if (manifest.memoryFiles().isEmpty()) {
+      return Optional.empty();
+    }
+    Map<Long, Path> files = new HashMap<>();
+    for (MemoryFile each : manifest.memoryFiles()) {
+      Path file = image.path().resolve(each.file());
+      files.put((Long) Files.getAttribute(file, "unix:ino"), file.getFileName());
+    }
+    Set<Integer> pids = new HashSet<>(Set.of(manifest.pid()));
+    manifest.cudaProcesses().forEach(each -> pids.add(each.pid()));
+    MappingProcesses search = new MappingProcesses(pids, files);
+    for (int process : ProcFs.processes()) {
+      Optional<String> found = search.lookAt(process);
+      if (found.isPresent()) {
+        return found;
+      }
+    }
+    return Optional.empty();
+  }
+
+  private Optional<String> lookAt(int process) {
+    try {
+      AtomicBoolean found = new AtomicBoolean();
+      ProcFs.memory(
+          process,
+          mapping -> {
+            if (isOne(mapping)) {
+              found.set(true);
+            }
+          });
+      return found.get()
+          ? Optional.of("is mapped by process %s, until that is resumed".formatted(process))
+          : Optional.empty();
+    } catch (ProcessUnreadableException e) {
+      if (e.getCause() instanceof AccessDeniedException && !canBeOne(process)) {
+        return Optional.empty();
+      }
+      return Optional.of("may be mapped by process %s: %s".formatted(process, e.getMessage()));
+    }
+  }
+
+  private boolean isOne(Mapping mapping) {
+    Path file = files.get(mapping.inode());
+    return file != null && mapping.name().contains("/" + MemoryFile.DIRECTORY + "/" + file);
+  }
+
+  /**
+   * Of a process whose mappings may not be read: one that came back has the pid that it had, in the
+   * namespace that it is in.
+   */
+  private boolean canBeOne(int process) {
+    String all = ProcFs.status(process).getOrDefault("NSpid", Integer.toString(process)).strip();
+    return pids.contains(Integer.parseInt(all.substring(all.lastIndexOf('\t') + 1)));
+  }
+}

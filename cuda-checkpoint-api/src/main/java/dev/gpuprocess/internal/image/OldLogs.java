@@ -1,0 +1,103 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Ownership;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The log directories among the temporary files. One that an exception has named stays for an hour;
+ * for a day if it is among the newest hundred of them, so that who tries again and again does not
+ * fill the disk; and longer if it is among the newest ten. Others belong to a call that is under
+ * way, or to a JVM that died.
+ */
+final class OldLogs {
+
+  private static final Logger LOG = LoggerFactory.getLogger(OldLogs.class);
+
+  private static final int NEWEST = 10;
+  private static final int OF_A_DAY = 100;
+  private static final Duration DAY = Duration.ofDays(1);
+
+  /** For an operator to look, and for a recovery to need the logs of a dead JVM. */
+  private static final Duration HOUR = Duration.ofHours(1);
+
+  /** When an exception named it, read once: other JVMs remove such directories too. */
+  private record Named(Path directory, Instant time) {}
+
+  private final Path temporary;
+
+  OldLogs(Path temporary) {
+    this.temporary = temporary;
+  }
+
+  /** Removes what nobody needs any more, and what dead JVMs left more than an hour ago. */
+  void removeOutdated() {
+    remove(HOUR);
+  }
+
+  /** The same, including what dead JVMs left just now. */
+  void removeAbandoned() {
+    remove(Duration.ZERO);
+  }
+
+  private void remove(Duration patience) {
+    try {
+      List<Named> named = new ArrayList<>();
+      for (Path directory : DurableFiles.list(temporary)) {
+        Optional<DirectoryMaker> maker =
+            DirectoryMaker.ofTemporary(String.valueOf(directory.getFileName()));
+        if (maker.isPresent() && isOurs(directory)) {
+          if (Files.exists(directory.resolve(LogDirectory.KEPT))) {
+            named.add(new Named(directory, time(directory.resolve(LogDirectory.KEPT))));
+          } else if (maker.get().hasEnded() && isPast(time(directory), patience)) {
+            new LogDirectory(directory).delete();
+          }
+        }
+      }
+      named.sort(Comparator.comparing(Named::time).reversed());
+      for (int newer = NEWEST; newer < named.size(); newer++) {
+        if (isPast(named.get(newer).time(), newer < OF_A_DAY ? DAY : HOUR)) {
+          new LogDirectory(named.get(newer).directory()).delete();
+        }
+      }
+    } catch (IOException e) {
+      // The next dump or restore tries again.
+      LOG.warn("old logs in {} stay: {}", temporary, e.toString());
+    }
+  }
+
+  /** Other users can give their directories such names too. */
+  private static boolean isOurs(Path directory) throws IOException {
+    try {
+      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
+          && Ownership.of(directory).isOursToRemove();
+    } catch (NoSuchFileException removedMeanwhile) {
+      return false;
+    }
+  }
+
+  private static boolean isPast(Instant time, Duration age) {
+    return time.plus(age).compareTo(Instant.now()) <= 0;
+  }
+
+  private static Instant time(Path file) {
+    try {
+      return Files.getLastModifiedTime(file, LinkOption.NOFOLLOW_LINKS).toInstant();
+    } catch (IOException removedMeanwhile) {
+      return Instant.now();
+    }
+  }
+}

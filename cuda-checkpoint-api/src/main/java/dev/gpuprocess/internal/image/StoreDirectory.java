@@ -1,0 +1,144 @@
+package dev.gpuprocess.internal.image;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.ImageKey;
+import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Leftovers;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.text.Printable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads what is in a directory of images. Links are not followed, and what is not a complete image
+ * of ours is named and left alone.
+ *
+ * @param path the directory
+ * @param key what the images are signed with; null for none
+ */
+public record StoreDirectory(Path path, @Nullable ImageKey key) {
+
+  private static final Comparator<ImageDirectory> NEWEST_FIRST =
+      Comparator.comparing((ImageDirectory image) -> image.manifest().created())
+          .thenComparing(ImageDirectory::path)
+          .reversed();
+
+  /**
+   * What was found.
+   *
+   * @param images newest first
+   * @param others the rest, by name
+   * @param isBeingWritten whether somebody who lives is writing an image there
+   */
+  public record Content(
+      List<ImageDirectory> images, List<StoredImage> others, boolean isBeingWritten) {
+
+    /** All of it, the images first. */
+    public List<StoredImage> all() {
+      return Stream.concat(
+              images.stream().map(each -> new StoredImage(each.path(), each.manifest(), null)),
+              others.stream())
+          .toList();
+    }
+
+    boolean has(Path entry) {
+      return all().stream().anyMatch(each -> each.directory().equals(entry));
+    }
+  }
+
+  /**
+   * Reads it.
+   *
+   * @return empty when there is no such directory
+   * @throws ImageException with reason DIRECTORY when it cannot be read; with reason UNREADABLE
+   *     when an image cannot be looked at because too many files are open
+   */
+  public Content read() {
+    try (PinnedDirectory held = PinnedDirectory.open(path)) {
+      List<ImageDirectory> images = new ArrayList<>();
+      List<StoredImage> others = new ArrayList<>();
+      boolean isBeingWritten = false;
+      for (Path entry : DurableFiles.list(held.path())) {
+        String name = String.valueOf(entry.getFileName());
+        Optional<StagingName> half = StagingName.parse(name);
+        isBeingWritten |=
+            half.isPresent() && !half.get().maker().hasEnded() && !Leftovers.contain(entry);
+        try {
+          images.add(image(held, name));
+        } catch (NotAnImage e) {
+          others.add(new StoredImage(path.resolve(name), null, e.why));
+        }
+      }
+      images.sort(NEWEST_FIRST);
+      return new Content(List.copyOf(images), List.copyOf(others), isBeingWritten);
+    } catch (NoSuchFileException nothingYet) {
+      return new Content(List.of(), List.of(), false);
+    } catch (IOException e) {
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          "the images in %s cannot be listed: %s".formatted(path, ImagePlace.reason(e)),
+          Failure.of("list", 0),
+          e);
+    }
+  }
+
+  private ImageDirectory image(PinnedDirectory held, String name) throws NotAnImage, IOException {
+    Path entry = held.path().resolve(name);
+    if (StagingName.parse(name).isPresent()) {
+      throw new NotAnImage("is half an image: it is being written or removed, or was left so");
+    }
+    if (Files.isSymbolicLink(entry)) {
+      throw new NotAnImage("is a link, and links are not followed");
+    }
+    if (!Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)) {
+      throw new NotAnImage("is not a directory");
+    }
+    if (!Printable.of(name).equals(name)) {
+      throw new NotAnImage("has a name that this library gives no image");
+    }
+    try (PinnedDirectory image = held.child(name)) {
+      if (!ImageDirectory.isThere(image.path().resolve(ManifestFile.NAME))) {
+        throw new NotAnImage("has no " + ManifestFile.NAME + ": it is no image, or half a one");
+      }
+      return ImageDirectory.open(image, key);
+    } catch (NoSuchFileException gone) {
+      throw new NotAnImage("was removed just now");
+    } catch (ImageException e) {
+      if (!KnownImages.isOfTheImage(e)) {
+        throw e;
+      }
+      throw new NotAnImage("cannot be used: " + e.getMessage());
+    } catch (IOException e) {
+      if (Descriptors.areUsedUp(e)) {
+        throw e;
+      }
+      throw new NotAnImage("cannot be opened: " + held.explain(e));
+    }
+  }
+
+  /** Ends the look at one entry. */
+  private static final class NotAnImage extends Exception {
+
+    private static final long serialVersionUID = 1L;
+
+    private final String why;
+
+    NotAnImage(String why) {
+      super(why, null, false, false);
+      this.why = why;
+    }
+  }
+}

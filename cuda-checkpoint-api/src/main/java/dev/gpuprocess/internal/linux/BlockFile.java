@@ -1,0 +1,341 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.jnr.BlockFunctions;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Path;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A new file that is written in large blocks, past the page cache where that is wanted and the file
+ * system can do it ({@code O_DIRECT}), and side by side into a file in memory. Safe for use by
+ * several threads, each with a buffer of its own.
+ */
+public final class BlockFile implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(BlockFile.class);
+
+  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
+
+  private static final boolean ARM = System.getProperty("os.arch").equals("aarch64");
+  private static final int O_DIRECT = ARM ? 0x10000 : 0x4000;
+  private static final int O_CREAT_NEW = Libc.O_CREAT | 0x80; // O_EXCL
+  private static final int F_SETFL = 4;
+  private static final int EINVAL = 22;
+  private static final int ENOSYS = 38;
+  private static final int EOPNOTSUPP = 95;
+  private static final int PRIVATE = 0600;
+  private static final int RWF_NOWAIT = 8;
+
+  /** What is read into it is of no interest. */
+  private static final AlignedBuffer PROBE = AlignedBuffer.allocate(AlignedBuffer.ALIGNMENT);
+
+  private final Path path;
+  private final int descriptor;
+  private final FileSystemStatus status;
+
+  /** Held for reading by who uses the file, and for writing by who releases it. */
+  private final ReentrantReadWriteLock uses = new ReentrantReadWriteLock();
+
+  /** From then on no use begins, and whoever ends the last one releases the file. */
+  private volatile boolean closing;
+
+  /** Guarded by the lock for writing. */
+  private boolean released;
+
+  private volatile boolean direct;
+  private volatile @Nullable FileWindow window;
+
+  private BlockFile(Path path, int descriptor, FileSystemStatus status, boolean direct) {
+    this.path = path;
+    this.descriptor = descriptor;
+    this.status = status;
+    this.direct = direct;
+  }
+
+  /**
+   * Makes a file that does not exist yet, of mode 0600 whatever the umask.
+   *
+   * @param path named in exceptions
+   * @param direct whether to write past the page cache where that is possible
+   * @throws FileSystemException when it exists, or cannot be made
+   */
+  public static BlockFile create(Path path, boolean direct) throws FileSystemException {
+    BlockFile file = of(path, Libc.O_RDWR | O_CREAT_NEW, direct);
+    Libc.LIBRARY.fchmod(file.descriptor, PRIVATE);
+    return file;
+  }
+
+  /**
+   * Opens one that was {@linkplain #create made}.
+   *
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static BlockFile open(Path path, boolean direct) throws FileSystemException {
+    return of(path, Libc.O_RDWR, direct);
+  }
+
+  /**
+   * Opens a regular file that is only read; a link is refused.
+   *
+   * @param direct whether to read past the page cache where that is possible
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static BlockFile openToRead(Path path, boolean direct) throws FileSystemException {
+    return of(path, Libc.O_RDONLY | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, direct);
+  }
+
+  private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
+    int descriptor = Libc.open(path, flags, PRIVATE);
+    FileSystemStatus status = FileSystemStatus.of(LIBRARY, descriptor);
+    // Some file systems refuse at once, others at the first write.
+    boolean accepted =
+        direct && !status.isInMemory() && LIBRARY.fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+    return new BlockFile(path, descriptor, status, accepted);
+  }
+
+  /** Whether the file is in memory alone, as on a tmpfs. */
+  public boolean isInMemory() {
+    return status.isInMemory();
+  }
+
+  /**
+   * Reserves its space on the disk, so that a full disk is known before anything is copied. File
+   * systems that cannot do that are taken as they are. One in memory is asked for its room instead:
+   * there one thread would make all the pages, as slowly as it would fill them.
+   *
+   * @throws FileSystemException when there is not so much space
+   */
+  public void reserve(long bytes) throws FileSystemException {
+    if (!isInMemory()) {
+      allocate(bytes);
+    } else if (status.room() < bytes) {
+      throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.ENOSPC);
+    } else if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
+      throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.errno());
+    }
+  }
+
+  /**
+   * Shortens it.
+   *
+   * @throws FileSystemException when it cannot be shortened
+   */
+  public void truncate(long bytes) throws FileSystemException {
+    if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
+      throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", Libc.errno());
+    }
+  }
+
+  /** Its descriptor, open as long as this is. */
+  public int descriptor() {
+    return descriptor;
+  }
+
+  private void allocate(long bytes) throws FileSystemException {
+    while (LIBRARY.fallocate(descriptor, 0, 0, bytes) != 0) {
+      int errno = Libc.errno();
+      if (errno == EOPNOTSUPP || errno == ENOSYS) {
+        return;
+      }
+      if (errno != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", errno);
+      }
+    }
+  }
+
+  /**
+   * Prepares a part of the file for being written by many threads: writes to a file in memory are
+   * served one after the other, and what is copied into a mapping of it is not. For one thread,
+   * once, before the part is written. Where it cannot be mapped, it is written all the same, but
+   * slower.
+   *
+   * @param from a multiple of the page size
+   */
+  public void prepare(long from, long to) {
+    if (isInMemory() && from < to) {
+      try {
+        window = FileWindow.map(LIBRARY, descriptor, from, to);
+      } catch (NativeCallException e) {
+        LOG.debug("{} is written without a mapping: {}", path, e.getMessage());
+      }
+    }
+  }
+
+  /**
+   * Writes a block.
+   *
+   * @param from has {@code count} bytes; for direct I/O a multiple of the disk's block size, as
+   *     {@code offset} is
+   * @throws FileSystemException when it cannot be written; a full disk is known by its reason
+   */
+  public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    use();
+    try {
+      writeAll(from, count, offset);
+    } finally {
+      endUse();
+    }
+  }
+
+  private void use() throws FileSystemException {
+    // It is locked for writing only while it is released.
+    if (uses.readLock().tryLock()) {
+      if (!closing) {
+        return;
+      }
+      endUse();
+    }
+    throw new FileSystemException(path.toString(), null, "was closed");
+  }
+
+  private void endUse() {
+    uses.readLock().unlock();
+    if (closing) {
+      releaseUnlessUsed();
+    }
+  }
+
+  private void writeAll(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    FileWindow prepared = window;
+    if (prepared != null && prepared.write(from, count, offset)) {
+      return;
+    }
+    int done = 0;
+    while (done < count) {
+      // Before the write: another thread may give up direct writing meanwhile.
+      boolean was = direct;
+      long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
+      if (written > 0) {
+        done += (int) written;
+        continue;
+      }
+      int errno = written == 0 ? Libc.ENOSPC : Libc.errno();
+      if (errno == EINVAL && was) {
+        cached();
+      } else if (errno != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be written", errno);
+      }
+    }
+  }
+
+  /**
+   * Reads a block.
+   *
+   * @param to gets {@code count} bytes
+   * @throws FileSystemException when it cannot be read, or the file is shorter
+   */
+  public void read(AlignedBuffer to, int count, long offset) throws FileSystemException {
+    use();
+    try {
+      readAll(to, count, offset);
+    } finally {
+      endUse();
+    }
+  }
+
+  private void readAll(AlignedBuffer to, int count, long offset) throws FileSystemException {
+    int done = 0;
+    while (done < count) {
+      long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
+      boolean was = direct;
+      if (read > 0) {
+        done += (int) read;
+      } else if (read == 0) {
+        throw new FileSystemException(path.toString(), null, "is shorter than it was");
+      } else if (was && Libc.errno() == EINVAL) {
+        cached();
+      } else if (Libc.errno() != Libc.EINTR) {
+        throw Libc.failed(path, "cannot be read", Libc.errno());
+      }
+    }
+  }
+
+  /**
+   * Whether a page of the file is in the page cache, so that reading it needs no disk.
+   *
+   * @param offset where the page is
+   */
+  public boolean isCached(long offset) {
+    return LIBRARY.preadv2(
+            descriptor,
+            new long[] {PROBE.address(), AlignedBuffer.ALIGNMENT},
+            1,
+            offset & -AlignedBuffer.ALIGNMENT,
+            RWF_NOWAIT)
+        > 0;
+  }
+
+  private void cached() throws FileSystemException {
+    if (LIBRARY.fcntl(descriptor, F_SETFL, 0) != 0) {
+      throw Libc.failed(path, "cannot be written through the page cache", Libc.errno());
+    }
+    direct = false;
+  }
+
+  /** Waits until what was written is on the disk. */
+  public void sync() throws FileSystemException {
+    use();
+    try {
+      while (LIBRARY.fdatasync(descriptor) != 0) {
+        int errno = Libc.errno();
+        if (errno != Libc.EINTR) {
+          throw Libc.failed(path, "cannot be synced", errno);
+        }
+      }
+    } finally {
+      endUse();
+    }
+  }
+
+  /** Whether it is written past the page cache. */
+  public boolean isDirect() {
+    return direct;
+  }
+
+  /**
+   * Opens it once more, for reading only.
+   *
+   * @return a descriptor, to be closed
+   */
+  public int openForReading() throws IOException {
+    // By the descriptor: the directory may have another name by now.
+    return Libc.open(Path.of("/proc/self/fd/" + descriptor), Libc.O_RDONLY, 0);
+  }
+
+  /**
+   * Closes it. While a thread hangs in a call it stays open, and mapped, until that call returns:
+   * what the call writes to would be somebody else's when the kernel has given it out again.
+   */
+  @Override
+  public void close() {
+    closing = true;
+    releaseUnlessUsed();
+  }
+
+  /** Whoever keeps this from doing so does it when its use ends. */
+  private void releaseUnlessUsed() {
+    if (!uses.writeLock().tryLock()) {
+      return;
+    }
+    try {
+      if (!released) {
+        released = true;
+        release();
+      }
+    } finally {
+      uses.writeLock().unlock();
+    }
+  }
+
+  private void release() {
+    FileWindow prepared = window;
+    if (prepared != null) {
+      prepared.close();
+    }
+    Libc.LIBRARY.close(descriptor);
+  }
+}

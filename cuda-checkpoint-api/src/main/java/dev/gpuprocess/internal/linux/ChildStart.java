@@ -1,0 +1,163 @@
+package dev.gpuprocess.internal.linux;
+
+import static dev.gpuprocess.internal.linux.Libc.checkAnswer;
+
+import dev.gpuprocess.internal.jnr.ChildFunctions;
+import dev.gpuprocess.internal.text.NativePath;
+import java.lang.ref.Reference;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Predicate;
+import jnr.ffi.Pointer;
+
+/**
+ * Starts a program as a child of this JVM that the JDK does not know, with exactly the given
+ * descriptors, whatever else is open here. It is the leader of its own session, without a terminal,
+ * and has no signal blocked or ignored. Arguments are bytes, and so is the environment: nothing is
+ * lost that the locale cannot express.
+ */
+public final class ChildStart {
+
+  /** In a list of descriptors: {@code /dev/null}, to be read and written. */
+  public static final int NOWHERE = -1;
+
+  private static final Path NULL_DEVICE = Path.of("/dev/null");
+
+  private static final short SETSIGDEF = 0x04;
+  private static final short SETSIGMASK = 0x08;
+  private static final short SETSID = 0x80;
+
+  // glibc's opaque structs have 80, 336 and 128 bytes; the rest is a reserve for other versions.
+  private static final int ACTIONS_BYTES = 256;
+  private static final int ATTRIBUTES_BYTES = 1024;
+  private static final int SIGNAL_SET_BYTES = 256;
+
+  private static final int ADDRESS = 8;
+
+  private ChildStart() {}
+
+  /**
+   * Starts the program.
+   *
+   * @param program an absolute path
+   * @param arguments all, the program's name first
+   * @param variables which of the variables of this process it gets, by name
+   * @param descriptors become 0, 1, 2 and so on; {@link #NOWHERE} is no descriptor of ours
+   * @return its pid, which is its own until it is reaped by {@link PidDescriptor#reap}
+   * @throws NativeCallException when it cannot be started
+   */
+  public static int start(
+      Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> descriptors)
+      throws NativeCallException {
+    // Copies with numbers above those that the child uses: none gets in the way of another, and
+    // none is copied onto itself, which would leave it to be closed by the exec.
+    List<Integer> copies = new ArrayList<>();
+    try {
+      for (int descriptor : descriptors) {
+        copies.add(
+            descriptor == NOWHERE ? NOWHERE : ChildCalls.copyAbove(descriptor, descriptors.size()));
+      }
+      return spawn(program, arguments, variables, copies);
+    } finally {
+      copies.forEach(Libc::close);
+    }
+  }
+
+  private static int spawn(
+      Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> copies)
+      throws NativeCallException {
+    ChildFunctions c = ChildCalls.LIBRARY;
+    Pointer actions = ChildCalls.allocate(ACTIONS_BYTES);
+    Pointer attributes = ChildCalls.allocate(ATTRIBUTES_BYTES);
+    List<Pointer> strings = new ArrayList<>();
+    Pointer argv = addresses(arguments, strings);
+    Pointer environment = environment(variables);
+    int[] pid = new int[1];
+    checkAnswer(c.posix_spawn_file_actions_init(actions), "posix_spawn_file_actions_init");
+    try {
+      checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
+      try {
+        describeDescriptors(c, actions, copies);
+        describeSignals(c, attributes);
+        checkAnswer(
+            c.posix_spawn(pid, NativePath.cString(program), actions, attributes, argv, environment),
+            "start " + program);
+      } finally {
+        // Nothing is thrown once there is a child.
+        c.posix_spawnattr_destroy(attributes);
+      }
+    } finally {
+      c.posix_spawn_file_actions_destroy(actions);
+      Reference.reachabilityFence(strings);
+    }
+    return pid[0];
+  }
+
+  private static void describeDescriptors(ChildFunctions c, Pointer actions, List<Integer> copies)
+      throws NativeCallException {
+    for (int number = 0; number < copies.size(); number++) {
+      int copy = copies.get(number);
+      checkAnswer(
+          copy == NOWHERE
+              ? c.posix_spawn_file_actions_addopen(
+                  actions, number, NativePath.cString(NULL_DEVICE), Libc.O_RDWR, 0)
+              : c.posix_spawn_file_actions_adddup2(actions, copy, number),
+          "descriptor " + number);
+    }
+    checkAnswer(
+        c.posix_spawn_file_actions_addclosefrom_np(actions, copies.size()), "addclosefrom_np");
+  }
+
+  private static void describeSignals(ChildFunctions c, Pointer attributes)
+      throws NativeCallException {
+    Pointer signals = ChildCalls.allocate(SIGNAL_SET_BYTES);
+    Libc.check(c.sigemptyset(signals), "sigemptyset");
+    checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
+    Libc.check(c.sigfillset(signals), "sigfillset");
+    checkAnswer(c.posix_spawnattr_setsigdefault(attributes, signals), "setsigdefault");
+    checkAnswer(
+        c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | SETSID)),
+        "setflags");
+  }
+
+  /** An array of addresses that ends with a zero; what they point to is kept in the list. */
+  private static Pointer addresses(List<byte[]> texts, List<Pointer> kept) {
+    for (byte[] text : texts) {
+      Pointer copy = ChildCalls.allocate(text.length + 1);
+      copy.put(0, text, 0, text.length);
+      kept.add(copy);
+    }
+    Pointer array = array(kept);
+    kept.add(array);
+    return array;
+  }
+
+  private static Pointer array(List<Pointer> elements) {
+    Pointer array = ChildCalls.allocate((elements.size() + 1) * ADDRESS);
+    for (int i = 0; i < elements.size(); i++) {
+      array.putAddress((long) i * ADDRESS, elements.get(i).address());
+    }
+    return array;
+  }
+
+  /** Of {@code environ} of the C library, as it is now. */
+  private static Pointer environment(Predicate<String> variables) {
+    Pointer all =
+        ChildCalls.LIBRARY.dlsym(0, "environ\0".getBytes(StandardCharsets.US_ASCII)).getPointer(0);
+    List<Pointer> kept = new ArrayList<>();
+    for (int i = 0; all != null; i++) {
+      Pointer variable = all.getPointer((long) i * ADDRESS);
+      if (variable == null) {
+        break;
+      }
+      String text = variable.getString(0, Integer.MAX_VALUE, StandardCharsets.ISO_8859_1);
+      int end = text.indexOf('=');
+      if (variables.test(end < 0 ? text : text.substring(0, end))) {
+        kept.add(variable);
+      }
+    }
+    return array(kept);
+  }
+}

@@ -1,0 +1,36 @@
+package dev.gpuprocess.internal.linux;
+
+import java.io.IOException;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/**
+ * The buffers that memory is copied through: small enough to stay in a core's cache, large enough
+ * for direct I/O. One for each thread that ever copied at the same time, reused for the life of the
+ * JVM, since direct memory is freed only by a garbage collection. Safe for use by several threads.
+ */
+public final class CopyBuffers {
+
+  public static final int BYTES = 1 << 20;
+
+  private static final ConcurrentLinkedQueue<AlignedBuffer> IDLE = new ConcurrentLinkedQueue<>();
+
+  private CopyBuffers() {}
+
+  public static AlignedBuffer take() throws IOException {
+    AlignedBuffer idle = IDLE.poll();
+    if (idle != null) {
+      return idle;
+    }
+    try {
+      return AlignedBuffer.allocate(BYTES);
+    } catch (OutOfMemoryError limited) {
+      throw new IOException(
+          "this JVM has no direct memory left to copy through: raise -XX:MaxDirectMemorySize",
+          limited);
+    }
+  }
+
+  public static void give(AlignedBuffer buffer) {
+    IDLE.add(buffer);
+  }
+}

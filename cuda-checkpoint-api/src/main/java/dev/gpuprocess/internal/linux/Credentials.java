@@ -1,0 +1,98 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.proc.ProcFs;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+/**
+ * The user and the groups with which the kernel checks the file accesses of a process ({@code
+ * fsuid}, {@code fsgid} and the supplementary groups; credentials(7)).
+ *
+ * @param user the user id
+ * @param group the group id
+ * @param groups the supplementary group ids
+ */
+public record Credentials(int user, int group, List<Integer> groups) {
+
+  private static final Pattern TEXT = Pattern.compile("(\\d{1,10}):(\\d{1,10}):([\\d,]{0,720896})");
+  private static final int OF_FILES = 3;
+
+  /** Copies the list. */
+  public Credentials {
+    groups = List.copyOf(groups);
+  }
+
+  /**
+   * Reads the credentials of a process.
+   *
+   * @param pid the process
+   * @return empty when the process is gone
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
+   */
+  public static Optional<Credentials> of(long pid) {
+    Map<String, String> status = ProcFs.status(pid);
+    String user = status.get("Uid");
+    String group = status.get("Gid");
+    if (user == null || group == null) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        new Credentials(
+            Integer.parseUnsignedInt(user.split("\\s+")[OF_FILES]),
+            Integer.parseUnsignedInt(group.split("\\s+")[OF_FILES]),
+            numbers(status.getOrDefault("Groups", "").strip(), "\\s+")));
+  }
+
+  /**
+   * Reads the credentials of this JVM.
+   *
+   * @throws IOException when {@code /proc} is not mounted
+   */
+  static Credentials ours() throws IOException {
+    return of(ProcessHandle.current().pid())
+        .orElseThrow(() -> new IOException("/proc/self/status does not exist"));
+  }
+
+  private static List<Integer> numbers(String text, String separator) {
+    return text.isEmpty()
+        ? List.of()
+        : Arrays.stream(text.split(separator)).map(Integer::parseUnsignedInt).toList();
+  }
+
+  /**
+   * Parses the result of {@link #toString}.
+   *
+   * @return empty when the text is something else
+   */
+  public static Optional<Credentials> parse(String text) {
+    Matcher fields = TEXT.matcher(text);
+    if (!fields.matches()) {
+      return Optional.empty();
+    }
+    try {
+      return Optional.of(
+          new Credentials(
+              Integer.parseUnsignedInt(fields.group(1)),
+              Integer.parseUnsignedInt(fields.group(2)),
+              numbers(fields.group(3), ",")));
+    } catch (NumberFormatException e) {
+      return Optional.empty();
+    }
+  }
+
+  /** The user, the group and the list of groups, separated by colons. */
+  @Override
+  public String toString() {
+    return "%s:%s:%s"
+        .formatted(
+            Integer.toUnsignedString(user),
+            Integer.toUnsignedString(group),
+            groups.stream().map(Integer::toUnsignedString).collect(Collectors.joining(",")));
+  }
+}

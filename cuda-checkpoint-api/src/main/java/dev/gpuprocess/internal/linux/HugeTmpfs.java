@@ -1,0 +1,113 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.text.NativePath;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A tmpfs whose files are in huge pages: that of the library, which root mounts when it is first
+ * needed and which stays, empty; or {@code /dev/shm} if it is one.
+ */
+public final class HugeTmpfs {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final Path ABOVE = Path.of("/run/gpuprocess");
+
+  /** Where the library mounts one. */
+  public static final Path OURS = ABOVE.resolve("memory");
+
+  private static final Path SHARED = Path.of("/dev/shm");
+  private static final Path MOUNTS = Path.of("/proc/self/mountinfo");
+  private static final String LOCK = "memory.lock";
+
+  /** MS_NOSUID, MS_NODEV, MS_NOEXEC. */
+  private static final long FLAGS = 2 | 4 | 8;
+
+  private static final String OPTIONS = "huge=always,mode=0700,size=100%";
+
+  private static final int MOUNT_POINT = 4;
+
+  private HugeTmpfs() {}
+
+  /** Finds or mounts one; empty where there is none. */
+  public static synchronized Optional<Path> directory() {
+    try {
+      if (CurrentUser.isRoot()) {
+        mount();
+        DirectoryTrust.require(OURS);
+        return Optional.of(OURS);
+      }
+    } catch (IOException e) {
+      LOG.debug("no tmpfs at {}", OURS, e);
+    }
+    return isOne(SHARED) ? Optional.of(SHARED) : Optional.empty();
+  }
+
+  /** Finds one that is mounted; empty where there is none. */
+  public static Optional<Path> present() {
+    return Stream.of(OURS, SHARED).filter(HugeTmpfs::isOne).findFirst();
+  }
+
+  /** Whether one can be mounted when it is needed, as far as that can be seen. */
+  public static boolean mayBeMounted() {
+    return CurrentUser.isRoot();
+  }
+
+  private static void mount() throws IOException {
+    if (isOne(OURS)) {
+      return;
+    }
+    Path unused = DirectoryTrust.requirePlaceFor(OURS);
+    for (Path directory : List.of(ABOVE, OURS)) {
+      if (!Files.isDirectory(directory)) {
+        DurableFiles.createDirectory(directory);
+      }
+    }
+    LockedFile lock =
+        LockedFile.tryLock(OURS.resolveSibling(LOCK))
+            .orElseThrow(() -> new IOException("another JVM mounts it just now"));
+    try {
+      if (!isOne(OURS)
+          && Libc.LIBRARY.mount(
+                  cString("gpuprocess"),
+                  NativePath.cString(OURS),
+                  cString("tmpfs"),
+                  FLAGS,
+                  cString(OPTIONS))
+              != 0) {
+        throw Libc.failed(OURS, "cannot be mounted as tmpfs", Libc.errno());
+      }
+    } finally {
+      lock.release();
+    }
+  }
+
+  private static byte[] cString(String text) {
+    return (text + '\0').getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /** Whether a tmpfs of huge pages is mounted at a directory. */
+  static boolean isOne(Path directory) {
+    try {
+      // The last one covers those before it.
+      return Files.readAllLines(MOUNTS, StandardCharsets.ISO_8859_1).stream()
+          .filter(
+              line -> line.split(" ", MOUNT_POINT + 2)[MOUNT_POINT].equals(directory.toString()))
+          .reduce((first, second) -> second)
+          .filter(line -> line.contains(" - tmpfs ") && line.contains("huge="))
+          .filter(line -> !line.contains("huge=never"))
+          .isPresent();
+    } catch (IOException e) {
+      LOG.debug("mounts cannot be read", e);
+      return false;
+    }
+  }
+}

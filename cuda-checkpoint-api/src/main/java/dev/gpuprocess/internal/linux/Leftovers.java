@@ -1,0 +1,177 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.time.Uninterrupted;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Directories that this JVM made in one place and could not remove, for example because too many
+ * files were open or the file system was read-only. A daemon thread tries again, soon and then less
+ * often, until they are gone. Each place has its own thread, so a disk that hangs delays only its
+ * own leftovers. Safe for use by several threads.
+ */
+public final class Leftovers {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final Duration FIRST_PAUSE = Duration.ofSeconds(1);
+  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(30);
+
+  /** The places where something is left. */
+  private static final Map<Path, Leftovers> PLACES = new ConcurrentHashMap<>();
+
+  private final Path place;
+  private final Map<String, Removal> directories = new ConcurrentHashMap<>();
+
+  /** What is removed after the last of the directories. */
+  private final Map<String, Removal> afterwards = new ConcurrentHashMap<>();
+
+  /** Written only while the place is locked in {@link #PLACES}. */
+  private boolean isRetried;
+
+  private Leftovers(Path place) {
+    this.place = place;
+  }
+
+  /** Removes one thing. */
+  public interface Removal {
+
+    /**
+     * Removes it. Does nothing if it is gone.
+     *
+     * @throws IOException when it cannot be removed now
+     */
+    void run() throws IOException;
+  }
+
+  /**
+   * Has a directory of this JVM removed later, as it could not be removed now. Does not block.
+   *
+   * @param directory its name is unique
+   */
+  public static void add(Path directory, Removal removal) {
+    Path absolute = directory.toAbsolutePath();
+    String name = absolute.getFileName().toString();
+    change(
+        Objects.requireNonNull(absolute.getParent()), left -> left.directories.put(name, removal));
+  }
+
+  /**
+   * Removes what must outlive the directories that are left in a place: now if there are none, and
+   * else after the last of them.
+   *
+   * @param place the directory above them
+   * @param what names what is removed, for the log
+   */
+  public static void removeAfter(Path place, String what, Removal removal) {
+    Path absolute = place.toAbsolutePath();
+    Leftovers known = PLACES.get(absolute);
+    if (known == null || known.directories.isEmpty()) {
+      try {
+        removal.run();
+        return;
+      } catch (IOException e) {
+        LOG.warn("{} could not be removed: {}", what, e.toString());
+      }
+    }
+    change(absolute, left -> left.afterwards.put(what, removal));
+  }
+
+  private static void change(Path place, Consumer<Leftovers> change) {
+    Leftovers unused =
+        PLACES.compute(
+            place,
+            (same, known) -> {
+              Leftovers left = known == null ? new Leftovers(place) : known;
+              change.accept(left);
+              left.start();
+              return left;
+            });
+  }
+
+  private void start() {
+    if (isRetried) {
+      return;
+    }
+    Thread thread = new Thread(this::retry, "gpuprocess leftovers in " + place);
+    thread.setDaemon(true);
+    try {
+      thread.start();
+      isRetried = true;
+    } catch (OutOfMemoryError noThread) {
+      LOG.warn(
+          "no thread can be started: the next dump to {}, or a recovery, removes what is left",
+          place);
+    }
+  }
+
+  private void retry() {
+    Duration pause = FIRST_PAUSE;
+    do {
+      Uninterrupted.pause(pause.toNanos());
+      remove();
+      pause = pause.multipliedBy(2);
+      pause = pause.compareTo(LONGEST_PAUSE) < 0 ? pause : LONGEST_PAUSE;
+    } while (this.equals(PLACES.get(place)));
+  }
+
+  /** The places where something is left. */
+  public static Set<Path> places() {
+    return Set.copyOf(PLACES.keySet());
+  }
+
+  /** Whether a directory, known by its name, could not be removed and still exists. */
+  public static boolean contain(Path directory) {
+    String name = String.valueOf(directory.getFileName());
+    return PLACES.values().stream().anyMatch(left -> left.directories.containsKey(name));
+  }
+
+  /** Removes what this JVM left in a place, as far as that is possible now. */
+  public static void removeIn(Path place) {
+    PLACES.values().stream().filter(left -> left.isIn(place)).forEach(Leftovers::remove);
+  }
+
+  /** The path may be another one of the same directory. */
+  private boolean isIn(Path other) {
+    return place.equals(other.toAbsolutePath())
+        || directories.keySet().stream()
+            .anyMatch(name -> Files.exists(other.resolve(name), LinkOption.NOFOLLOW_LINKS));
+  }
+
+  /** By one thread at a time: a directory that is half removed may look like one that is gone. */
+  private synchronized void remove() {
+    remove(directories, directories);
+    // Copied first: what is added from now on may belong to a directory that is added as well.
+    Map<String, Removal> due = Map.copyOf(afterwards);
+    if (directories.isEmpty()) {
+      remove(due, afterwards);
+    }
+    Leftovers unused =
+        PLACES.computeIfPresent(
+            place,
+            (same, left) -> left.directories.isEmpty() && left.afterwards.isEmpty() ? null : left);
+  }
+
+  private void remove(Map<String, Removal> due, Map<String, Removal> from) {
+    due.forEach(
+        (name, removal) -> {
+          try {
+            removal.run();
+            from.remove(name);
+            LOG.info("{} is removed now", place.resolve(name));
+          } catch (IOException | RuntimeException | Error e) {
+            LOG.debug("{} still cannot be removed", place.resolve(name), e);
+          }
+        });
+  }
+}

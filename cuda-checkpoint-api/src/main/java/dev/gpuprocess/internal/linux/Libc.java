@@ -1,0 +1,114 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.jnr.LibcFunctions;
+import dev.gpuprocess.internal.text.NativePath;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import jnr.ffi.LastError;
+import jnr.ffi.Runtime;
+
+/** The C library, and its errors as exceptions. Loaded when first needed. */
+public final class Libc {
+
+  static final LibcFunctions LIBRARY = NativeLibraries.load(LibcFunctions.class, "c");
+
+  // All but O_DIRECTORY and O_NOFOLLOW are the same on every architecture that CRIU runs on.
+  public static final int O_RDONLY = 0;
+  public static final int O_RDWR = 2;
+  static final int O_CREAT = 0x40;
+  static final int O_EXCL = 0x80;
+  static final int O_NOCTTY = 0x100;
+  public static final int O_NONBLOCK = 0x800;
+  static final int O_PATH = 0x200000;
+  static final int O_CLOEXEC = 0x80000;
+  public static final int O_DIRECTORY =
+      "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
+  static final int O_NOFOLLOW = "aarch64".equals(System.getProperty("os.arch")) ? 0x8000 : 0x20000;
+
+  static final int EPERM = 1;
+  public static final int ESRCH = 3;
+  public static final int EINTR = 4;
+  public static final int EAGAIN = 11;
+  static final int EACCES = 13;
+  static final int EEXIST = 17;
+  static final int ENFILE = 23;
+  static final int EMFILE = 24;
+  static final int ENOSPC = 28;
+  static final int EDQUOT = 122;
+  static final int ENOENT = 2;
+
+  private Libc() {}
+
+  /** Opens a file or directory, not inherited by programs that this JVM starts. */
+  static int open(Path path, int flags, int mode) throws FileSystemException {
+    int descriptor = LIBRARY.open(NativePath.cString(path), flags | O_CLOEXEC, mode);
+    if (descriptor < 0) {
+      throw failed(path, "cannot be opened", errno());
+    }
+    return descriptor;
+  }
+
+  /** Opens what exists, not inherited by programs that this JVM starts. */
+  public static int open(Path path, int flags) throws FileSystemException {
+    return open(path, flags, 0);
+  }
+
+  /**
+   * Closes a descriptor, unless it is negative. This can fail only for a descriptor that is not
+   * ours, which would be a bug.
+   */
+  public static void close(int descriptor) {
+    if (descriptor >= 0 && LIBRARY.close(descriptor) != 0 && errno() != EINTR) {
+      throw new IllegalStateException("close " + descriptor + ": " + LIBRARY.strerror(errno()));
+    }
+  }
+
+  /** Every call whose -1 means errno goes through here, or through {@link #failed}. */
+  public static int check(long result, String call) throws NativeCallException {
+    if (result < 0) {
+      throw failure(call, errno());
+    }
+    return Math.toIntExact(result);
+  }
+
+  /** Every call that returns the error number itself goes through here. */
+  public static void checkAnswer(int error, String call) throws NativeCallException {
+    if (error != 0) {
+      throw failure(call, error);
+    }
+  }
+
+  public static NativeCallException failure(String call, int errno) {
+    return new NativeCallException(call, errno, LIBRARY.strerror(errno));
+  }
+
+  /** What an error is called, in the language of this JVM. */
+  public static String text(int errno) {
+    return LIBRARY.strerror(errno);
+  }
+
+  /** The error of the last call of this thread. */
+  public static int errno() {
+    return LastError.getLastError(Runtime.getSystemRuntime());
+  }
+
+  static FileSystemException failed(Path path, String what, int errno) {
+    if (errno == ENOENT) {
+      return new NoSuchFileException(path.toString());
+    }
+    String reason =
+        "%s: %s (errno %s)%s"
+            .formatted(
+                what,
+                LIBRARY.strerror(errno),
+                errno,
+                errno == EMFILE
+                    ? " in this JVM: close some files, or raise RLIMIT_NOFILE (ulimit -n)"
+                    : "");
+    return errno == EACCES
+        ? new AccessDeniedException(path.toString(), null, reason)
+        : new FileSystemException(path.toString(), null, reason);
+  }
+}

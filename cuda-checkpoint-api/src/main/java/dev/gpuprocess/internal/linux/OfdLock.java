@@ -1,0 +1,63 @@
+package dev.gpuprocess.internal.linux;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Path;
+
+/** Locks of whole files that belong to an open file description ({@code F_OFD_SETLK}). */
+enum OfdLock {
+  /** With others that read; the descriptor must be open for reading. */
+  SHARED(0),
+  /** Alone; the descriptor must be open for writing. */
+  EXCLUSIVE(1),
+  NONE(2);
+
+  private static final int F_OFD_GETLK = 36;
+  private static final int F_OFD_SETLK = 37;
+  private static final int SIZE_OF_FLOCK = 32;
+
+  private final short type;
+
+  OfdLock(int type) {
+    this.type = (short) type;
+  }
+
+  /**
+   * Takes it, in place of the one that the description has.
+   *
+   * @return false when another description has one that excludes it
+   */
+  boolean take(Path path, int descriptor) throws IOException {
+    if (Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, wholeFile()) == 0) {
+      return true;
+    }
+    int errno = Libc.errno();
+    if (errno == Libc.EAGAIN || errno == Libc.EACCES) {
+      return false;
+    }
+    throw Libc.failed(path, "cannot be locked", errno);
+  }
+
+  /**
+   * Gives up what the description has. A program that is being started may have the descriptor
+   * until its exec, so closing is not enough.
+   */
+  static void release(int descriptor) {
+    Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, NONE.wholeFile());
+  }
+
+  /** Whether another description has a lock that excludes this one. */
+  boolean isExcluded(Path path, int descriptor) throws IOException {
+    byte[] lock = wholeFile();
+    if (Libc.LIBRARY.fcntl(descriptor, F_OFD_GETLK, lock) != 0) {
+      throw Libc.failed(path, "cannot be asked for its lock", Libc.errno());
+    }
+    return ByteBuffer.wrap(lock).order(ByteOrder.nativeOrder()).getShort() != NONE.type;
+  }
+
+  /** {@code struct flock}: the whole file; the pid must be 0. */
+  private byte[] wholeFile() {
+    return ByteBuffer.allocate(SIZE_OF_FLOCK).order(ByteOrder.nativeOrder()).putShort(type).array();
+  }
+}

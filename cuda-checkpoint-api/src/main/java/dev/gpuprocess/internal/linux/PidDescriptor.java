@@ -1,0 +1,132 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.jnr.ChildFunctions;
+import dev.gpuprocess.internal.time.Durations;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.time.Duration;
+import java.util.Optional;
+
+/**
+ * A pidfd: a process that cannot be mistaken for the next one with its pid. Needs Linux 5.4. To be
+ * closed by the one who waits for it.
+ */
+public final class PidDescriptor implements AutoCloseable {
+
+  public static final int SIGKILL = 9;
+  public static final int SIGSTOP = 19;
+
+  /**
+   * How a child ended.
+   *
+   * @param code its exit code; -1 when a signal killed it
+   * @param signal the signal that killed it; 0 when it exited
+   */
+  public record WaitStatus(int code, int signal) {}
+
+  private static final long PIDFD_SEND_SIGNAL = 424;
+  private static final long PIDFD_OPEN = 434;
+  private static final int P_PID = 1;
+  private static final int P_PIDFD = 3;
+  private static final int WEXITED = 4;
+  private static final int WNOHANG = 1;
+  private static final int ECHILD = 10;
+
+  /** {@code siginfo_t}. */
+  private static final int INFO_BYTES = 128;
+
+  private static final int INFO_CODE = 8;
+  private static final int INFO_STATUS = 24;
+  private static final int CLD_EXITED = 1;
+
+  private final int descriptor;
+
+  private PidDescriptor(int descriptor) {
+    this.descriptor = descriptor;
+  }
+
+  /**
+   * Opens one.
+   *
+   * @param pid a child that was not reaped; of any other process it has to be seen afterwards that
+   *     it is still the same
+   */
+  public static PidDescriptor open(int pid) throws NativeCallException {
+    return new PidDescriptor(
+        Libc.check(ChildCalls.LIBRARY.syscall(PIDFD_OPEN, pid, 0, 0, 0), "pidfd_open " + pid));
+  }
+
+  /** The descriptor, to pass on. */
+  public int number() {
+    return descriptor;
+  }
+
+  /**
+   * Waits until the process has ended. A stop is no end, whoever traces the process.
+   *
+   * @return false when the time is up
+   */
+  public boolean awaitEnd(Duration limit) throws NativeCallException {
+    return ChildCalls.await(limit, descriptor);
+  }
+
+  /** Waits until this process or the other one has ended. */
+  public void awaitEndOr(PidDescriptor other) throws NativeCallException {
+    while (!ChildCalls.await(Durations.LONGEST, descriptor, other.descriptor)) {}
+  }
+
+  /** Waits as long as it takes. */
+  public void awaitEnd() throws NativeCallException {
+    while (!awaitEnd(Durations.LONGEST)) {}
+  }
+
+  /**
+   * Reaps the process, which has ended.
+   *
+   * @return how it ended; empty when it is no child of this JVM, or its status was not kept
+   */
+  public Optional<WaitStatus> reap() throws NativeCallException {
+    return reap(P_PIDFD, descriptor, WEXITED);
+  }
+
+  /** Reaps a child that may have ended, and that nobody else waits for. */
+  public static void reapIfEnded(int pid) throws NativeCallException {
+    Optional<WaitStatus> unused = reap(P_PID, pid, WEXITED | WNOHANG);
+  }
+
+  private static Optional<WaitStatus> reap(int kind, int id, int options)
+      throws NativeCallException {
+    ChildFunctions c = ChildCalls.LIBRARY;
+    ByteBuffer info = ByteBuffer.allocate(INFO_BYTES).order(ByteOrder.nativeOrder());
+    while (c.waitid(kind, id, info.array(), options) != 0) {
+      int errno = Libc.errno();
+      if (errno == ECHILD) {
+        return Optional.empty();
+      }
+      if (errno != Libc.EINTR) {
+        throw Libc.failure("waitid", errno);
+      }
+    }
+    int status = info.getInt(INFO_STATUS);
+    boolean exited = info.getInt(INFO_CODE) == CLD_EXITED;
+    return Optional.of(exited ? new WaitStatus(status, 0) : new WaitStatus(-1, status));
+  }
+
+  /**
+   * Sends a signal.
+   *
+   * @return false when the process has ended
+   */
+  public boolean signal(int number) throws NativeCallException {
+    long answer = ChildCalls.LIBRARY.syscall(PIDFD_SEND_SIGNAL, descriptor, number, 0, 0);
+    if (answer != 0 && Libc.errno() != Libc.ESRCH) {
+      throw Libc.failure("pidfd_send_signal " + number, Libc.errno());
+    }
+    return answer == 0;
+  }
+
+  @Override
+  public void close() {
+    Libc.close(descriptor);
+  }
+}

@@ -1,0 +1,143 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Processes and all processes below them. */
+public final class ProcessTree {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /**
+   * How long all of them together have to stop. A thread that waits for its vfork child, for a hung
+   * disk or for memory that does not come does not.
+   */
+  private static final Duration PATIENCE = Duration.ofSeconds(1);
+
+  private ProcessTree() {}
+
+  /**
+   * Kills processes with all below them, and waits until they are gone.
+   *
+   * @return false when something of them is still there at the limit
+   * @throws ProcessUnreadableException as {@link #kill} does
+   */
+  public static boolean end(Collection<ProcessIdentity> roots, Duration limit) {
+    Set<ProcessIdentity> tree = kill(roots);
+    try (Polling patience = new Polling(limit)) {
+      while (tree.stream().anyMatch(ProcessIdentity::isAlive)) {
+        if (!patience.pause()) {
+          return false;
+        }
+      }
+      return true;
+    }
+  }
+
+  /**
+   * Sends SIGKILL to processes and to all below them. All are stopped first, parents before
+   * children: one that runs could start another after it was looked at, and that one would live on
+   * below init. They are killed in the other order: the kernel continues stopped children whose
+   * parent ends.
+   *
+   * @return those that were found
+   * @throws ProcessUnreadableException when {@code /proc} cannot be read; what was found before has
+   *     been killed then as far as that went
+   */
+  public static Set<ProcessIdentity> kill(Collection<ProcessIdentity> roots) {
+    Set<ProcessIdentity> tree = new LinkedHashSet<>(roots);
+    ProcessUnreadableException unread = null;
+    try {
+      stopAll(tree);
+    } catch (ProcessUnreadableException e) {
+      unread = e;
+    }
+    List<ProcessIdentity> childrenFirst = new ArrayList<>(tree);
+    Collections.reverse(childrenFirst);
+    for (ProcessIdentity process : childrenFirst) {
+      unread = kill(process, unread);
+    }
+    if (unread != null) {
+      throw unread;
+    }
+    return tree;
+  }
+
+  private static @Nullable ProcessUnreadableException kill(
+      ProcessIdentity process, @Nullable ProcessUnreadableException earlier) {
+    try {
+      Processes.kill(process);
+      return earlier;
+    } catch (ProcessUnreadableException e) {
+      return earlier == null ? e : earlier;
+    }
+  }
+
+  /** Stops them, and adds what is found below them. */
+  private static void stopAll(Set<ProcessIdentity> tree) {
+    try (Polling patience = new Polling(PATIENCE)) {
+      List<ProcessIdentity> found = List.copyOf(tree);
+      boolean inTime = true;
+      while (inTime && !found.isEmpty()) {
+        found.forEach(ProcessTree::stop);
+        inTime = standStill(found, patience);
+        found = below(tree);
+        tree.addAll(found);
+      }
+    }
+  }
+
+  /** Finds those below the tree that are not known yet. */
+  private static List<ProcessIdentity> below(Set<ProcessIdentity> tree) {
+    Set<Integer> below = new LinkedHashSet<>();
+    for (ProcessIdentity parent : tree) {
+      if (!below.contains(parent.pid()) && parent.isAlive()) {
+        below.addAll(ProcFs.descendants(parent.pid()));
+      }
+    }
+    return below.stream()
+        .flatMap(pid -> ProcessIdentity.of(pid).stream())
+        .filter(each -> !tree.contains(each))
+        .toList();
+  }
+
+  private static void stop(ProcessIdentity process) {
+    try (PidDescriptor held = PidDescriptor.open(process.pid())) {
+      // The descriptor stays with the process it was opened on.
+      if (process.isAlive()) {
+        boolean unused = held.signal(PidDescriptor.SIGSTOP);
+      }
+    } catch (NativeCallException e) {
+      LOG.debug("process {} was not stopped before it is killed", process.pid(), e);
+    }
+  }
+
+  /** Returns true when all stand still: a fork that had begun has ended then. */
+  private static boolean standStill(List<ProcessIdentity> processes, Polling patience) {
+    do {
+      if (!patience.pause()) {
+        LOG.debug("not all of {} stop", processes);
+        return false;
+      }
+    } while (!processes.stream().allMatch(ProcessTree::isAtRest));
+    return true;
+  }
+
+  private static boolean isAtRest(ProcessIdentity process) {
+    return ProcFs.tasks(process.pid()).stream()
+        .allMatch(thread -> thread.isStopped() || thread.isDead());
+  }
+}

@@ -1,0 +1,206 @@
+package dev.gpuprocess.internal.linux;
+
+import dev.gpuprocess.internal.jnr.TraceFunctions;
+import java.util.Optional;
+import java.util.function.Consumer;
+
+/**
+ * The requests of {@code ptrace(2)} to threads of other processes. The tracer is a thread: all
+ * requests to a task have to be made by the thread that seized it, and when that thread ends the
+ * kernel lets go of the task. For use by that one thread.
+ */
+public final class Ptrace {
+
+  /** The general registers ({@code NT_PRSTATUS}). */
+  public static final int GENERAL = 1;
+
+  /** The floating point and vector registers, as XSAVE lays them out ({@code NT_X86_XSTATE}). */
+  public static final int EXTENDED = 0x202;
+
+  private static final long CONT = 7;
+  private static final long DETACH = 17;
+  private static final long SYSCALL = 24;
+  private static final long GETSIGINFO = 0x4202;
+  private static final long GETREGSET = 0x4204;
+  private static final long SETREGSET = 0x4205;
+  private static final long SEIZE = 0x4206;
+  private static final long INTERRUPT = 0x4207;
+  private static final long GETSIGMASK = 0x420a;
+  private static final long SETSIGMASK = 0x420b;
+  private static final long SECCOMP_GET_FILTER = 0x420c;
+  private static final long GET_RSEQ_CONFIGURATION = 0x420f;
+  private static final long GET_SYSCALL_USER_DISPATCH_CONFIG = 0x4211;
+
+  private static final long O_TRACESYSGOOD = 1;
+  private static final int WNOHANG = 1;
+  private static final int WALL = 0x40000000;
+  private static final int ECHILD = 10;
+  private static final int SIGNAL_SET = 8;
+  private static final int LARGEST_REGISTERS = 1 << 14;
+  private static final int IOVEC = LARGEST_REGISTERS;
+  private static final int INSTRUCTION = 8;
+
+  private final NativeMemory buffer = NativeMemory.of(LARGEST_REGISTERS + 16);
+  private final int[] status = new int[1];
+  private final Consumer<String> before;
+
+  /** Makes requests from the thread that uses it. */
+  public Ptrace() {
+    this(request -> {});
+  }
+
+  /**
+   * The same, for tests that end the tracer at any moment.
+   *
+   * @param before called with the name of each request before it is made; what it throws is thrown
+   *     by the request
+   */
+  public Ptrace(Consumer<String> before) {
+    this.before = before;
+  }
+
+  static TraceFunctions library() {
+    return C.LIBRARY;
+  }
+
+  /** Loaded when first needed. */
+  private static final class C {
+    static final TraceFunctions LIBRARY = NativeLibraries.load(TraceFunctions.class, "c");
+  }
+
+  /** Becomes the tracer of a task without stopping it. System calls stop apart from signals. */
+  public void seize(int task) throws NativeCallException {
+    request("PTRACE_SEIZE", SEIZE, task, 0, O_TRACESYSGOOD);
+  }
+
+  /** Has a task stop soon, whatever it does. */
+  public void interrupt(int task) throws NativeCallException {
+    request("PTRACE_INTERRUPT", INTERRUPT, task, 0, 0);
+  }
+
+  /** Lets a stopped task go on, with a signal unless that is 0. */
+  public void resume(int task, int signal) throws NativeCallException {
+    request("PTRACE_CONT", CONT, task, 0, signal);
+  }
+
+  /** The same up to the next entry to a system call, or the end of one. */
+  public void resumeToSystemCall(int task, int signal) throws NativeCallException {
+    request("PTRACE_SYSCALL", SYSCALL, task, 0, signal);
+  }
+
+  /** Lets a stopped task go for good. */
+  public void detach(int task) throws NativeCallException {
+    request("PTRACE_DETACH", DETACH, task, 0, 0);
+  }
+
+  /**
+   * What has become of a task since this was last asked.
+   *
+   * @return empty when nothing; else a status as {@code waitpid} gives it
+   * @throws NativeCallException when there is no such task any more ({@link
+   *     NativeCallException#isGone})
+   */
+  public Optional<Integer> change(int task) throws NativeCallException {
+    int found = C.LIBRARY.waitpid(task, status, WNOHANG | WALL);
+    if (found == task) {
+      return Optional.of(status[0]);
+    }
+    if (found < 0) {
+      int errno = Libc.errno();
+      throw Libc.failure("waitpid " + task, errno == ECHILD ? Libc.ESRCH : errno);
+    }
+    return Optional.empty();
+  }
+
+  /**
+   * The stop that a task is in, for when another thread of this JVM waits for any child and took
+   * the status away.
+   *
+   * @return empty when it is not stopped; else as {@code waitpid} would give it
+   */
+  public Optional<Integer> stop(int task) {
+    if (C.LIBRARY.ptrace(GETSIGINFO, task, 0, buffer.address()) != 0) {
+      return Optional.empty();
+    }
+    int signal = buffer.getInt(0);
+    int code = buffer.getInt(8);
+    boolean ours = code == (0x80 | 5) || code >> 8 == 128;
+    return Optional.of((ours ? code : signal) << 8 | 0x7f);
+  }
+
+  /** A set of registers of a stopped task, as long as the kernel makes it. */
+  public byte[] registers(int task, int set) throws NativeCallException {
+    iovec(LARGEST_REGISTERS);
+    request("PTRACE_GETREGSET", GETREGSET, task, set, buffer.address() + IOVEC);
+    return buffer.read(0, (int) buffer.getLong(IOVEC + 8));
+  }
+
+  /** Changes a set of registers of a stopped task. */
+  public void setRegisters(int task, int set, byte[] registers) throws NativeCallException {
+    buffer.write(0, registers);
+    iovec(registers.length);
+    request("PTRACE_SETREGSET", SETREGSET, task, set, buffer.address() + IOVEC);
+  }
+
+  private void iovec(int length) {
+    buffer.putLong(IOVEC, buffer.address());
+    buffer.putLong(IOVEC + 8, length);
+  }
+
+  /** The signals that a stopped task blocks when it is not in {@code sigsuspend} and the like. */
+  public long blockedSignals(int task) throws NativeCallException {
+    request("PTRACE_GETSIGMASK", GETSIGMASK, task, SIGNAL_SET, buffer.address());
+    return buffer.getLong(0);
+  }
+
+  /** Changes the signals that a stopped task blocks. */
+  public void blockSignals(int task, long signals) throws NativeCallException {
+    buffer.putLong(0, signals);
+    request("PTRACE_SETSIGMASK", SETSIGMASK, task, SIGNAL_SET, buffer.address());
+  }
+
+  /**
+   * Where a stopped task keeps its {@code struct rseq}.
+   *
+   * @return 0 when it has none, or the kernel does not tell
+   */
+  public long restartableSequences(int task) {
+    return C.LIBRARY.ptrace(GET_RSEQ_CONFIGURATION, task, 24, buffer.address()) < 0
+        ? 0
+        : buffer.getLong(0);
+  }
+
+  /** Whether a stopped task has its own system calls made into signals (Wine does that). */
+  public boolean dispatchesSystemCalls(int task) {
+    return C.LIBRARY.ptrace(GET_SYSCALL_USER_DISPATCH_CONFIG, task, 32, buffer.address()) >= 0
+        && buffer.getLong(0) != 0;
+  }
+
+  /**
+   * A seccomp filter of a stopped task.
+   *
+   * @param index 0 for the one that was installed last
+   * @return classic BPF, 8 bytes each
+   * @throws NativeCallException with {@code ENOENT} behind the last, {@code EINVAL} where there are
+   *     none, {@code EACCES} without CAP_SYS_ADMIN
+   */
+  public byte[] seccompFilter(int task, int index) throws NativeCallException {
+    long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
+    // One byte more, as there may be none.
+    NativeMemory program = NativeMemory.of((int) length * INSTRUCTION + 1);
+    if (program.with(to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
+      throw Libc.failure("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
+    }
+    return program.read(0, (int) length * INSTRUCTION);
+  }
+
+  private long request(String name, long request, int task, long address, long data)
+      throws NativeCallException {
+    before.accept(name);
+    long result = C.LIBRARY.ptrace(request, task, address, data);
+    if (result < 0) {
+      throw Libc.failure(name + " of thread " + task, Libc.errno());
+    }
+    return result;
+  }
+}

@@ -1,0 +1,20 @@
+package dev.gpuprocess.internal.remote;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A twentieth of what {@link RemoteCallsKills} can do. */
+@RequiresRoot("traces processes")
+class RemoteCallsKillsTest {
+
+  @Test
+  @Timeout(240)
+  void aProcessSurvivesThoseWhoBorrowItsThreads() throws Exception {
+    int kills = Integer.getInteger("gpuprocess.remote.kills", 10);
+
+    assertEquals(0, RemoteCallsKills.run(kills, System.nanoTime()));
+  }
+}

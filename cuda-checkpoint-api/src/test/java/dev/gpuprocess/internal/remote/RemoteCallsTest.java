@@ -1,0 +1,451 @@
+package dev.gpuprocess.internal.remote;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.fixtures.Captive;
+import dev.gpuprocess.internal.jnr.TraceFunctions;
+import dev.gpuprocess.internal.linux.NativeLibraries;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.opentest4j.TestAbortedException;
+
+/** System calls in threads of real processes, and what these see of it: nothing. */
+@RequiresRoot("traces processes")
+class RemoteCallsTest {
+
+  private static final Duration LIMIT = Duration.ofSeconds(20);
+  private static final int EBADF = 9;
+
+  static ProcessIdentity identity(Captive captive) {
+    return ProcessIdentity.of(captive.pid()).orElseThrow();
+  }
+
+  private static long pidAsSeenBy(Captive captive) throws Exception {
+    return RemoteCalls.borrow(identity(captive), LIMIT, thread -> thread.call(SystemCall.GETPID));
+  }
+
+  @Test
+  void answersTheResultsOfCalls() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("futex")) {
+      long[] answers =
+          RemoteCalls.borrow(
+              identity(captive),
+              LIMIT,
+              thread ->
+                  new long[] {
+                    thread.call(SystemCall.GETPID), thread.call(SystemCall.GETTID), thread.task()
+                  });
+
+      assertEquals(captive.pid(), answers[0]);
+      assertEquals(captive.task(), answers[1]);
+      assertEquals(captive.task(), answers[2]);
+    }
+  }
+
+  @Test
+  void answersTheErrorsOfCalls() {
+    try (Captive captive = Captive.start("futex")) {
+      RemoteCallException failed =
+          assertThrows(
+              RemoteCallException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(captive), LIMIT, thread -> thread.call(SystemCall.CLOSE, 12345)));
+
+      assertEquals(EBADF, failed.errno());
+    }
+  }
+
+  /** Others ask whether the process can be reached: its thread is back before they are told. */
+  @Test
+  void isNoReasonToCallTheProcessTraced() throws Exception {
+    try (Captive captive = Captive.start("futex")) {
+      CompletableFuture<Optional<Standstill>> asked =
+          RemoteCalls.borrow(
+              identity(captive),
+              LIMIT,
+              thread -> {
+                CompletableFuture<Optional<Standstill>> question =
+                    CompletableFuture.supplyAsync(() -> Standstill.of(captive.pid()));
+                // longer than a debugger is waited for
+                assertThrows(TimeoutException.class, () -> question.get(1500, MILLISECONDS));
+                return question;
+              });
+
+      assertEquals(Optional.empty(), asked.get(30, SECONDS));
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {"poll", "nanosleep", "pending", "spin", "alternate-kept", "churn", "crowd"})
+  void threadsThatCheckThemselvesNoticeNothing(String subject) throws Exception {
+    for (boolean first : new boolean[] {true, false}) {
+      try (Captive captive = first ? Captive.startInFirstThread(subject) : Captive.start(subject)) {
+        for (int i = 0; i < 20; i++) {
+          assertEquals(captive.pid(), pidAsSeenBy(captive));
+        }
+        captive.awaitTicks();
+
+        assertEquals(0, captive.wrong(), () -> subject + ": line " + captive.line());
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"futex", "read", "epoll", "sigwait", "sigsuspend"})
+  void threadsThatWaitGoOnWaiting(String subject) throws Exception {
+    try (Captive captive = Captive.start(subject)) {
+      Workload.await(() -> call(captive).matches("(202|0|232|128|130) .*\\s*"), "it to wait");
+      String before = call(captive);
+
+      for (int i = 0; i < 20; i++) {
+        assertEquals(captive.pid(), pidAsSeenBy(captive));
+        Workload.await(() -> call(captive).equals(before), "it to wait again");
+      }
+
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  private static String call(Captive captive) {
+    return ProcFs.read(captive.task(), "syscall").orElse("");
+  }
+
+  /** A busy machine makes waits longer, never shorter: three that end in time are proof. */
+  @ParameterizedTest
+  @ValueSource(strings = {"poll", "nanosleep"})
+  void whatIsLeftOfATimeoutStays(String subject) throws Exception {
+    try (Captive captive = Captive.startInFirstThread(subject)) {
+      captive.awaitTicks();
+      AtomicLong continued = new AtomicLong();
+      AtomicReference<Look> last = new AtomicReference<>(look(captive));
+      Workload.await(
+          () -> {
+            Look now = look(captive);
+            return now.showsAWaitThatContinued(last.getAndSet(now))
+                && continued.incrementAndGet() == 3;
+          },
+          "three waits that continue after a borrow");
+
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  /** What a thread that waits again and again had counted while it was borrowed, and when. */
+  private record Look(long ticks, long nanos) {
+
+    /** A wait that begins anew at a borrow lasts its whole time from there. */
+    boolean showsAWaitThatContinued(Look before) {
+      return ticks == before.ticks + 1 && nanos - before.nanos < Captive.WAIT.toNanos();
+    }
+  }
+
+  private static Look look(Captive captive) {
+    try {
+      return RemoteCalls.borrow(
+          identity(captive),
+          LIMIT,
+          thread -> {
+            assertEquals(captive.pid(), thread.call(SystemCall.GETPID));
+            return new Look(captive.ticks(), System.nanoTime());
+          });
+    } catch (IOException | UntraceableException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Some other part of a JVM waits for all its children, and takes what the tracer waits for. */
+  @Test
+  void goesOnWhenAnotherThreadOfTheJvmTakesTheStops() throws Exception {
+    TraceFunctions libc = NativeLibraries.load(TraceFunctions.class, "c");
+    AtomicBoolean over = new AtomicBoolean();
+    AtomicLong taken = new AtomicLong();
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      Thread thief =
+          new Thread(
+              () -> {
+                while (!over.get()) {
+                  if (libc.waitpid(captive.task(), new int[1], 0x40000001) > 0) {
+                    taken.incrementAndGet();
+                  }
+                }
+              });
+      thief.start();
+      try {
+        Workload.await(
+            () -> {
+              try {
+                return pidAsSeenBy(captive) == captive.pid() && taken.get() > 0;
+              } catch (Exception e) {
+                throw new IllegalStateException(e);
+              }
+            },
+            "a stop to be taken");
+      } finally {
+        over.set(true);
+        thief.join();
+      }
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @Test
+  void refusesAProcessThatADebuggerHolds() throws Exception {
+    Assumptions.assumeTrue(Files.isExecutable(Path.of("/usr/bin/strace")), "strace is not here");
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      Process strace =
+          new ProcessBuilder("strace", "-p", Integer.toString(captive.pid()))
+              .redirectErrorStream(true)
+              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+              .start();
+      try {
+        Workload.await(
+            () -> !ProcFs.status(captive.pid()).getOrDefault("TracerPid", "0").equals("0"),
+            "strace to trace");
+        Untraceable why = refusal(captive);
+
+        assertEquals(Untraceable.Reason.TRACED, why.reason());
+        assertTrue(why.sentence().contains("by process " + strace.pid()), why.sentence());
+      } finally {
+        strace.destroy();
+        strace.waitFor();
+      }
+      captive.awaitTicks();
+    }
+  }
+
+  @Test
+  void refuses32BitPrograms(@TempDir Path directory) throws Exception {
+    Process process = Program32.start(directory);
+    try {
+      assertEquals(
+          Untraceable.Reason.BITS_32, refusal(ProcessIdentity.of(process.pid()).orElseThrow()));
+      assertTrue(process.isAlive());
+    } finally {
+      process.destroyForcibly().waitFor();
+    }
+  }
+
+  @Test
+  void aKernelThatKills32BitProgramsSkipsTheirTest(@TempDir Path directory) {
+    TestAbortedException skipped =
+        assertThrows(TestAbortedException.class, () -> Program32.startKilled(directory));
+
+    assertTrue(
+        String.valueOf(skipped.getMessage()).contains("this kernel runs no 32-bit programs"),
+        skipped.getMessage());
+  }
+
+  /** With SA_RESTART or without, the handler runs once and the call ends as it should. */
+  @Test
+  void aSignalThatComesMeanwhileIsDeliveredAfterwards() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("sigsuspend")) {
+      Workload.await(() -> call(captive).startsWith("130 "), "it to wait");
+      for (int i = 0; i < 10; i++) {
+        long handled = captive.value();
+        RemoteCalls.borrow(
+            identity(captive),
+            LIMIT,
+            thread -> {
+              captive.signal("USR1");
+              return thread.call(SystemCall.GETPID);
+            });
+        Workload.await(() -> captive.value() > handled, "the handler");
+        Workload.await(() -> call(captive).startsWith("130 "), "it to wait");
+      }
+
+      assertEquals(10, captive.value());
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @Test
+  void aRestartableSequenceIsAborted() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("rseq")) {
+      captive.awaitTicks();
+      for (int i = 1; i <= 30 || captive.value() == 0; i++) {
+        int wish = i;
+        RemoteCalls.borrow(
+            identity(captive),
+            LIMIT,
+            thread -> {
+              captive.wish(wish);
+              return thread.call(SystemCall.GETPID);
+            });
+      }
+      captive.awaitTicks();
+
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "alternate-mapped, NO_THREAD",
+    "alternate-in-stack, NO_THREAD",
+    "coroutine, NO_THREAD",
+    "goroutine, NO_THREAD",
+    "seccomp-strict, SECCOMP"
+  })
+  void refusesWhatItCannotLeaveAsItWas(String subject, Untraceable.Reason reason) {
+    try (Captive captive = Captive.startInFirstThread(subject)) {
+      captive.awaitTicks();
+
+      assertEquals(reason, refusal(captive).reason());
+      captive.awaitTicks();
+    }
+  }
+
+  private static Untraceable refusal(Captive captive) {
+    return assertThrows(UntraceableException.class, () -> pidAsSeenBy(captive)).why();
+  }
+
+  @Test
+  void seccompFiltersAreAskedBeforeACall() throws Exception {
+    try (Captive allows = Captive.startInFirstThread("seccomp-allows");
+        Captive kills = Captive.startInFirstThread("seccomp-kills-madvise")) {
+      allows.awaitTicks();
+      kills.awaitTicks();
+
+      assertEquals(allows.pid(), pidAsSeenBy(allows));
+      assertEquals(kills.pid(), pidAsSeenBy(kills));
+      UntraceableException refused =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(kills), LIMIT, thread -> thread.call(SystemCall.MADVISE, 0, 0, 0)));
+      assertEquals(Untraceable.Reason.SECCOMP, refused.why().reason());
+      kills.awaitTicks();
+    }
+  }
+
+  @Test
+  void refusesAProcessThatATracerHolds() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      Untraceable why = RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
+
+      assertEquals(Untraceable.Reason.TRACED, why.reason());
+      assertTrue(why.sentence().contains("process " + ProcessHandle.current().pid()));
+    }
+  }
+
+  @Test
+  void refusesAStoppedProcessAndLeavesItStopped() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      captive.signal("STOP");
+      Workload.await(() -> state(captive) == 'T', "it to stop");
+
+      assertEquals(Untraceable.Reason.STOPPED, refusal(captive).reason());
+
+      assertEquals('T', state(captive));
+      captive.signal("CONT");
+      captive.awaitTicks();
+    }
+  }
+
+  @Test
+  void aStopThatComesMeanwhileHoldsAfterwards() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("spin")) {
+      long pid =
+          RemoteCalls.borrow(
+              identity(captive),
+              LIMIT,
+              thread -> {
+                captive.signal("STOP");
+                return thread.call(SystemCall.GETPID);
+              });
+
+      assertEquals(captive.pid(), pid);
+      Workload.await(() -> state(captive) == 'T', "it to stop");
+      captive.signal("CONT");
+      captive.awaitTicks();
+      assertEquals(0, captive.wrong(), () -> "line " + captive.line());
+    }
+  }
+
+  private static char state(Captive captive) {
+    return ProcFs.stat(captive.pid()).orElseThrow().state();
+  }
+
+  @Test
+  void refusesWhatIsGoneAndOneself() {
+    Captive captive = Captive.start("futex");
+    ProcessIdentity gone = identity(captive);
+    captive.close();
+
+    assertEquals(Untraceable.Reason.GONE, refusal(gone));
+    assertEquals(
+        Untraceable.Reason.OURSELVES,
+        refusal(ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow()));
+    assertEquals(
+        Untraceable.Reason.GONE, refusal(new ProcessIdentity(gone.pid(), gone.startTicks() + 1)));
+  }
+
+  private static Untraceable.Reason refusal(ProcessIdentity process) {
+    return assertThrows(
+            UntraceableException.class,
+            () -> RemoteCalls.borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)))
+        .why()
+        .reason();
+  }
+
+  /** Its first thread: the JDK waits for the end of its children, and takes a stop for that. */
+  @Test
+  void leavesTheFirstThreadOfAChildOfThisJvmAlone() throws Exception {
+    Process child = new ProcessBuilder("sleep", "100").start();
+    try {
+      assertEquals(
+          Untraceable.Reason.NO_THREAD, refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
+      assertTrue(child.isAlive());
+    } finally {
+      child.destroyForcibly().waitFor();
+    }
+  }
+
+  /** The death of the process in the middle is told, and harms nobody else. */
+  @Test
+  void tellsWhenTheProcessIsKilledMeanwhile() {
+    try (Captive captive = Captive.start("spin")) {
+      UntraceableException lost =
+          assertThrows(
+              UntraceableException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(captive),
+                      LIMIT,
+                      thread -> {
+                        captive.signal("KILL");
+                        for (; ; ) {
+                          thread.call(SystemCall.GETPID);
+                        }
+                      }));
+      assertEquals(Untraceable.Reason.GONE, lost.why().reason());
+    }
+  }
+}

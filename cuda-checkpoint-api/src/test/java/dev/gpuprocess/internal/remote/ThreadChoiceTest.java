@@ -1,0 +1,61 @@
+package dev.gpuprocess.internal.remote;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.Test;
+
+class ThreadChoiceTest {
+
+  /** As many as make the sort of the JDK notice that what it compares has no order. */
+  private static final int THREADS = 60;
+
+  private static final int LOOKS = 100;
+
+  /** What they wait for changes all the time: one thread may be better, and then worse. */
+  @Test
+  void threadsMayChangeWhileTheyAreOrdered() throws InterruptedException {
+    List<Thread> changing = new ArrayList<>();
+    for (int i = 0; i < THREADS; i++) {
+      Thread thread = new Thread(ThreadChoiceTest::changeAlways, "changing");
+      thread.start();
+      changing.add(thread);
+    }
+    try {
+      int self = Math.toIntExact(ProcessHandle.current().pid());
+      for (int i = 0; i < LOOKS; i++) {
+        List<Integer> found = ThreadChoice.of(self, task -> true);
+        assertEquals(Set.copyOf(found).size(), found.size());
+      }
+    } finally {
+      changing.forEach(Thread::interrupt);
+      for (Thread thread : changing) {
+        thread.join();
+      }
+    }
+  }
+
+  @Test
+  void threadsThatMayNotStopAreLeftOut() {
+    int self = Math.toIntExact(ProcessHandle.current().pid());
+    List<Integer> all = ThreadChoice.of(self, task -> true);
+    int first = all.get(0);
+    List<Integer> others = ThreadChoice.of(self, task -> task != first);
+    assertFalse(others.isEmpty());
+    assertFalse(others.contains(first));
+  }
+
+  private static void changeAlways() {
+    while (!Thread.interrupted()) {
+      LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(500));
+      for (int i = 0; i < 1_000; i++) {
+        Thread.onSpinWait();
+      }
+    }
+  }
+}
